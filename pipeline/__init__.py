@@ -1,0 +1,1 @@
+"""The pipeline: matrix to jobs, jobs to results, results to reports."""

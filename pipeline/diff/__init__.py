@@ -1,0 +1,1 @@
+"""Outputs against goldens: the difference as data, and its rendering."""

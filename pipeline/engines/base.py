@@ -1,0 +1,88 @@
+"""What every engine offers: say whether it can, compile a program, run a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.geometry import Geometry
+from pipeline.jobs import Platform
+
+Array = npt.NDArray[np.generic]
+
+
+class CompileError(Exception):
+    """The engine refuses the program; the message gives its true reason (with file and line where there are any)."""
+
+
+class InfrastructureError(Exception):
+    """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver)."""
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether something can run here; where not, `reason` says why and `remedy` what to do."""
+
+    reason: str = ""
+    remedy: str = ""
+
+    def __bool__(self) -> bool:
+        return not self.reason
+
+
+@dataclass(frozen=True)
+class Request:
+    """One program to compile or run: its name (see `kernels.catalogue`), its geometry, the platform, a device.
+
+    `folder` is where the engine leaves artefacts; it exists, is empty and belongs to this request alone.
+    """
+
+    program: str
+    geometry: Geometry
+    platform: Platform
+    folder: Path
+    device: int | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compilation found: facts for the report and the artefacts it left in the request's folder."""
+
+    facts: Mapping[str, str] = field(default_factory=dict)
+    artefacts: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Executed:
+    """What a run gave: outputs by parameter name, facts, artefacts, and the engine's own complaints.
+
+    A non-empty `problems` fails the stage even where the outputs are right.
+    """
+
+    outputs: Mapping[str, Array]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    artefacts: tuple[Path, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """One way to compile and run programs. An instance serves one job's process and is not shared."""
+
+    name: str
+
+    def probe(self, platform: Platform, programs: Sequence[str]) -> Availability:
+        """Say, without importing heavy packages, whether these programs can be compiled and run here."""
+        ...
+
+    def compile(self, request: Request) -> Compiled:
+        """Compile only. Raises `CompileError` or `InfrastructureError`."""
+        ...
+
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+        """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`."""
+        ...

@@ -1,0 +1,188 @@
+"""Jobs, results and states: the facts that every room of the pipeline speaks in. No behaviour lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from golden.geometry import Geometry
+
+
+class Lane(str, Enum):
+    """What is done with a kernel: compiled only, run on a device, or run stage by stage against the golden."""
+
+    COMPILE = "compile"
+    DEVICE = "device"
+    COMPARE = "compare"
+
+
+class State(str, Enum):
+    """Where a job stands. The first three are on the way, the others are ends (see `OUTCOMES`)."""
+
+    PLANNED = "planned"
+    WAITING = "waiting"
+    RUNNING = "running"
+    PASSED = "passed"
+    MISMATCH = "mismatch"
+    COMPILE_ERROR = "compile-error"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed-out"
+    KILLED = "killed"
+    INFRASTRUCTURE = "infrastructure"
+    SKIPPED = "skipped"
+    EXPECTED_FAILURE = "expected-failure"
+    UNEXPECTED_PASS = "unexpected-pass"
+    NONDETERMINISTIC = "nondeterministic"
+    PERFORMANCE = "performance"
+    NO_RESULT = "no-result"
+    INTERRUPTED = "interrupted"
+
+
+class Outcome(str, Enum):
+    """How a JUnit testcase says it: nothing, `skipped`, `failure` (the kernel is wrong), `error` (not judged)."""
+
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    FAILURE = "failure"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an end state means outside: its JUnit outcome and the exit code a run with it deserves."""
+
+    outcome: Outcome
+    exit_code: int
+
+
+OUTCOMES: Mapping[State, Ending] = {
+    State.PASSED: Ending(Outcome.PASSED, 0),
+    State.EXPECTED_FAILURE: Ending(Outcome.SKIPPED, 0),
+    State.SKIPPED: Ending(Outcome.SKIPPED, 0),
+    State.MISMATCH: Ending(Outcome.FAILURE, 1),
+    State.COMPILE_ERROR: Ending(Outcome.FAILURE, 1),
+    State.UNEXPECTED_PASS: Ending(Outcome.FAILURE, 1),
+    State.NONDETERMINISTIC: Ending(Outcome.FAILURE, 1),
+    State.PERFORMANCE: Ending(Outcome.FAILURE, 1),
+    State.CRASHED: Ending(Outcome.ERROR, 1),
+    State.TIMED_OUT: Ending(Outcome.ERROR, 1),
+    State.KILLED: Ending(Outcome.ERROR, 1),
+    State.NO_RESULT: Ending(Outcome.ERROR, 1),
+    State.INTERRUPTED: Ending(Outcome.ERROR, 2),
+    State.INFRASTRUCTURE: Ending(Outcome.ERROR, 6),
+}
+"""Every end state, once. docs/states.md shows this table; a test keeps the two alike."""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where jobs run: a backend (engine), the soc whose limits hold, the requantisation it follows, its devices.
+
+    `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend needs none.
+    A `required` platform turns a skip into an error.
+    """
+
+    name: str
+    backend: str
+    soc: str
+    variant: str = "vreq8"
+    devices: tuple[int, ...] = ()
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
+
+    `profile` is None in the compile lane. `timeout` is in seconds and always finite.
+    """
+
+    id: str
+    lane: Lane
+    platform: Platform
+    geometry_name: str
+    geometry: Geometry
+    kernel: str
+    profile: str | None
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One wrong element: its index, the actual and the expected value, both widened."""
+
+    index: tuple[int, ...]
+    actual: int
+    expected: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
+
+    name: str
+    count: int
+    mismatches: int
+    max_abs: int
+
+
+@dataclass(frozen=True)
+class Diff:
+    """One output against its golden. `problem` is set where the two cannot be compared at all (shape, dtype).
+
+    `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts elements that still hold
+    the sentinel pattern where the golden differs from it.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    count: int
+    mismatches: int
+    max_abs: int
+    actual_sha: str
+    golden_sha: str
+    unwritten: int = 0
+    problem: str = ""
+    bands: tuple[Region, ...] = ()
+    channels: tuple[Region, ...] = ()
+    first: tuple[Mismatch, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """True where every element was compared and equal."""
+        return not self.problem and self.mismatches == 0 and self.count > 0
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """One comparison stage of a job: a program run on given inputs, compared with something.
+
+    `facts` become `key=value` lines of the report; `message` is one line, `details` may be many.
+    """
+
+    name: str
+    state: State
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+    diffs: tuple[Diff, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a job ended. `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder."""
+
+    job: Job
+    state: State
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+    started: str = ""
+    device: int | None = None
+    attempts: int = 1
+    stages: tuple[StageResult, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    artefacts: tuple[str, ...] = ()
+    output: str = ""

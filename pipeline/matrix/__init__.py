@@ -1,0 +1,1 @@
+"""matrix.yaml: its schema, strict loading, expansion to jobs, selection."""

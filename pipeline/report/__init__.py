@@ -1,0 +1,1 @@
+"""What readers of a run get: JUnit XML, summary, merged reports."""

@@ -1,0 +1,1 @@
+"""The run: controller, workers, devices, journal."""
