@@ -10,7 +10,7 @@ from golden.geometry import Geometry
 
 
 class Lane(str, Enum):
-    """What is done with a kernel: compiled only, run on a device, or run stage by stage against the golden."""
+    """What is done with a kernel: compiled only, run on a device, or compared stage by stage."""
 
     COMPILE = "compile"
     DEVICE = "device"
@@ -40,7 +40,7 @@ class State(str, Enum):
 
 
 class Outcome(str, Enum):
-    """How a JUnit testcase says it: nothing, `skipped`, `failure` (the kernel is wrong), `error` (not judged)."""
+    """How a JUnit testcase says it: nothing, `skipped`, `failure` (kernel wrong), `error` (not judged)."""
 
     PASSED = "passed"
     SKIPPED = "skipped"
@@ -77,10 +77,10 @@ OUTCOMES: Mapping[State, Ending] = {
 
 @dataclass(frozen=True)
 class Platform:
-    """Where jobs run: a backend (engine), the soc whose limits hold, the requantisation it follows, its devices.
+    """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.
 
-    `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend needs none.
-    A `required` platform turns a skip into an error.
+    `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend
+    needs none. A `required` platform turns a skip into an error.
     """
 
     name: str
@@ -131,8 +131,9 @@ class Region:
 class Diff:
     """One output against its golden. `problem` is set where the two cannot be compared at all (shape, dtype).
 
-    `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts elements that still hold
-    the sentinel pattern where the golden differs from it.
+    `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts
+    elements that still hold the sentinel pattern where the golden differs from it. `differences` are the most
+    frequent values of actual - expected, each with its count.
     """
 
     tensor: str
@@ -147,6 +148,7 @@ class Diff:
     bands: tuple[Region, ...] = ()
     channels: tuple[Region, ...] = ()
     first: tuple[Mismatch, ...] = ()
+    differences: tuple[tuple[int, int], ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -172,7 +174,10 @@ class StageResult:
 
 @dataclass(frozen=True)
 class Result:
-    """How a job ended. `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder."""
+    """How a job ended.
+
+    `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder.
+    """
 
     job: Job
     state: State

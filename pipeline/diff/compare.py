@@ -1,0 +1,126 @@
+"""One output against its golden: every element, exactly, and the difference as data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.jobs import Diff, Mismatch, Region
+
+Array = npt.NDArray[np.generic]
+Counts = npt.NDArray[np.int64]
+
+FIRST_LIMIT = 20
+"""How many mismatches are kept one by one."""
+
+DIFFERENCES_LIMIT = 8
+"""How many values of actual - expected are kept with their counts, the most frequent first."""
+
+
+def digest(array: Array) -> str:
+    """SHA-256 (hex) over dtype, shape and the elements' bytes in row-major order."""
+    sha = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+    sha.update(np.ascontiguousarray(array).data)
+    return sha.hexdigest()
+
+
+def compare(
+    tensor: str, actual: Array, golden: Array, *, width: int, band_rows: int, sentinel: int | None
+) -> Diff:
+    """Compare two matrices of NHWC rows element by element, with no tolerance.
+
+    Args:
+        tensor: name of the tensor, for the report.
+        actual: what the engine gave, `[rows * width, channels]`.
+        golden: what it must be, `[rows * width, channels]`, integers of at most 32 bits; the last image row
+            may be incomplete (a tile).
+        width: pixels in an image row.
+        band_rows: image rows in a band.
+        sentinel: the value every element of the output held before the program ran; None where it had none.
+
+    Returns:
+        The difference. Where the two cannot be compared, `problem` says why and every element counts as
+        wrong.
+    """
+    diff = Diff(
+        tensor=tensor,
+        shape=golden.shape,
+        count=golden.size,
+        mismatches=golden.size,
+        max_abs=0,
+        actual_sha=digest(actual),
+        golden_sha=digest(golden),
+        problem=_problem(actual, golden),
+    )
+    if diff.problem:
+        return diff
+    wrong = actual != golden
+    pixel, channel = np.nonzero(wrong)
+    # Widened before subtracting: 127 - -128 is 255, not the -1 that int8 makes of it.
+    difference = actual[wrong].astype(np.int64) - golden[wrong].astype(np.int64)
+    pixels, channels = golden.shape
+    band = np.arange(pixels) // (width * band_rows)
+    return replace(
+        diff,
+        mismatches=len(difference),
+        max_abs=int(np.abs(difference).max(initial=0)),
+        unwritten=0 if sentinel is None else int(np.count_nonzero(actual[wrong] == sentinel)),
+        bands=_regions(
+            _band_names(-(-pixels // width), band_rows), np.bincount(band) * channels, band[pixel], difference
+        ),
+        channels=_regions(
+            (f"channel {index}" for index in range(channels)), np.full(channels, pixels), channel, difference
+        ),
+        first=tuple(
+            Mismatch((int(m) // width, int(m) % width, int(c)), int(actual[m, c]), int(golden[m, c]))
+            for m, c in zip(pixel[:FIRST_LIMIT], channel[:FIRST_LIMIT], strict=True)
+        ),
+        differences=_most_frequent(difference),
+    )
+
+
+def _problem(actual: Array, golden: Array) -> str:
+    """Why the two cannot be compared; empty where they can."""
+    if golden.dtype.kind not in "iu" or golden.dtype.itemsize > 4:
+        return f"the golden is {golden.dtype}: only integers of at most 32 bits are compared"
+    if actual.dtype != golden.dtype:
+        return f"dtype is {actual.dtype}, must be {golden.dtype}"
+    if golden.ndim != 2:
+        return f"the golden has shape {golden.shape}: must be [rows * width, channels]"
+    if actual.shape != golden.shape:
+        return f"shape is {actual.shape} ({actual.size} elements), must be {golden.shape} ({golden.size})"
+    if golden.size == 0:
+        return "nothing to compare: the golden has no elements"
+    return ""
+
+
+def _band_names(rows: int, band_rows: int) -> Iterator[str]:
+    """Bands by number, place (the programs of first, interior and last bands differ) and image rows."""
+    last = (rows - 1) // band_rows
+    for band in range(last + 1):
+        place = "only" if last == 0 else {0: "first", last: "last"}.get(band, "interior")
+        yield f"band {band} ({place}) rows {band * band_rows}..{min((band + 1) * band_rows, rows) - 1}"
+
+
+def _regions(
+    names: Iterator[str], counts: Counts, region_of: Counts, difference: Counts
+) -> tuple[Region, ...]:
+    """One `Region` a name: `counts` elements each, and the mismatches that `region_of` puts there."""
+    mismatches = np.bincount(region_of, minlength=len(counts))
+    largest = np.zeros(len(counts), np.int64)
+    np.maximum.at(largest, region_of, np.abs(difference))
+    return tuple(
+        Region(name, int(count), int(wrong), int(size))
+        for name, count, wrong, size in zip(names, counts, mismatches, largest, strict=True)
+    )
+
+
+def _most_frequent(difference: Counts) -> tuple[tuple[int, int], ...]:
+    """The most frequent values of actual - expected with their counts; ties go to the smaller value."""
+    values, counts = np.unique(difference, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:DIFFERENCES_LIMIT]
+    return tuple((int(values[i]), int(counts[i])) for i in order)

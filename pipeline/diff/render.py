@@ -1,0 +1,84 @@
+"""A difference as text: one line, where it is, and the tables a reader starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.jobs import Diff, Region
+
+REGIONS_LIMIT = 16
+"""How many bands or channels a table shows, the worst first."""
+
+
+def verdict(diff: Diff) -> str:
+    """One line: what differs, by how much, and where the mismatches gather."""
+    if diff.problem:
+        return f"{diff.tensor}: not comparable: {diff.problem}"
+    if not diff.mismatches:
+        return f"{diff.tensor}: 0 of {diff.count} elements differ"
+    return "; ".join(
+        [
+            f"{diff.tensor}: {diff.mismatches} of {diff.count} elements differ, max |diff| {diff.max_abs}",
+            *_gathering("band", diff.bands),
+            *_gathering("channel", diff.channels),
+            *([f"every difference is {diff.differences[0][0]:+d}"] if len(diff.differences) == 1 else []),
+            *([f"{diff.unwritten} of them never written"] if diff.unwritten else []),
+        ]
+    )
+
+
+def full(diff: Diff) -> str:
+    """The verdict and both hashes; where elements differ, also tables of regions and the first mismatches."""
+    return "\n".join(
+        [
+            verdict(diff),
+            f"  actual sha256 {diff.actual_sha}",
+            f"  golden sha256 {diff.golden_sha}",
+            *_table("bands", diff.bands),
+            *_table("channels", diff.channels),
+            *_differences(diff),
+            *_first(diff),
+        ]
+    )
+
+
+def _wrong(regions: Sequence[Region]) -> list[Region]:
+    return [region for region in regions if region.mismatches]
+
+
+def _gathering(kind: str, regions: Sequence[Region]) -> Iterator[str]:
+    """Says where mismatches are, unless they are in every region."""
+    wrong = _wrong(regions)
+    if len(wrong) == 1 and len(regions) > 1:
+        yield f"only in {wrong[0].name}"
+    elif 0 < len(wrong) < len(regions):
+        yield f"in {len(wrong)} of {len(regions)} {kind}s, first {wrong[0].name}"
+
+
+def _table(kind: str, regions: Sequence[Region]) -> Iterator[str]:
+    wrong = sorted(_wrong(regions), key=lambda region: -region.mismatches)
+    if not wrong:
+        return
+    shown = wrong[:REGIONS_LIMIT]
+    yield f"  {kind} with mismatches: {len(wrong)} of {len(regions)}, the worst first"
+    column = max(len(region.name) for region in shown)
+    for region in shown:
+        yield (
+            f"    {region.name:<{column}}  {region.mismatches} of {region.count}, max |diff| {region.max_abs}"
+        )
+    if len(wrong) > len(shown):
+        yield f"    and {len(wrong) - len(shown)} more"
+
+
+def _differences(diff: Diff) -> Iterator[str]:
+    if diff.differences:
+        rest = diff.mismatches - sum(count for _, count in diff.differences)
+        listed = ", ".join(f"{value:+d} x {count}" for value, count in diff.differences)
+        yield f"  actual - expected: {listed}" + (f", others x {rest}" if rest else "")
+
+
+def _first(diff: Diff) -> Iterator[str]:
+    if diff.first:
+        yield f"  first {len(diff.first)} mismatches at (row, column, channel)"
+    for mismatch in diff.first:
+        yield f"    {mismatch.index}: actual {mismatch.actual}, expected {mismatch.expected}"

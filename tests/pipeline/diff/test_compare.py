@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.diff.compare import FIRST_LIMIT, compare, digest
+from pipeline.jobs import Diff, Mismatch
+
+WIDTH, BAND_ROWS, CHANNELS = 4, 3, 32
+Rows = npt.NDArray[np.int8]
+
+
+def golden_rows(rows: int = 8) -> Rows:
+    values = np.arange(rows * WIDTH * CHANNELS) % 251 - 125
+    return values.astype(np.int8).reshape(rows * WIDTH, CHANNELS)
+
+
+def diff_of(
+    actual: npt.NDArray[np.generic], golden: npt.NDArray[np.generic], sentinel: int | None = None
+) -> Diff:
+    return compare("y", actual, golden, width=WIDTH, band_rows=BAND_ROWS, sentinel=sentinel)
+
+
+def test_equal_outputs_are_clean_and_both_hashes_are_recorded() -> None:
+    golden = golden_rows()
+    diff = diff_of(golden.copy(), golden)
+    assert diff.clean
+    assert (diff.count, diff.mismatches, diff.max_abs) == (1024, 0, 0)
+    assert diff.actual_sha == diff.golden_sha == digest(golden)
+    assert [band.name for band in diff.bands] == [
+        "band 0 (first) rows 0..2",
+        "band 1 (interior) rows 3..5",
+        "band 2 (last) rows 6..7",
+    ]
+    assert [band.count for band in diff.bands] == [384, 384, 256]
+    assert {channel.count for channel in diff.channels} == {32}
+
+
+def test_a_digest_covers_dtype_shape_and_bytes() -> None:
+    array = np.zeros((2, 3), np.int8)
+    assert digest(array) == hashlib.sha256(b"|i1 (2, 3) " + bytes(6)).hexdigest()
+    others = [np.zeros((3, 2), np.int8), np.zeros((2, 3), np.uint8), np.eye(2, 3, dtype=np.int8)]
+    assert len({digest(each) for each in [array, *others]}) == 4
+    assert digest(np.asfortranarray(np.eye(2, 3, dtype=np.int8))) == digest(np.eye(2, 3, dtype=np.int8))
+
+
+@pytest.mark.parametrize(("actual", "expected"), [(127, -128), (-128, 127)])
+def test_int8_differences_are_widened_before_subtracting(actual: int, expected: int) -> None:
+    golden = np.full((WIDTH, CHANNELS), expected, np.int8)
+    diff = diff_of(np.full_like(golden, actual), golden)
+    assert diff.max_abs == 255
+    assert diff.differences == ((actual - expected, WIDTH * CHANNELS),)
+
+
+def test_int32_differences_are_widened_too() -> None:
+    golden = np.full((WIDTH, CHANNELS), -(2**31), np.int32)
+    assert diff_of(np.full_like(golden, 2**31 - 1), golden).max_abs == 2**32 - 1
+
+
+def test_one_wrong_element_is_found_in_its_band_its_channel_and_its_place() -> None:
+    golden = golden_rows()
+    actual = golden.copy()
+    actual[7 * WIDTH + 2, 5] += 3
+    diff = diff_of(actual, golden)
+    assert not diff.clean
+    assert [(r.name, r.mismatches, r.max_abs) for r in diff.bands if r.mismatches] == [
+        ("band 2 (last) rows 6..7", 1, 3)
+    ]
+    assert [(r.name, r.mismatches, r.max_abs) for r in diff.channels if r.mismatches] == [("channel 5", 1, 3)]
+    expected = int(golden[7 * WIDTH + 2, 5])
+    assert diff.first == (Mismatch((7, 2, 5), expected + 3, expected),)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 31), st.integers(0, 31), st.integers(-128, 127)), min_size=1, max_size=60
+    )
+)
+def test_every_table_sums_up_to_the_mismatches(edits: list[tuple[int, int, int]]) -> None:
+    golden = golden_rows()
+    actual = golden.copy()
+    for pixel, channel, value in edits:
+        actual[pixel, channel] = value
+    wrong = {
+        (int(m), int(c)): int(actual[m, c]) - int(golden[m, c])
+        for m in range(32)
+        for c in range(32)
+        if actual[m, c] != golden[m, c]
+    }
+    diff = diff_of(actual, golden)
+    assert diff.mismatches == len(wrong)
+    assert diff.max_abs == max((abs(value) for value in wrong.values()), default=0)
+    assert sum(band.mismatches for band in diff.bands) == len(wrong)
+    assert sum(channel.mismatches for channel in diff.channels) == len(wrong)
+    assert len(diff.first) == min(len(wrong), FIRST_LIMIT)
+    assert [m.index for m in diff.first] == [(m // 4, m % 4, c) for m, c in sorted(wrong)][:FIRST_LIMIT]
+
+
+def test_elements_that_still_hold_the_sentinel_are_counted_where_they_are_wrong() -> None:
+    golden = golden_rows()
+    golden[-1, :3] = -86
+    actual = golden.copy()
+    actual[-1] = -86
+    assert diff_of(actual, golden, sentinel=-86).unwritten == CHANNELS - 3
+    assert diff_of(actual, golden).unwritten == 0
+
+
+def test_a_tile_that_ends_inside_an_image_row_is_compared_whole() -> None:
+    golden = golden_rows(2)[: WIDTH + 2]
+    diff = diff_of(~golden, golden)
+    assert diff.mismatches == golden.size
+    assert [(band.name, band.count) for band in diff.bands] == [("band 0 (only) rows 0..1", golden.size)]
+
+
+@pytest.mark.parametrize(
+    ("actual", "golden", "problem"),
+    [
+        (np.zeros((8, 32), np.uint8), np.zeros((8, 32), np.int8), "dtype is uint8, must be int8"),
+        (
+            np.zeros((4, 32), np.int8),
+            np.zeros((8, 32), np.int8),
+            "shape is (4, 32) (128 elements), must be (8, 32) (256)",
+        ),
+        (
+            np.zeros((16, 16), np.int8),
+            np.zeros((8, 32), np.int8),
+            "shape is (16, 16) (256 elements), must be (8, 32) (256)",
+        ),
+        (
+            np.zeros((0, 32), np.int8),
+            np.zeros((0, 32), np.int8),
+            "nothing to compare: the golden has no elements",
+        ),
+        (np.zeros(8, np.int8), np.zeros(8, np.int8), "the golden has shape (8,)"),
+        (np.zeros((8, 32), np.float32), np.zeros((8, 32), np.float32), "the golden is float32"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_and_never_clean(
+    actual: npt.NDArray[np.generic], golden: npt.NDArray[np.generic], problem: str
+) -> None:
+    diff = diff_of(actual, golden)
+    assert problem in diff.problem
+    assert not diff.clean
+    assert diff.mismatches == golden.size
