@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import Enum
+from pathlib import Path
 
 from golden.geometry import Geometry
 
@@ -92,6 +94,15 @@ class Platform:
 
 
 @dataclass(frozen=True)
+class ExpectedFailure:
+    """A job known to fail: why, where it is followed up, and the last day (if any) on which that excuses it."""
+
+    reason: str
+    link: str
+    until: date | None = None
+
+
+@dataclass(frozen=True)
 class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
@@ -106,6 +117,22 @@ class Job:
     kernel: str
     profile: str | None
     timeout: float
+    expected_failure: ExpectedFailure | None = None
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """What a job's process is given beside the job: all paths absolute.
+
+    `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has none); `cache` the
+    golden cache; `inputs` a user's tensors in place of the profile's; `stage` is `all` or `tile` (compare lane).
+    """
+
+    folder: Path
+    device: int | None
+    cache: Path
+    inputs: Path | None = None
+    stage: str = "all"
 
 
 @dataclass(frozen=True)
