@@ -95,7 +95,7 @@ class Platform:
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """A job known to fail: why, where it is followed up, and the last day (if any) on which that excuses it."""
+    """A job known to fail: why, where that is followed up, and the last day (if any) on which it is excused."""
 
     reason: str
     link: str
@@ -124,8 +124,9 @@ class Job:
 class JobContext:
     """What a job's process is given beside the job: all paths absolute.
 
-    `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has none); `cache` the
-    golden cache; `inputs` a user's tensors in place of the profile's; `stage` is `all` or `tile` (compare lane).
+    `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has
+    none); `cache` the golden cache; `inputs` a user's tensors in place of the profile's; `stage` is `all` or
+    `tile` (compare lane).
     """
 
     folder: Path
