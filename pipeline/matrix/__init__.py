@@ -1,1 +1,1 @@
-"""matrix.yaml: its schema, strict loading, expansion to jobs, selection."""
+"""What runs where: `matrix.yaml` read strictly, checked, expanded to jobs, and selected from."""

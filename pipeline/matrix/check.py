@@ -1,0 +1,146 @@
+"""The rules between the entries of a matrix: known names, sound geometries, nothing idle, no job twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from emulator.soc import SOCS
+from golden.geometry import Conv, Geometry, GeometryError
+from golden.profiles import ProfileError, resolve
+from golden.vreq8 import VARIANTS
+from pipeline.jobs import Platform
+from pipeline.matrix.errors import closest, shown
+from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
+from pipeline.matrix.model import Matrix
+from pipeline.matrix.names import BACKENDS, KERNELS
+from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
+from pipeline.matrix.strict_yaml import KeyPath, Node
+
+
+def checked_matrix(document: Document, source: Node) -> Matrix:
+    """Return the matrix of a document.
+
+    Raises:
+        MatrixError: a geometry breaks a rule of the conv pair, a name is unknown, a device or a job is
+            written twice, a pattern is no regular expression.
+    """
+    geometries = {name: _geometry(name, entry, source) for name, entry in document.geometries.items()}
+    platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
+    matrix = Matrix(document, geometries, platforms, source)
+    _check_blocks(matrix, ("lanes", "compile", "include"), document.lanes.compile.include)
+    _check_blocks(matrix, ("lanes", "device", "include"), document.lanes.device.include)
+    _refuse_repeated_jobs(matrix)
+    for place, pattern in enumerate(document.retries.patterns):
+        _check_pattern(source, ("retries", "patterns", place), pattern)
+    return matrix
+
+
+def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
+    """Refuse entries of one file that no job needs: geometries, platforms, rules whose glob matches none.
+
+    Raises:
+        MatrixError: at the first of them.
+    """
+    document = matrix.document
+    candidates = included(matrix)
+    used = {
+        "geometries": {candidate.geometry for candidate in candidates},
+        "platforms": {candidate.platform for candidate in candidates},
+    }
+    for section, in_use in used.items():
+        for name in getattr(document, section):
+            if name not in in_use and matrix.source.at((section, name)).file == of_file:
+                matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
+    everything = [candidate.id for candidate in with_compared(matrix)]
+    planned = [candidate.id for candidate in remaining(matrix)]
+    _refuse_idle_rules(matrix.source, "exclude", document.exclude, everything, of_file)
+    _refuse_idle_rules(matrix.source, "timeouts", document.timeouts, planned, of_file)
+    _refuse_idle_rules(matrix.source, "expected_failures", document.expected_failures, planned, of_file)
+
+
+def _refuse_idle_rules(
+    source: Node, section: str, rules: Sequence[Rule], job_ids: Sequence[str], of_file: str
+) -> None:
+    match = Matcher(rules)
+    busy = {place for job_id in job_ids for place in match(job_id)}
+    for place, rule in enumerate(rules):
+        path = (section, place, "jobs")
+        if place not in busy and source.at(path).file == of_file:
+            source.refuse(path, f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}")
+
+
+def _geometry(name: str, entry: GeometryEntry, source: Node) -> Geometry:
+    conv1, conv2 = (Conv(conv.kernel, conv.stride, conv.padding) for conv in (entry.conv1, entry.conv2))
+    try:
+        return Geometry(entry.height, entry.width, entry.cin, entry.cmid, entry.cout, conv1, conv2)
+    except GeometryError as error:
+        field = str(error).split(" ", 1)[0]
+        source.refuse(("geometries", name, *field.split(".")), str(error))
+
+
+def _platform(name: str, entry: PlatformEntry, source: Node) -> Platform:
+    path = ("platforms", name)
+    _check_known(source, (*path, "backend"), "backend", entry.backend, BACKENDS)
+    _check_known(source, (*path, "soc"), "soc", entry.soc, SOCS)
+    _check_known(source, (*path, "variant"), "variant", entry.variant, VARIANTS)
+    _refuse_repeats(source, (*path, "devices"), entry.devices)
+    return Platform(name, entry.backend, entry.soc, entry.variant, entry.devices, entry.required)
+
+
+def _check_blocks(matrix: Matrix, path: KeyPath, blocks: Sequence[CompileBlock | DeviceBlock]) -> None:
+    for place, block in enumerate(blocks):
+        known: dict[str, tuple[str, Sequence[str], Iterable[str]]] = {
+            "platforms": ("platform", block.platforms, matrix.platforms),
+            "geometries": ("geometry", block.geometries, matrix.geometries),
+            "kernels": ("kernel", block.kernels, KERNELS),
+        }
+        for section, (what, written, possible) in known.items():
+            _refuse_repeats(matrix.source, (*path, place, section), written)
+            for item, name in enumerate(written):
+                _check_known(matrix.source, (*path, place, section, item), what, name, possible)
+        if isinstance(block, DeviceBlock):
+            _check_profiles(matrix.source, (*path, place, "profiles"), block.profiles)
+
+
+def _check_profiles(source: Node, path: KeyPath, profiles: Sequence[str]) -> None:
+    _refuse_repeats(source, path, profiles)
+    for item, profile in enumerate(profiles):
+        try:
+            resolve(profile, date.min)  # any night: only the name is in question
+        except ProfileError as error:
+            source.refuse((*path, item), str(error))
+
+
+def _check_known(source: Node, path: KeyPath, what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        source.refuse(path, f"`{shown(name)}` is no known {what}; {closest(name, known)}")
+
+
+def _refuse_repeats(source: Node, path: KeyPath, values: Sequence[object]) -> None:
+    for item, value in enumerate(values):
+        if value in values[:item]:
+            source.refuse((*path, item), f"`{shown(value)}` is written again; keep one of them")
+
+
+def _refuse_repeated_jobs(matrix: Matrix) -> None:
+    first: dict[str, KeyPath] = {}
+    for one in included(matrix):
+        path: KeyPath = ("lanes", one.lane.value, "include", one.block)
+        if one.id in first:
+            earlier = matrix.source.at(first[one.id])
+            message = (
+                f"{one.id} is made by the block at {earlier.file}:{earlier.line} too; name it in one of them"
+            )
+            matrix.source.refuse(path, message)
+        first[one.id] = path
+
+
+def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:
+    try:
+        matches_all = re.compile(pattern).search("") is not None
+    except re.error as error:
+        source.refuse(path, f"`{shown(pattern)}` is no regular expression: {error}; correct it")
+    if matches_all:
+        source.refuse(path, f"`{shown(pattern)}` matches empty text and so every job; write a narrower one")

@@ -1,0 +1,37 @@
+"""Durations as users write them: `90s`, `5m`, `1h30m`, or a number of seconds."""
+
+from __future__ import annotations
+
+import math
+import re
+
+FORMS = "`90s`, `5m`, `1h30m` or a number of seconds"
+
+_NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+PATTERN = rf"^(?:{_NUMBER}|(?=.)(?:([0-9]{{1,6}})h)?(?:([0-9]{{1,6}})m)?(?:{_NUMBER}s)?)$"
+"""The text forms, as a regular expression that JSON Schema reads too."""
+
+
+class Duration(float):
+    """A length of time in seconds, finite and above zero."""
+
+
+def parse_duration(written: object) -> Duration:
+    """Read a duration.
+
+    Args:
+        written: text in one of the forms, or a number of seconds.
+
+    Raises:
+        ValueError: it has no such form, or is not above zero: nothing switches a limit off by accident.
+    """
+    seconds = math.nan
+    if isinstance(written, str):
+        if match := re.fullmatch(PATTERN, written):
+            plain, hours, minutes, rest = (float(part or 0) for part in match.groups())
+            seconds = plain + hours * 3600 + minutes * 60 + rest
+    elif isinstance(written, int | float) and not isinstance(written, bool):
+        seconds = float(written)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(f"a duration is {FORMS}, above zero")
+    return Duration(seconds)

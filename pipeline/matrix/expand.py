@@ -1,0 +1,155 @@
+"""Expands a matrix to jobs, in this order: the lanes' `include` blocks, the compare lane, `exclude`.
+
+The compare lane has a job for each platform, geometry and profile of the device jobs that are left after
+`exclude`; `exclude` then applies to it too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import translate
+from itertools import product
+from typing import Protocol
+
+from pipeline.jobs import ExpectedFailure, Job, Lane
+from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import ExpectedFailureRule
+
+COMPARED = "pair"
+"""The kernel name of compare jobs: they run every program of the pair."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A job as an `include` block names it.
+
+    `block` is the block's place in its lane; of a compare job, that of the first device job it comes from.
+    """
+
+    lane: Lane
+    platform: str
+    geometry: str
+    kernel: str
+    profile: str | None
+    block: int
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        parts = [self.lane.value, self.platform, self.geometry]
+        if self.lane is not Lane.COMPARE:
+            parts.append(self.kernel)
+        return "/".join(parts if self.profile is None else [*parts, self.profile])
+
+
+class Rule(Protocol):
+    """An entry that speaks of jobs by a glob of their ids."""
+
+    @property
+    def jobs(self) -> str:
+        """The glob."""
+        ...
+
+
+class Matcher:
+    """Tells which of some rules match a job id."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self._patterns = [re.compile(translate(rule.jobs)) for rule in rules]
+
+    def __call__(self, job_id: str) -> list[int]:
+        """Return the places of the rules that match, in order."""
+        return [place for place, pattern in enumerate(self._patterns) if pattern.match(job_id)]
+
+
+def included(matrix: Matrix) -> tuple[Candidate, ...]:
+    """Return what the `include` blocks of the compile and device lanes name, in their order."""
+    lanes = matrix.document.lanes
+    compiled = (
+        Candidate(Lane.COMPILE, platform, geometry, kernel, None, place)
+        for place, block in enumerate(lanes.compile.include)
+        for platform, geometry, kernel in product(block.platforms, block.geometries, block.kernels)
+    )
+    run = (
+        Candidate(Lane.DEVICE, platform, geometry, kernel, profile, place)
+        for place, block in enumerate(lanes.device.include)
+        for platform, geometry, kernel, profile in product(
+            block.platforms, block.geometries, block.kernels, block.profiles
+        )
+    )
+    return (*compiled, *run)
+
+
+def with_compared(matrix: Matrix) -> tuple[Candidate, ...]:
+    """Return what is included and the compare lane derived from it; `exclude` has still to be applied."""
+    candidates = included(matrix)
+    return (*candidates, *_compared(_kept(matrix, candidates)))
+
+
+def remaining(matrix: Matrix) -> tuple[Candidate, ...]:
+    """Return the jobs of the plan."""
+    return tuple(_kept(matrix, with_compared(matrix)))
+
+
+def _kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    excluded = Matcher(matrix.document.exclude)
+    return (candidate for candidate in candidates if not excluded(candidate.id))
+
+
+def _compared(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    found: dict[str, Candidate] = {}
+    for one in candidates:
+        if one.lane is Lane.DEVICE:
+            pair = Candidate(Lane.COMPARE, one.platform, one.geometry, COMPARED, one.profile, one.block)
+            found.setdefault(pair.id, pair)
+    return iter(found.values())
+
+
+def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
+    """Expand a matrix to its jobs: compile lane, device lane, compare lane, each in the order it is written.
+
+    Args:
+        matrix: a loaded matrix.
+        today: the run's day; an expected failure that ended before it is no longer attached to its jobs.
+    """
+    timeouts = Matcher(matrix.document.timeouts)
+    expected = Matcher(matrix.document.expected_failures)
+    return tuple(
+        Job(
+            id=one.id,
+            lane=one.lane,
+            platform=matrix.platforms[one.platform],
+            geometry_name=one.geometry,
+            geometry=matrix.geometries[one.geometry],
+            kernel=one.kernel,
+            profile=one.profile,
+            timeout=_timeout(matrix, one.lane, timeouts(one.id)),
+            expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
+        )
+        for one in remaining(matrix)
+    )
+
+
+def _timeout(matrix: Matrix, lane: Lane, rules: Sequence[int]) -> float:
+    lanes = matrix.document.lanes
+    if rules:
+        return matrix.document.timeouts[rules[-1]].timeout
+    of_lane: dict[Lane, float] = {
+        Lane.COMPILE: lanes.compile.timeout,
+        Lane.DEVICE: lanes.device.timeout,
+        Lane.COMPARE: lanes.compare.timeout,
+    }
+    return of_lane[lane]
+
+
+def excusing_rule(matrix: Matrix, matching: Sequence[int], today: date) -> ExpectedFailureRule | None:
+    """Return the expected failure that counts among the matching ones: the last that has not ended."""
+    rules = (matrix.document.expected_failures[place] for place in reversed(matching))
+    return next((rule for rule in rules if rule.until is None or today <= rule.until), None)
+
+
+def _expected_failure(rule: ExpectedFailureRule | None) -> ExpectedFailure | None:
+    return None if rule is None else ExpectedFailure(rule.reason, rule.link, rule.until)

@@ -1,0 +1,72 @@
+"""Loads a matrix and its overlays: strict YAML, the schema's types, then the rules between entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.matrix.check import checked_matrix, refuse_idle_entries
+from pipeline.matrix.errors import MatrixError
+from pipeline.matrix.model import Matrix
+from pipeline.matrix.strict_yaml import KeyPath, Node, read_yaml
+from pipeline.matrix.typed import typed
+
+APPENDED: frozenset[KeyPath] = frozenset(
+    {
+        ("lanes", "compile", "include"),
+        ("lanes", "device", "include"),
+        ("exclude",),
+        ("timeouts",),
+        ("expected_failures",),
+    }
+)
+"""The lists that an overlay adds to; every other list it replaces."""
+
+
+def load(paths: Sequence[Path]) -> Matrix:
+    """Load a matrix.
+
+    Args:
+        paths: the matrix, then overlays in the order in which they are laid on top. Each file must make sense
+            together with those before it: a later overlay may leave an earlier entry without use.
+
+    Raises:
+        MatrixError: at the first thing that is wrong.
+        ValueError: no path is given.
+    """
+    if not paths:
+        raise ValueError("a matrix needs at least one file")
+    source = _read(paths[0])
+    matrix = checked_matrix(typed(source), source)
+    refuse_idle_entries(matrix, of_file=str(paths[0]))
+    for path in paths[1:]:
+        source = merge(source, _read(path))
+        matrix = checked_matrix(typed(source), source)
+        refuse_idle_entries(matrix, of_file=str(path))
+    return matrix
+
+
+def _read(path: Path) -> Node:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MatrixError(
+            str(path), None, (), f"cannot be read: {error.strerror}; name a matrix file"
+        ) from None
+    return read_yaml(data, str(path))
+
+
+def merge(base: Node, overlay: Node, path: KeyPath = ()) -> Node:
+    """Lay one matrix on another: mappings key by key, the lists in `APPENDED` one after the other.
+
+    Whatever else both have, the overlay's stands.
+    """
+    if isinstance(base.value, Mapping) and isinstance(overlay.value, Mapping):
+        merged = dict(base.value)
+        for key, node in overlay.value.items():
+            merged[key] = merge(merged[key], node, (*path, key)) if key in merged else node
+        return replace(base, value=merged)
+    if path in APPENDED and isinstance(base.value, tuple) and isinstance(overlay.value, tuple):
+        return replace(base, value=base.value + overlay.value)
+    return overlay

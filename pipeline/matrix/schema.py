@@ -1,0 +1,190 @@
+"""The one schema of `matrix.yaml`: its entries as types, and the JSON Schema made from them for editors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, field
+
+from pipeline.matrix.durations import FORMS, PATTERN, Duration
+
+Name = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
+        description="a name: lower-case letters, digits, `.`, `_` and `-`",
+    ),
+]
+Glob = Annotated[
+    str, Meta(min_length=1, description="job ids as a glob: `*` stands for any text, `/` included")
+]
+Reason = Annotated[str, Meta(min_length=1, description="why, in one sentence")]
+TimeLimit = Annotated[Duration, Meta(description=f"the time limit of a job: {FORMS}")]
+Pixels = Annotated[int, Meta(description="a size in pixels, a whole number")]
+Channels = Annotated[int, Meta(description="a count of channels, a multiple of 32")]
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A mapping of the matrix; a key that is no field of it is refused."""
+
+
+class ConvEntry(Entry, frozen=True):
+    """A square convolution."""
+
+    kernel: Pixels
+    stride: Pixels
+    padding: Pixels
+
+
+class GeometryEntry(Entry, frozen=True):
+    """The shapes of a conv pair; the rules are those of `golden.geometry.Geometry`."""
+
+    height: Pixels
+    width: Pixels
+    cin: Channels
+    cmid: Channels
+    cout: Channels
+    conv1: ConvEntry
+    conv2: ConvEntry
+
+
+class PlatformEntry(Entry, frozen=True):
+    """Where jobs run."""
+
+    backend: Annotated[str, Meta(description="the engine that compiles and runs")]
+    soc: Annotated[str, Meta(description="the chip whose limits hold")]
+    variant: Annotated[str, Meta(description="the reading of requantisation that the platform follows")] = (
+        "vreq8"
+    )
+    devices: Annotated[
+        tuple[Annotated[int, Meta(ge=0, le=65535, description="a device id, from 0")], ...],
+        Meta(description="the physical ids of its devices as a list, such as [0, 1]"),
+    ] = ()
+    required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
+
+
+Geometries = Annotated[tuple[Name, ...], Meta(min_length=1, description="a list of names from `geometries`")]
+Platforms = Annotated[tuple[Name, ...], Meta(min_length=1, description="a list of names from `platforms`")]
+Kernels = Annotated[
+    tuple[str, ...], Meta(min_length=1, description="a list of kernels, such as [fused, two-pass]")
+]
+Profiles = Annotated[
+    tuple[str, ...], Meta(min_length=1, description="a list of data profiles, such as [small, full-range@7]")
+]
+
+
+class CompileBlock(Entry, frozen=True):
+    """A block of compile jobs: each of its platforms with each geometry and each kernel."""
+
+    platforms: Platforms
+    geometries: Geometries
+    kernels: Kernels
+
+
+class DeviceBlock(Entry, frozen=True):
+    """A block of device jobs: each of its platforms with each geometry, each kernel and each profile."""
+
+    platforms: Platforms
+    geometries: Geometries
+    kernels: Kernels
+    profiles: Profiles
+
+
+def _default_limit() -> Duration:
+    return Duration(600)
+
+
+class CompileLane(Entry, frozen=True):
+    """Kernels are compiled only."""
+
+    timeout: TimeLimit = field(default_factory=_default_limit)
+    include: tuple[CompileBlock, ...] = ()
+
+
+class DeviceLane(Entry, frozen=True):
+    """Kernels run on data and are compared with the golden."""
+
+    timeout: TimeLimit = field(default_factory=_default_limit)
+    include: tuple[DeviceBlock, ...] = ()
+
+
+class CompareLane(Entry, frozen=True):
+    """Stage by stage comparison: a job for each platform, geometry and profile of the device lane."""
+
+    timeout: TimeLimit = field(default_factory=_default_limit)
+
+
+class Lanes(Entry, frozen=True):
+    """What is done with the kernels, and for how long."""
+
+    compile: CompileLane = field(default_factory=CompileLane)
+    device: DeviceLane = field(default_factory=DeviceLane)
+    compare: CompareLane = field(default_factory=CompareLane)
+
+
+class Exclusion(Entry, frozen=True):
+    """Jobs taken out of the plan again."""
+
+    jobs: Glob
+    reason: Reason
+
+
+class TimeoutRule(Entry, frozen=True):
+    """Jobs with a time limit of their own; the last rule that matches a job counts."""
+
+    jobs: Glob
+    timeout: TimeLimit
+
+
+class ExpectedFailureRule(Entry, frozen=True):
+    """Jobs known to fail; the last rule that matches a job and has not ended counts."""
+
+    jobs: Glob
+    reason: Reason
+    link: Annotated[
+        str, Meta(pattern=r"^https?://\S+$", description="where the fault is tracked, a web address")
+    ]
+    until: Annotated[date | None, Meta(description="the last day it is expected, as 2027-01-31")] = None
+
+
+class Retries(Entry, frozen=True):
+    """What counts as an infrastructure error, and how often a job that met one is started in all."""
+
+    attempts: Annotated[int, Meta(ge=1, le=10, description="starts of a job in all, 1 to 10")] = 3
+    patterns: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, description="a regular expression")], ...],
+        Meta(description="a list of regular expressions, searched for in errors and output"),
+    ] = (r"\b507018\b",)
+
+
+class Document(Entry, frozen=True):
+    """A whole matrix, its overlays merged in."""
+
+    geometries: dict[Name, GeometryEntry]
+    platforms: dict[Name, PlatformEntry]
+    lanes: Lanes
+    exclude: tuple[Exclusion, ...] = ()
+    timeouts: tuple[TimeoutRule, ...] = ()
+    expected_failures: tuple[ExpectedFailureRule, ...] = ()
+    retries: Retries = Retries()
+
+
+def json_schema() -> str:
+    """Return the JSON Schema of `matrix.yaml` as published in `ci/schemas/matrix.schema.json`."""
+    schema = msgspec.json.schema(Document, schema_hook=_custom)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "matrix.yaml", **schema}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _custom(kind: type) -> dict[str, Any]:
+    if kind is Duration:
+        return {"anyOf": [{"type": "string", "pattern": PATTERN}, {"type": "number", "exclusiveMinimum": 0}]}
+    raise NotImplementedError(kind)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json_schema())

@@ -1,0 +1,141 @@
+"""Selects jobs of a plan: by names, by globs of ids, and one shard of several."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+
+from pipeline.jobs import Job, Lane
+from pipeline.matrix.errors import closest, shown
+
+MOST_SHARDS = 256
+"""GitHub starts no workflow matrix of more jobs than this."""
+
+_UNRECORDED = 1.0
+_SHORTEST = 1e-3
+
+
+class FilterError(Exception):
+    """A filter or a shard makes no sense, an unknown name most often; one line. Exit code 4."""
+
+
+class EmptySelectionError(Exception):
+    """Nothing is selected; one line that says by what. Exit code 5."""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What to keep: of every filter that is not empty, a job must match one entry. `ids` are globs."""
+
+    geometries: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    profiles: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `index`, from 1, of `count`."""
+
+    index: int
+    count: int
+
+
+_NAMES: Mapping[str, tuple[str, Callable[[Job], str | None]]] = {
+    "geometries": ("geometry", lambda job: job.geometry_name),
+    "platforms": ("platform", lambda job: job.platform.name),
+    "kernels": ("kernel", lambda job: job.kernel),
+    "profiles": ("profile", lambda job: job.profile),
+}
+
+
+def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tuple[Job, ...]:
+    """Return the jobs of some lanes that the filters keep, in the plan's order.
+
+    Args:
+        jobs: the whole plan; a name is known where any job of it, in any lane, has it.
+        lanes: the lanes to take jobs from.
+        filters: what to keep of them.
+
+    Raises:
+        FilterError: a filter names what no job of the plan has.
+        EmptySelectionError: nothing is left.
+    """
+    kept = [job for job in jobs if job.lane in lanes]
+    _refuse_empty(kept, "lane", [lane.value for lane in lanes])
+    for field, (what, name_of) in _NAMES.items():
+        wanted = getattr(filters, field)
+        if wanted:
+            known = {name for job in jobs if (name := name_of(job)) is not None}
+            _refuse_unknown(what, wanted, known)
+            kept = [job for job in kept if name_of(job) in wanted]
+            _refuse_empty(kept, what, wanted)
+    if filters.ids:
+        _refuse_unknown(
+            "job", [glob for glob in filters.ids if not re.search(r"[*?[]", glob)], [job.id for job in jobs]
+        )
+        patterns = [re.compile(translate(glob)) for glob in filters.ids]
+        for glob, pattern in zip(filters.ids, patterns, strict=True):
+            _refuse_empty([job for job in kept if pattern.match(job.id)], "job", [glob])
+        kept = [job for job in kept if any(pattern.match(job.id) for pattern in patterns)]
+    return tuple(kept)
+
+
+def _refuse_unknown(what: str, wanted: Iterable[str], known: Iterable[str]) -> None:
+    for name in wanted:
+        if name not in known:
+            raise FilterError(f"{what} `{shown(name)}` is not in the plan; {closest(name, known)}")
+
+
+def _refuse_empty(kept: Sequence[Job], what: str, wanted: Sequence[str]) -> None:
+    if not kept:
+        written = ", ".join(f"`{shown(name)}`" for name in wanted)
+        raise EmptySelectionError(f"no job is left with {what} {written}; widen the filters")
+
+
+def parse_shard(written: str) -> Shard:
+    """Read a shard as users write it: `2/4`.
+
+    Raises:
+        FilterError: it is not so written, or names a part that is not there.
+    """
+    match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", written)
+    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0, 0)
+    if not 1 <= shard.index <= shard.count <= MOST_SHARDS:
+        raise FilterError(
+            f"shard `{shown(written)}` is none; write `index/count` with 1 <= index <= count <= {MOST_SHARDS}"
+        )
+    return shard
+
+
+def take_shard(jobs: Sequence[Job], shard: Shard, durations: Mapping[str, float]) -> tuple[Job, ...]:
+    """Return one shard's jobs, in the plan's order. The shards of a plan share out all of it, each job once.
+
+    The longest job goes first, each to the shard with the least to do so far. All shards of a run must be
+    given the same durations, or jobs are lost between them.
+
+    Args:
+        jobs: the selected jobs, the same in every shard.
+        shard: which part to return.
+        durations: recorded seconds by job id; a job without a record counts as the median of the others.
+
+    Raises:
+        FilterError: there are more shards than jobs.
+    """
+    if shard.count > len(jobs):
+        raise FilterError(f"{shard.count} shards are more than the {len(jobs)} jobs selected; ask for fewer")
+    recorded = [durations[job.id] for job in jobs if job.id in durations]
+    usual = statistics.median(recorded) if recorded else _UNRECORDED
+    seconds = {job.id: max(durations.get(job.id, usual), _SHORTEST) for job in jobs}
+    loads = [0.0] * shard.count
+    mine: set[str] = set()
+    for job in sorted(jobs, key=lambda job: (-seconds[job.id], job.id)):
+        least = min(range(shard.count), key=loads.__getitem__)
+        loads[least] += seconds[job.id]
+        if least == shard.index - 1:
+            mine.add(job.id)
+    return tuple(job for job in jobs if job.id in mine)

@@ -1,0 +1,97 @@
+"""Located nodes become the schema's types; what does not fit is refused at its own file, line and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from pipeline.matrix.durations import Duration, parse_duration
+from pipeline.matrix.errors import closest, shown
+from pipeline.matrix.schema import Document, Entry
+from pipeline.matrix.strict_yaml import KeyPath, Node
+
+
+def typed(root: Node) -> Document:
+    """Return the matrix as the schema's types.
+
+    Raises:
+        MatrixError: at the first value, children before their parents, that the schema refuses.
+    """
+    return _Check(root).convert(Document, root, ())  # type: ignore[no-any-return]
+
+
+class _Check:
+    """Converts bottom up: when a value is converted its children are known to fit, so an error is its own."""
+
+    def __init__(self, root: Node) -> None:
+        self._root = root
+
+    def convert(self, kind: Any, node: Node, path: KeyPath) -> Any:
+        for step, child_kind, child in self._children(kind, node, path):
+            self.convert(child_kind, child, (*path, step))
+        try:
+            return msgspec.convert(node.plain(), kind, dec_hook=_custom)
+        except msgspec.ValidationError as error:
+            value = "" if isinstance(node.value, Mapping | tuple) else f"`{shown(node.value)}`: "
+            what = str(error)[0].lower() + str(error)[1:]
+            self._root.refuse(path, f"{value}{what}; write {_wanted(kind)}")
+
+    def _children(self, kind: Any, node: Node, path: KeyPath) -> Iterator[tuple[str | int, Any, Node]]:
+        bare = _bare(kind)
+        if isinstance(node.value, tuple) and get_origin(bare) is tuple:
+            for index, child in enumerate(node.value):
+                yield index, get_args(bare)[0], child
+        elif isinstance(node.value, Mapping) and get_origin(bare) is dict:
+            key_kind, value_kind = get_args(bare)
+            for key, child in node.value.items():
+                yield key, key_kind, Node(key, child.file, child.line)
+                yield key, value_kind, child
+        elif isinstance(node.value, Mapping) and _is_entry(bare):
+            fields = _fields(bare)
+            self._check_keys(bare, fields, node.value, path)
+            for key, child in node.value.items():
+                yield key, fields[key], child
+
+    def _check_keys(
+        self, entry: type[Entry], fields: Mapping[str, Any], written: Mapping[str, Node], path: KeyPath
+    ) -> None:
+        for key in written:
+            if key not in fields:
+                self._root.refuse((*path, key), f"is no key of this mapping; {closest(key, fields)}")
+        for field in msgspec.structs.fields(entry):
+            if field.required and field.name not in written:
+                self._root.refuse(path, f"has no `{field.name}`; write {_wanted(fields[field.name])}")
+
+
+def _custom(kind: type, value: object) -> object:
+    if kind is Duration:
+        return parse_duration(value)
+    raise NotImplementedError(kind)
+
+
+@cache
+def _fields(entry: type[Entry]) -> Mapping[str, Any]:
+    return get_type_hints(entry, include_extras=True)
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without its `Annotated` facts."""
+    return kind.__origin__ if hasattr(kind, "__metadata__") else kind
+
+
+def _is_entry(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Entry)
+
+
+def _wanted(kind: Any) -> str:
+    """Say what the schema wants in a place, as the end of a sentence that starts with `write`."""
+    descriptions = [fact.description for fact in getattr(kind, "__metadata__", ()) if fact.description]
+    bare = _bare(kind)
+    if descriptions:
+        return str(descriptions[-1])
+    if _is_entry(bare):
+        return f"a mapping with the keys {', '.join(_fields(bare))}"
+    return "a list" if get_origin(bare) is tuple else "a mapping from names"
