@@ -1,0 +1,131 @@
+"""Computed goldens on disk, so that the jobs of a night compute each pair once.
+
+An entry is one file: a digest, then an npz with the inputs and both outputs. It is named by a hash of all
+that determines it, golden's own source files among it, so it can be old but never stale. The folder may be
+deleted at any time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden import profiles
+from golden.geometry import Geometry
+from golden.reference import reference
+from golden.specs import Int8, Tensors
+
+_SOURCES = Path(__file__).parent
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_INPUTS = tuple(field.name for field in dataclasses.fields(Tensors))
+
+
+class _CorruptEntryError(Exception):
+    """An entry's bytes are not those that were written for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Golden:
+    """The inputs of a pair and what they must give: `mid` and `y`, int8 NHWC rows.
+
+    `note` is one line about trouble with the cache, to be shown in the report, or empty.
+    """
+
+    tensors: Tensors
+    mid: Int8
+    y: Int8
+    note: str = ""
+
+
+def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: Path) -> Golden:
+    """The golden of a profile (by name, `@nightly` resolved) or of given tensors, cached if possible.
+
+    A hit imports no torch. Any number of processes may use one folder. Trouble with the folder (unreadable,
+    full, an entry cut short) costs the computation only, and is said in the `note`.
+
+    Args:
+        geometry: the shapes of the pair.
+        source: a profile's name, such as `full-range@7`, or the tensors of `golden.inputs.load_inputs`.
+        variant: one of `golden.vreq8.VARIANTS`.
+        folder: where entries lie; made where it is missing.
+
+    Raises:
+        ProfileError: for a profile that does not exist.
+        TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
+    """
+    key = _key(geometry, source, variant)
+    path = folder / f"{key}.golden"
+    notes = []
+    try:
+        return _load(path, key)
+    except FileNotFoundError:
+        pass  # the ordinary miss
+    except _CorruptEntryError as error:
+        notes.append(f"golden cache entry {path} is corrupt ({error}): recomputed")
+    except OSError as error:
+        notes.append(f"golden cache entry {path} cannot be read ({error.strerror}): recomputed")
+
+    tensors = profiles.make(source, geometry) if isinstance(source, str) else source
+    pair = reference(geometry, tensors, variant)
+    try:
+        _store(path, key, tensors, pair.mid, pair.y)
+    except OSError as error:
+        notes.append(f"golden not kept in the cache {folder} ({error.strerror})")
+    return Golden(tensors, pair.mid, pair.y, "; ".join(notes))
+
+
+def _key(geometry: Geometry, source: str | Tensors, variant: str) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_SOURCES.glob("*.py")):
+        digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    facts: dict[str, Any] = {"geometry": dataclasses.asdict(geometry), "variant": variant}
+    if isinstance(source, str):
+        facts["profile"], facts["seed"] = profiles.parse(source)
+    digest.update(json.dumps(facts, sort_keys=True).encode())
+    if isinstance(source, Tensors):
+        for name in _INPUTS:
+            array = getattr(source, name)
+            digest.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _digest(key: str, payload: bytes | memoryview) -> bytes:
+    return hashlib.sha256(key.encode() + payload).digest()
+
+
+def _load(path: Path, key: str) -> Golden:
+    content = path.read_bytes()
+    # The digest is over the key too: an entry copied to another name is as wrong as one with a flipped bit.
+    if len(content) <= _DIGEST_BYTES:
+        raise _CorruptEntryError(f"cut short at {len(content)} bytes")
+    payload = memoryview(content)[_DIGEST_BYTES:]
+    if content[:_DIGEST_BYTES] != _digest(key, payload):
+        raise _CorruptEntryError(f"its {len(content)} bytes do not have the digest they were written with")
+    with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
+        return Golden(Tensors(**{name: arrays[name] for name in _INPUTS}), arrays["mid"], arrays["y"])
+
+
+def _store(path: Path, key: str, tensors: Tensors, mid: Int8, y: Int8) -> None:
+    arrays: dict[str, Any] = {name: getattr(tensors, name) for name in _INPUTS}
+    buffer = io.BytesIO()
+    np.savez(buffer, mid=mid, y=y, **arrays)
+    payload = buffer.getvalue()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}.", suffix=".partial", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_digest(key, payload))
+            file.write(payload)
+        Path(temporary).replace(path)  # readers see the old entry or the whole new one
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,162 @@
+"""How tensors lie in memory: each layout of the conv pair and its exact inverse, and the img2col order.
+
+Every function works on any dtype and returns a contiguous array of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.geometry import C0, Conv
+
+FRACTAL_ROWS = 16
+"""Rows of one NZ fractal; its columns are `C0`."""
+
+T = TypeVar("T", bound=np.generic)
+
+
+class LayoutError(ValueError):
+    """An array does not have the shape its layout needs."""
+
+
+def _require(holds: bool, what: str, shape: tuple[int, ...], rule: str) -> None:
+    if not holds:
+        raise LayoutError(f"{what} of shape {list(shape)}: must be {rule}")
+
+
+def nchw_to_nc1hwc0(image: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Image [1, C, H, W] to [C1*H*W, C0]. Raises `LayoutError` unless N is 1 and C a multiple of 32."""
+    _require(
+        image.ndim == 4 and image.shape[0] == 1 and image.shape[1] % C0 == 0,
+        "image",
+        image.shape,
+        f"[1, C, H, W] with C a multiple of {C0}",
+    )
+    _, channels, height, width = image.shape
+    planes = image.reshape(channels // C0, C0, height, width)
+    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)).reshape(-1, C0)
+
+
+def nc1hwc0_to_nchw(rows: npt.NDArray[T], height: int, width: int) -> npt.NDArray[T]:
+    """Image [C1*H*W, C0] back to [1, C, H, W]. Raises `LayoutError` unless the rows fill whole planes."""
+    planes = _planes(rows, height, width).transpose(0, 3, 1, 2)
+    return np.ascontiguousarray(planes).reshape(1, -1, height, width)
+
+
+def nhwc_to_nc1hwc0(rows: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Image as NHWC rows [H*W, C] (how mid and y lie) to [C1*H*W, C0]."""
+    _require(
+        rows.ndim == 2 and rows.shape[1] % C0 == 0, "rows", rows.shape, f"[H*W, C] with C a multiple of {C0}"
+    )
+    return np.ascontiguousarray(rows.reshape(rows.shape[0], -1, C0).transpose(1, 0, 2)).reshape(-1, C0)
+
+
+def nc1hwc0_to_nhwc(rows: npt.NDArray[T], height: int, width: int) -> npt.NDArray[T]:
+    """Image [C1*H*W, C0] to NHWC rows [H*W, C]. Raises `LayoutError` unless the rows fill whole planes."""
+    planes = _planes(rows, height, width)
+    return np.ascontiguousarray(planes.transpose(1, 2, 0, 3)).reshape(height * width, -1)
+
+
+def nd_to_nz(matrix: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Matrix [R, C] to NZ fractals [C/32, R/16, 16, 32], byte for byte [C1, R, C0].
+
+    Raises:
+        LayoutError: unless R is a multiple of 16 and C of 32.
+    """
+    _require(
+        matrix.ndim == 2 and matrix.shape[0] % FRACTAL_ROWS == 0 and matrix.shape[1] % C0 == 0,
+        "matrix",
+        matrix.shape,
+        f"[R, C] with R a multiple of {FRACTAL_ROWS} and C of {C0}",
+    )
+    rows, columns = matrix.shape
+    fractals = matrix.reshape(rows // FRACTAL_ROWS, FRACTAL_ROWS, columns // C0, C0)
+    return np.ascontiguousarray(fractals.transpose(2, 0, 1, 3))
+
+
+def nz_to_nd(fractals: npt.NDArray[T]) -> npt.NDArray[T]:
+    """NZ fractals [C/32, R/16, 16, 32] back to the matrix [R, C]. Raises `LayoutError` for another shape."""
+    _require(
+        fractals.ndim == 4 and fractals.shape[2:] == (FRACTAL_ROWS, C0),
+        "fractals",
+        fractals.shape,
+        f"[C/{C0}, R/{FRACTAL_ROWS}, {FRACTAL_ROWS}, {C0}]",
+    )
+    columns, rows = fractals.shape[:2]
+    return np.ascontiguousarray(fractals.transpose(1, 2, 0, 3)).reshape(rows * FRACTAL_ROWS, columns * C0)
+
+
+def filter_to_matrix(weights: npt.NDArray[T]) -> npt.NDArray[T]:
+    """Filter [Cout, Cin, kh, kw] to [K, Cout], K running (c1, kh, kw, c0), c0 fastest: the img2col order."""
+    _require(
+        weights.ndim == 4 and weights.shape[1] % C0 == 0,
+        "filter",
+        weights.shape,
+        f"[Cout, Cin, kh, kw] with Cin a multiple of {C0}",
+    )
+    cout, cin, kernel_height, kernel_width = weights.shape
+    blocks = weights.reshape(cout, cin // C0, C0, kernel_height, kernel_width)
+    return np.ascontiguousarray(blocks.transpose(1, 3, 4, 2, 0)).reshape(-1, cout)
+
+
+def matrix_to_filter(matrix: npt.NDArray[T], kernel: int) -> npt.NDArray[T]:
+    """Filter matrix [K, Cout] of a square kernel back to [Cout, Cin, kernel, kernel].
+
+    Raises:
+        LayoutError: unless K is a multiple of kernel*kernel*32.
+    """
+    _require(
+        matrix.ndim == 2 and matrix.shape[0] % (kernel * kernel * C0) == 0,
+        "filter matrix",
+        matrix.shape,
+        f"[K, Cout] with K a multiple of {kernel}*{kernel}*{C0}",
+    )
+    cout = matrix.shape[1]
+    blocks = matrix.reshape(-1, kernel, kernel, C0, cout)
+    return np.ascontiguousarray(blocks.transpose(4, 0, 3, 1, 2)).reshape(cout, -1, kernel, kernel)
+
+
+def img2col(
+    rows: npt.NDArray[T],
+    height: int,
+    width: int,
+    conv: Conv,
+    padding: tuple[int, int, int, int] | None = None,
+) -> npt.NDArray[T]:
+    """Windows of an image [C1*H*W, C0] as a matrix [Hout*Wout, K]; K runs (c1, kh, kw, c0), outside is 0.
+
+    Args:
+        rows: the image in NC1HWC0.
+        height: rows of the image, in pixels.
+        width: its columns.
+        conv: kernel and stride, and the padding of all sides where `padding` is not given.
+        padding: top, bottom, left, right, for a band of an image.
+
+    Raises:
+        LayoutError: where the rows do not fill whole planes or the padded image is smaller than the kernel.
+    """
+    top, bottom, left, right = padding if padding is not None else (conv.padding,) * 4
+    planes = np.pad(_planes(rows, height, width), ((0, 0), (top, bottom), (left, right), (0, 0)))
+    _require(
+        min(planes.shape[1:3]) >= conv.kernel,
+        "padded image",
+        planes.shape[1:3],
+        f"at least the kernel ({conv.kernel})",
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(planes, (conv.kernel, conv.kernel), axis=(1, 2))
+    taken = windows[:, :: conv.stride, :: conv.stride]
+    ordered = np.ascontiguousarray(taken.transpose(1, 2, 0, 4, 5, 3))
+    return ordered.reshape(ordered.shape[0] * ordered.shape[1], -1)
+
+
+def _planes(rows: npt.NDArray[T], height: int, width: int) -> npt.NDArray[T]:
+    _require(
+        rows.ndim == 2 and rows.shape[1] == C0 and rows.shape[0] % (height * width) == 0,
+        "image",
+        rows.shape,
+        f"[C1*{height}*{width}, {C0}]",
+    )
+    return rows.reshape(-1, height, width, C0)

@@ -1,0 +1,74 @@
+"""The reference pair: what the two convolutions and their requantisations must give, exact to the bit.
+
+torch is imported when a pair is computed, not before, so that rooms which only name things stay quick.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from golden import layout, vreq8
+from golden.geometry import Conv, Geometry
+from golden.specs import Int8, Int32, Tensors
+
+_EXACT_IN_FP32 = 2**24
+_LARGEST_PRODUCT = 128 * 128
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A computed pair, all as NHWC rows [H*W, C]: `acc1` and `acc2` int32 with bias, `mid` and `y` int8."""
+
+    acc1: Int32
+    mid: Int8
+    acc2: Int32
+    y: Int8
+
+
+def reference(geometry: Geometry, tensors: Tensors, variant: str = "vreq8") -> Reference:
+    """Compute the pair on `tensors` (see `golden.specs` for layouts), requantised as `variant` says.
+
+    Raises:
+        TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
+    """
+    scale1, scale2 = tensors.tables(variant)
+    image1 = layout.nc1hwc0_to_nhwc(tensors.x, geometry.height, geometry.width)
+    acc1 = convolve(image1, geometry.height, geometry.width, tensors.filter1, geometry.conv1) + tensors.bias1
+    mid = cast(Int8, vreq8.requantise(acc1, scale1, variant))
+    acc2 = (
+        convolve(mid, geometry.mid_height, geometry.mid_width, tensors.filter2, geometry.conv2)
+        + tensors.bias2
+    )
+    y = cast(Int8, vreq8.requantise(acc2, scale2, variant))
+    return Reference(acc1, mid, acc2, y)
+
+
+def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> Int32:
+    """Convolve an image int8 [H*W, Cin] with a filter int8 [K, Cout] to int32 [Hout*Wout, Cout], exactly.
+
+    The sums are formed in fp32, which is the fast path of every engine, and are exact integers all the same:
+    no product passes 2**14, so while kernel*kernel*channels*2**14 <= 2**24 every partial sum, in whatever
+    order an engine forms it, is an integer that fp32 holds. Beyond that the channels are split into groups
+    for which it is true, and the groups are added in int32. A kernel above 32x32 passes the bound with a
+    single channel and is summed in double (2**53).
+    """
+    import torch
+
+    channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.kernel**2)
+    kind = np.float32 if channels_exact else np.float64
+    channels = rows.shape[1]
+    groups = -(-channels // channels_exact) if channels_exact else 1
+    # An NCHW view of NHWC memory is what torch calls channels_last; its result's memory is then NHWC as well.
+    image = torch.from_numpy(rows.astype(kind)).view(1, height, width, channels).permute(0, 3, 1, 2)
+    weights = torch.from_numpy(layout.matrix_to_filter(matrix, conv.kernel).astype(kind))
+    with torch.inference_mode():
+        sums = [
+            torch.nn.functional.conv2d(part, taps, stride=conv.stride, padding=conv.padding).to(torch.int32)
+            for part, taps in zip(image.chunk(groups, 1), weights.chunk(groups, 1), strict=True)
+        ]
+        total = functools.reduce(torch.add, sums).permute(0, 2, 3, 1)
+    return cast(Int32, total.reshape(-1, matrix.shape[1]).numpy())

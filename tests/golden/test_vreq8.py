@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from golden.vreq8 import VARIANTS, Vreq8Error, pack, requantise, unpack
+
+FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
+OFFSET = st.integers(-256, 255)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def one(acc: int, scale: float, offset: int, variant: str = "vreq8", *, signed: bool = True) -> int:
+    table = pack([scale], [offset], signed=signed, variant=variant)
+    return int(requantise(np.array([[acc]], np.int32), table, variant)[0, 0])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_given_cases(cases: Path, variant: str) -> None:
+    rows = json.loads((cases / "vreq8.json").read_text())["cases"]
+    assert len(rows) == 64
+    wrong = [
+        row
+        for row in rows
+        if one(row["acc"], row["scale"], row["offset"], variant, signed=row["signed"]) != row[variant]
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("acc", "scale", "offset", "variant", "wanted"),
+    [
+        (8, 1 / 16, 0, "vreq8", 0),
+        (24, 1 / 16, 0, "vreq8", 2),
+        (8, 1 / 16, 1, "vreq8", 2),
+        (8, 1 / 16, 1, "round-then-add", 1),
+        (8, 1 / 16, -1, "vreq8", 0),
+        (8, 1 / 16, -1, "round-then-add", -1),
+        (15, 0.1, 0, "vreq8", 1),
+        (15, 0.1, 0, "scale32", 2),
+    ],
+)
+def test_worked_values_of_the_specification(
+    acc: int, scale: float, offset: int, variant: str, wanted: int
+) -> None:
+    assert one(acc, scale, offset, variant) == wanted
+
+
+def test_fields_stand_where_the_specification_says() -> None:
+    assert int(pack([1.0], [-1])[0, 0]) == 0x3F80_0000 | 0x1FF << 37 | 1 << 46
+    assert int(pack([-2.0], [5], signed=False)[0, 0]) == 0xC000_0000 | 5 << 37
+
+
+def test_a_scale_is_truncated_to_float19_and_rounded_or_kept_where_the_variant_says() -> None:
+    def scale(value: float, variant: str) -> float:
+        return float(unpack(pack([value], [0], variant=variant)).scale[0])
+
+    assert scale(0.1, "vreq8") == 0.0999755859375
+    assert scale(0.3, "vreq8") == 1228 / 4096  # 0.3 * 4096 = 1228.8
+    assert scale(0.3, "scale19-rne") == 1229 / 4096
+    assert scale(0.3, "scale32") == np.float32(0.3)
+
+
+@pytest.mark.parametrize(
+    ("low_bits", "kept", "wanted"),
+    [(0x0FFF, 0, 0), (0x1000, 0, 0), (0x1000, 1, 2), (0x1001, 0, 1), (0x1FFF, 1, 2)],
+)
+def test_rounding_to_float19_goes_to_nearest_and_on_ties_to_even(
+    low_bits: int, kept: int, wanted: int
+) -> None:
+    bits = np.uint32(0x3F80_0000 | kept << 13 | low_bits)
+    table = pack(bits[None].view(np.float32), [0], variant="scale19-rne")
+    assert int(table[0, 0]) & 0xFFFF_FFFF == 0x3F80_0000 | wanted << 13
+
+
+@given(st.lists(st.tuples(FINITE, OFFSET, st.booleans()), min_size=1, max_size=40))
+def test_unpack_gives_back_what_was_packed(rows: list[tuple[float, int, bool]]) -> None:
+    scales, offsets, signed = (list(column) for column in zip(*rows, strict=True))
+    fields = unpack(pack(scales, offsets, signed=signed, variant="scale32"))
+    assert fields.scale.tobytes() == np.array(scales, np.float32).tobytes()
+    assert fields.offset.tolist() == offsets
+    assert fields.signed.tolist() == signed
+
+
+@given(INT32, FINITE, OFFSET, st.booleans(), st.sampled_from(VARIANTS))
+def test_agrees_with_exact_arithmetic_rounded_once_a_step(
+    acc: int, scale: float, offset: int, signed: bool, variant: str
+) -> None:
+    # Doubles hold the product and sum of two fp32 numbers closely enough that rounding them once more is one
+    # fp32 step (the product exactly; the sum by the innocuous double rounding of 53 >= 2 * 24 + 2 bits).
+    fields = unpack(pack([scale], [offset], signed=signed, variant=variant))
+    with np.errstate(over="ignore"):
+        product = float(np.float32(float(np.float32(acc)) * float(fields.scale[0])))
+        added = offset % 512 if variant == "offset-unsigned" else offset
+        if variant == "round-then-add":
+            wanted = np.rint(min(max(product, -256.0), 255.0)) + added
+        else:
+            value = float(np.float32(product + added))
+            if variant == "half-away" and abs(value) < 2**30:
+                wanted = np.sign(value) * np.floor(abs(value) + 0.5)
+            else:
+                wanted = np.rint(value)
+    low, high = (-128, 127) if signed else (0, 255)
+    assert one(acc, scale, offset, variant, signed=signed) == min(max(wanted, low), high)
+
+
+def test_half_away_does_not_round_up_just_below_a_half() -> None:
+    just_below = float(np.nextafter(np.float32(0.5), np.float32(0)))
+    table = pack([just_below], [0], variant="scale32")
+    low_bits_dropped = table & ~np.uint64(0x1FFF)
+    assert one(1, 0.5, 0, "half-away") == 1
+    assert int(requantise(np.ones((1, 1), np.int32), low_bits_dropped, "half-away")[0, 0]) == 0
+
+
+def test_accumulators_beyond_2_to_the_24_round_to_fp32_first() -> None:
+    # 2**24 + 1 is no fp32 number: it becomes 2**24, so the result is 64 exactly and not the next value above.
+    assert one(2**24 + 1, 2.0**-18, 0) == 64
+    assert one(2**24 + 3, 1.0, -256) == 127
+
+
+def test_channels_do_not_mix() -> None:
+    acc = np.array([[8, 8, 8], [16, 16, 16]], np.int32)
+    out = requantise(acc, pack([1 / 16, 1.0, -1.0], [1, 0, -3]))
+    assert out.dtype == np.int8
+    assert out.tolist() == [[2, 8, -11], [2, 16, -19]]
+
+
+@pytest.mark.parametrize(
+    ("scales", "offsets", "variant", "message"),
+    [
+        ([1.0, float("nan")], [0, 0], "vreq8", "channel 1: scale is nan: must be finite"),
+        ([float("-inf"), 1.0], [0, 0], "vreq8", "channel 0: scale is -inf"),
+        ([1e39], [0], "vreq8", "channel 0: scale is inf"),
+        ([1.0, 3.4028235e38], [0, 0], "scale19-rne", "channel 1: scale is 3.4028"),
+        ([1.0, 1.0], [0, 256], "vreq8", "channel 1: offset is 256: must be -256..255"),
+        ([1.0], [-257], "vreq8", "channel 0: offset is -257"),
+        ([1.0], [2**40], "vreq8", "channel 0: offset is 1099511627776"),
+        ([1.0, 1.0], [0], "vreq8", "channel 1: has scale but no offset"),
+        ([1.0], [0, 0, 0], "vreq8", "channel 1: has offset but no scale"),
+        ([], np.zeros(0, np.int64), "vreq8", "no channels"),
+        ([1.0], [0.5], "vreq8", "offsets of an integer type"),
+        ([1.0], [0], "vreq9", "unknown variant 'vreq9'"),
+    ],
+)
+def test_refuses_what_cannot_be_encoded(
+    scales: list[float], offsets: list[int], variant: str, message: str
+) -> None:
+    with pytest.raises(Vreq8Error, match=message):
+        pack(scales, offsets, variant=variant)
+
+
+@pytest.mark.parametrize("bit", [*range(32, 37), *range(47, 64)])
+def test_refuses_bits_outside_the_fields(bit: int) -> None:
+    table = pack([1.0, 1.0], [0, 0])
+    table[0, 1] |= np.uint64(1 << bit)
+    with pytest.raises(Vreq8Error, match="channel 1: table entry"):
+        unpack(table)
+
+
+def test_refuses_tables_that_do_not_fit_the_accumulators() -> None:
+    acc = np.zeros((4, 3), np.int32)
+    table = pack([1.0] * 3, [0] * 3)
+    with pytest.raises(Vreq8Error, match="channel 2: has accumulator but no table entry"):
+        requantise(acc, table[:, :2])
+    with pytest.raises(Vreq8Error, match="channel 3: has table entry but no accumulator"):
+        requantise(acc, pack([1.0] * 4, [0] * 4))
+    with pytest.raises(Vreq8Error, match="channel 1: bit 46"):
+        requantise(acc, pack([1.0] * 3, [0] * 3, signed=[True, False, True]))
+    with pytest.raises(Vreq8Error, match=r"channel 0: scale bits 12\.\.0"):
+        requantise(acc, pack([0.1] * 3, [0] * 3, variant="scale32"))
+    with pytest.raises(Vreq8Error, match=r"must be int32"):
+        requantise(acc.astype(np.int64), table)  # type: ignore[arg-type]
+    with pytest.raises(Vreq8Error, match=r"must be uint64 \[1, channels\]"):
+        requantise(acc, table[0])
+    with pytest.raises(Vreq8Error, match="unknown variant"):
+        requantise(acc, table, "vreq9")
+    inverted = table | np.uint64(0x7F80_0000)
+    with pytest.raises(Vreq8Error, match="channel 0: scale is inf"):
+        requantise(acc, inverted)
