@@ -1,0 +1,165 @@
+"""Results as test cases: which cases there are, what they are called, and all the text they carry."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.diff import render
+from pipeline.jobs import OUTCOMES, Diff, Lane, Outcome, Result, StageResult, State
+from pipeline.report.text import bounded, one_line
+
+BODY_LIMIT = 16_384
+"""Characters of one failure body or one captured output; the run folder keeps what was cut."""
+
+PASSED_OUTPUT_LIMIT = 2_048
+"""Characters of output kept of a job that passed."""
+
+RUN_SUITE = "pipeline.run"
+"""Suite and class name of the case that reports faults of the pipeline itself."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case; its text is safe and bounded, its message one line and never empty.
+
+    `classname` and `name` are stable from night to night and unique in a report: history is keyed by them.
+    `body` says what is wrong, `out` is the record: facts as `key=value`, attachments, diffs, captured output.
+    """
+
+    classname: str
+    name: str
+    state: State
+    seconds: float
+    message: str
+    body: str
+    out: str
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """How artefacts are named: Jenkins reads absolute paths; GitLab paths relative to its checkout."""
+
+    folder: Path
+    relative_to: Path | None = None
+
+    def lines(self, artefacts: Sequence[str]) -> Iterator[str]:
+        """One line an artefact, in the form both consumers look for."""
+        for artefact in artefacts:
+            path = (self.folder / artefact).absolute()
+            shown = path if self.relative_to is None else os.path.relpath(path, self.relative_to)
+            yield f"[[ATTACHMENT|{one_line(str(shown))}]]"
+
+
+def suite_of(result: Result) -> str:
+    """The suite a result's cases stand in: one a lane and platform."""
+    return f"{result.job.lane.value}.{result.job.platform.name}"
+
+
+def states_of(result: Result) -> list[State]:
+    """The end states a result reports: the job's own and, in the compare lane, each stage's."""
+    stages = result.stages if result.job.lane is Lane.COMPARE else ()
+    return [result.state, *(stage.state for stage in stages)]
+
+
+def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
+    """The case of a job; in the compare lane also one a stage, and these then hold facts and diffs."""
+    lane, platform, geometry, name = one_line(result.job.id).split("/", 3)
+    classname = f"{lane}.{platform}.{geometry}"
+    if result.job.lane is not Lane.COMPARE:
+        yield _job_case(classname, name, result, result.stages, result.seconds, attachments)
+        return
+    # A suite's time counts each second once: what the stages took stands in their own cases.
+    own_seconds = max(0.0, result.seconds - sum(stage.seconds for stage in result.stages))
+    yield _job_case(classname, name, result, (), own_seconds, attachments)
+    for stage in result.stages:
+        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage)
+
+
+def problem_case(problems: Sequence[str]) -> Case:
+    """The error case of a run whose pipeline itself was at fault."""
+    message = one_line(problems[0])
+    return Case(RUN_SUITE, "problems", State.NO_RESULT, 0.0, message, _body(*problems), "")
+
+
+def _job_case(
+    classname: str,
+    name: str,
+    result: Result,
+    held: Sequence[StageResult],
+    seconds: float,
+    attachments: Attachments,
+) -> Case:
+    """A job's own case, with the facts and diffs of the stages it holds."""
+    diffs = [diff for stage in held for diff in stage.diffs]
+    outcome = OUTCOMES[result.state].outcome
+    output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
+    output = output and f"output of the job's process:\n{output}"
+    stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in stage.facts.items()}
+    facts = {**_facts(result), "state": result.state.value, **result.facts, **stage_facts}
+    return Case(
+        classname,
+        name,
+        result.state,
+        seconds,
+        _message(result.message, result.state, diffs),
+        _body(
+            *map(_stage_line, result.stages),
+            *map(render.full, diffs),
+            result.details,
+            *(stage.details for stage in held),
+            output if outcome is Outcome.ERROR else "",
+        ),
+        _out(facts, attachments.lines(result.artefacts), diffs, output),
+    )
+
+
+def _stage_case(classname: str, name: str, result: Result, stage: StageResult) -> Case:
+    facts = {**_facts(result), "state": stage.state.value, **stage.facts}
+    return Case(
+        classname,
+        name,
+        stage.state,
+        stage.seconds,
+        _message(stage.message, stage.state, stage.diffs),
+        _body(*map(render.full, stage.diffs), stage.details),
+        _out(facts, (), stage.diffs, ""),
+    )
+
+
+def _facts(result: Result) -> dict[str, str]:
+    """What a case's name must not hold, because history is keyed by it."""
+    job = result.job
+    facts = {
+        "platform": job.platform.name,
+        "engine": job.platform.backend,
+        "variant": job.platform.variant,
+        "device": "none" if result.device is None else str(result.device),
+        "profile": job.profile or "none",
+        "seconds": f"{result.seconds:.3f}",
+        "attempts": str(result.attempts),
+    }
+    if job.expected_failure:
+        facts["expected-failure"] = f"{job.expected_failure.reason} ({job.expected_failure.link})"
+    return facts
+
+
+def _message(message: str, state: State, diffs: Sequence[Diff]) -> str:
+    wrong = [render.verdict(diff) for diff in diffs if not diff.clean]
+    return one_line(message) or one_line("; ".join(wrong)) or state.value
+
+
+def _stage_line(stage: StageResult) -> str:
+    return f"{stage.name}: {stage.state.value}" + (f": {one_line(stage.message)}" if stage.message else "")
+
+
+def _body(*parts: str) -> str:
+    return bounded("\n".join(bounded(part, BODY_LIMIT // 2) for part in parts if part), BODY_LIMIT)
+
+
+def _out(facts: Mapping[str, str], attached: Iterable[str], diffs: Sequence[Diff], output: str) -> str:
+    """A case's record; the facts come first, where a cut leaves them."""
+    lines = [f"{one_line(key).replace('=', '-')}={one_line(value)}" for key, value in facts.items()]
+    return "\n".join([*lines, *attached, *(_body(render.full(diff)) for diff in diffs), output]).rstrip()

@@ -1,0 +1,172 @@
+"""A JUnit document: read, checked against the rules every consumer shares, fitted under their size limit."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.jobs import Outcome
+from pipeline.report.text import cut
+
+FILE_LIMIT = 30_000_000
+"""Bytes of a file that GitLab still reads; the others take more."""
+
+OUTCOME_TAGS = (Outcome.SKIPPED.value, Outcome.ERROR.value, Outcome.FAILURE.value)
+
+_BODIES = (*OUTCOME_TAGS, "system-out")
+_CUTS = ((1024, True), (4096, False), (1024, False), (256, False), (0, False))
+"""What each round of `fit` leaves of a body, in characters, and whether it touches passed cases only."""
+
+
+class ReportError(Exception):
+    """A report cannot be read, is not what it must be, or cannot be written; one line says which and why."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Cases of a report by outcome; `tests` counts them all."""
+
+    tests: int = 0
+    failures: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.tests} cases, {self.failures} failures, {self.errors} errors, {self.skipped} skipped"
+
+    @classmethod
+    def of(cls, outcomes: Counter[Outcome]) -> Totals:
+        """Totals of counted outcomes."""
+        return cls(
+            tests=outcomes.total(),
+            failures=outcomes[Outcome.FAILURE],
+            errors=outcomes[Outcome.ERROR],
+            skipped=outcomes[Outcome.SKIPPED],
+        )
+
+    def attributes(self) -> dict[str, str]:
+        """As a `testsuite` or `testsuites` element declares them."""
+        return {name: str(getattr(self, name)) for name in ("tests", "failures", "errors", "skipped")}
+
+
+class _PlainTree(ET.TreeBuilder):
+    """Refuses a document type: with none there are no entities to expand and no files to fetch."""
+
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
+        raise ReportError("has a document type, which no JUnit report needs")
+
+
+def read(path: Path) -> ET.Element:
+    """Parse a report. Raises `ReportError` naming the file where it cannot be read or is not plain XML."""
+    try:
+        return ET.parse(path, ET.XMLParser(target=_PlainTree())).getroot()
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
+    except ET.ParseError as error:
+        raise ReportError(f"{path}: is not well-formed XML: {error}") from None
+    except ReportError as error:
+        raise ReportError(f"{path}: {error}") from None
+
+
+def outcome(case: ET.Element) -> Outcome:
+    """What a `testcase` element says. Raises `ReportError` where it says two things."""
+    said = [Outcome(child.tag) for child in case if child.tag in OUTCOME_TAGS]
+    if len(said) > 1:
+        raise ReportError(f"case {name_of(case)} has {len(said)} outcomes")
+    return said[0] if said else Outcome.PASSED
+
+
+def name_of(case: ET.Element) -> str:
+    """Class name and name of a `testcase`: how every consumer keys its history."""
+    return f"{case.get('classname')} {case.get('name')}"
+
+
+def check(root: ET.Element) -> Totals:
+    """Count a document's cases anew and hold it to the rules: flat, unique names, declared totals true.
+
+    Raises:
+        ReportError: naming the rule and the suite or case that breaks it.
+    """
+    if root.tag != "testsuites":
+        raise ReportError(f"its root is <{root.tag}>, must be <testsuites>")
+    names: Counter[str] = Counter()
+    outcomes: Counter[Outcome] = Counter()
+    for suite in root:
+        if suite.tag != "testsuite" or suite.find("testsuite") is not None:
+            raise ReportError("its suites are not one flat level of <testsuite>")
+        cases = suite.findall("testcase")
+        names.update(map(name_of, cases))
+        here = Counter(map(outcome, cases))
+        _declares(suite, f"suite {suite.get('name')}", Totals.of(here))
+        outcomes += here
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ReportError(f"{len(twice)} case names stand in it more than once, first {twice[0]}")
+    totals = Totals.of(outcomes)
+    _declares(root, "the report", totals)
+    return totals
+
+
+def _declares(element: ET.Element, what: str, counted: Totals) -> None:
+    for name, value in counted.attributes().items():
+        if element.get(name) != value:
+            raise ReportError(f"{what} declares {name}={element.get(name)}, counted are {value}")
+
+
+def complete(root: ET.Element) -> None:
+    """Set the totals and times of a document and its suites from the cases that stand in them."""
+    everywhere: Counter[Outcome] = Counter()
+    for suite in root:
+        cases = suite.findall("testcase")
+        here = Counter(map(outcome, cases))
+        suite.attrib.update(Totals.of(here).attributes(), time=_total_time(cases))
+        everywhere += here
+    root.attrib.update(Totals.of(everywhere).attributes(), time=_total_time(root))
+
+
+def _total_time(elements: Iterable[ET.Element]) -> str:
+    return f"{sum(float(element.get('time', '0')) for element in elements):.3f}"
+
+
+def set_property(suite: ET.Element, name: str, value: str) -> None:
+    """Set a property of a suite; `properties` is its first child, as schemas demand."""
+    properties = suite.find("properties")
+    if properties is None:
+        properties = ET.Element("properties")
+        suite.insert(0, properties)
+    known = [each for each in properties if each.get("name") == name]
+    (known or [ET.SubElement(properties, "property", name=name)])[0].set("value", value)
+
+
+def serialise(root: ET.Element) -> bytes:
+    """The document as UTF-8. A carriage return is escaped, or reading it back would make it a line end."""
+    ET.indent(root)
+    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return data.replace(b"\r", b"&#13;")
+
+
+def fit(root: ET.Element, limit: int = FILE_LIMIT) -> bytes:
+    """Serialise under `limit` bytes: bodies are cut, those of passed cases first, and every suite says so.
+
+    Outcomes, names, messages and totals are never touched; a document still too large without any body is
+    returned as it is, since a report too large for one consumer is better than none.
+    """
+    data = serialise(root)
+    for left, passed_only in _CUTS:
+        if len(data) <= limit:
+            break
+        for body in _bodies(root, passed_only):
+            body.text = cut(body.text or "", left)
+        for suite in root:
+            whose = "bodies of passed cases" if passed_only else "bodies"
+            set_property(suite, "report.cut", f"over {limit} bytes: {whose} cut to {left} characters")
+        data = serialise(root)
+    return data
+
+
+def _bodies(root: ET.Element, passed_only: bool) -> Iterator[ET.Element]:
+    for case in root.iter("testcase"):
+        if not passed_only or outcome(case) is Outcome.PASSED:
+            yield from (child for child in case if child.tag in _BODIES)

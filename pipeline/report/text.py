@@ -1,0 +1,42 @@
+"""Text that kernels and tools print, made legal XML and bounded."""
+
+from __future__ import annotations
+
+import re
+
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_ILLEGAL = re.compile(
+    "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd"
+    + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 17))
+    + "]"
+)
+_ATTACHMENT = "[[ATTACHMENT|"
+
+
+def safe(text: str) -> str:
+    """Make any string fit for a report.
+
+    What goes: characters that XML 1.0 forbids or discourages (controls, lone surrogates, non-characters) and
+    terminal colour sequences. An attachment line is spelt apart: whoever prints one must not choose which of
+    the host's files a dashboard publishes.
+    """
+    return _ILLEGAL.sub("", _COLOUR.sub("", text)).replace(_ATTACHMENT, "[[ATTACHMENT |")
+
+
+def cut(text: str, limit: int) -> str:
+    """Keep at most `limit` characters, the head and the tail, and say between them how many went."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    gone = len(text) - 2 * half
+    return f"{text[:half]}\n[... {gone} of {len(text)} characters cut ...]\n{text[len(text) - half :]}"
+
+
+def bounded(text: str, limit: int) -> str:
+    """`safe` text of about `limit` characters; cut before it is cleaned: 50 MB cost no more than 50 KB."""
+    return safe(cut(text, limit))
+
+
+def one_line(text: str, limit: int = 500) -> str:
+    """`bounded` text with every run of white space as one blank: for attributes, names and facts."""
+    return " ".join(bounded(text, limit).split())

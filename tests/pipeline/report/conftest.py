@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xmlschema
+
+from golden.geometry import MC62
+from pipeline.jobs import Job, Lane, Platform, Result, State
+
+ROOT = Path(__file__).parents[3]
+MakeResult = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def result_of() -> MakeResult:
+    """Builds a `Result` from a job's id and an end state."""
+
+    def make(job_id: str, state: State = State.PASSED, **facts: Any) -> Result:
+        lane, platform, geometry, name = job_id.split("/", 3)
+        kernel, _, profile = name.partition("/")
+        job = Job(
+            id=job_id,
+            lane=Lane(lane),
+            platform=Platform(platform, "emulator", "a2a3"),
+            geometry_name=geometry,
+            geometry=MC62,
+            kernel=kernel,
+            profile=profile or None,
+            timeout=60.0,
+        )
+        return Result(job=job, state=state, **facts)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def schema() -> xmlschema.XMLSchema:
+    """The strict schema of the safe subset."""
+    return xmlschema.XMLSchema(ROOT / "ci" / "schemas" / "junit-safe.xsd")
+
+
+@pytest.fixture(scope="session")
+def hostile_texts() -> list[str]:
+    """Texts that can reach a report."""
+    beside = ROOT.parent / "shared" / "cases"
+    folder = beside if beside.is_dir() else ROOT / "tests" / "data" / "cases"
+    texts: list[str] = json.loads((folder / "hostile-text.json").read_text())["texts"]
+    return texts

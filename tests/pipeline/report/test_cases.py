@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.diff.compare import compare
+from pipeline.jobs import Diff, ExpectedFailure, Result, StageResult, State
+from pipeline.report.cases import Attachments, Case, cases_of, states_of
+
+MakeResult = Callable[..., Result]
+NONE = Attachments(Path("/run"))
+
+
+@pytest.fixture(scope="module")
+def wrong() -> Diff:
+    golden = np.zeros((36, 32), np.int8)
+    actual = golden.copy()
+    actual[24:] = 1
+    return compare("y", actual, golden, width=4, band_rows=3, sentinel=None)
+
+
+@pytest.fixture(scope="module")
+def clean() -> Diff:
+    golden = np.zeros((36, 32), np.int8)
+    return compare("y", golden, golden, width=4, band_rows=3, sentinel=None)
+
+
+def only(result: Result, attachments: Attachments = NONE) -> Case:
+    (case,) = cases_of(result, attachments)
+    return case
+
+
+def test_a_name_holds_what_is_stable_and_the_record_what_is_not(result_of: MakeResult) -> None:
+    case = only(result_of("device/emu-a2a3/mc62/fused/full-range@7", seconds=1.23456, device=3, attempts=2))
+    assert (case.classname, case.name) == ("device.emu-a2a3.mc62", "fused/full-range@7")
+    for line in ("platform=emu-a2a3", "device=3", "profile=full-range@7", "seconds=1.235", "attempts=2"):
+        assert line in case.out.splitlines()
+
+
+def test_facts_of_stages_are_lines_of_the_job_that_holds_them(result_of: MakeResult) -> None:
+    stage = StageResult("fused", State.PASSED, facts={"x_read": "2351104 bytes"})
+    case = only(result_of("device/emu/mc62/fused/small", stages=(stage,), facts={"seed": "7", "a=b": "c\nd"}))
+    assert {"seed=7", "fused.x_read=2351104 bytes", "a-b=c d"} <= set(case.out.splitlines())
+
+
+def test_a_passed_job_records_its_diff_and_both_hashes(result_of: MakeResult, clean: Diff) -> None:
+    stage = StageResult("fused", State.PASSED, diffs=(clean,))
+    case = only(result_of("device/emu/mc62/fused/small", stages=(stage,)))
+    assert "y: 0 of 1152 elements differ" in case.out
+    assert f"actual sha256 {clean.actual_sha}" in case.out
+    assert f"golden sha256 {clean.golden_sha}" in case.out
+
+
+def test_a_mismatch_says_where_in_message_body_and_record(result_of: MakeResult, wrong: Diff) -> None:
+    stage = StageResult("fused", State.MISMATCH, diffs=(wrong,))
+    case = only(result_of("device/emu/mc62/fused/small", State.MISMATCH, stages=(stage,)))
+    assert "only in band 2 (last) rows 6..8" in case.message
+    for text in (case.body, case.out):
+        assert "(6, 0, 0): actual 1, expected 0" in text
+
+
+def test_the_compare_lane_has_a_case_a_stage_and_counts_each_second_once(
+    result_of: MakeResult, wrong: Diff
+) -> None:
+    stages = (
+        StageResult("fused", State.MISMATCH, seconds=2.0, diffs=(wrong,)),
+        StageResult("pass1", State.PASSED, seconds=1.0),
+        StageResult("pass2", State.SKIPPED, message="stage tile"),
+    )
+    result = result_of(
+        "compare/emu/mc62/pair/small",
+        State.MISMATCH,
+        message="first wrong: fused",
+        stages=stages,
+        seconds=3.5,
+    )
+    cases = list(cases_of(result, NONE))
+    assert [(case.name, case.state, case.seconds) for case in cases] == [
+        ("pair/small", State.MISMATCH, 0.5),
+        ("pair/small/fused", State.MISMATCH, 2.0),
+        ("pair/small/pass1", State.PASSED, 1.0),
+        ("pair/small/pass2", State.SKIPPED, 0.0),
+    ]
+    assert [case.state for case in cases] == states_of(result)
+    assert "pass2: skipped: stage tile" in cases[0].body
+    assert "only in band 2" in cases[1].message
+
+
+@pytest.mark.parametrize("state", [state for state in State if state not in {*list(State)[:3]}])
+def test_every_end_state_has_a_message_even_where_nobody_gave_one(
+    result_of: MakeResult, state: State
+) -> None:
+    assert only(result_of("device/emu/mc62/fused/small", state, message=" \n")).message == state.value
+
+
+def test_what_a_crashed_job_printed_last_is_in_its_body(result_of: MakeResult) -> None:
+    result = result_of("device/emu/mc62/fused/small", State.CRASHED, output="x" * 60_000 + "the end")
+    case = only(result)
+    assert case.body.endswith("the end")
+    assert case.out.endswith("the end")
+    assert len(case.out) < 20_000
+
+
+def test_an_expected_failure_says_why_and_where_it_is_followed_up(result_of: MakeResult) -> None:
+    result = result_of("device/emu/mc62/fused/small", State.EXPECTED_FAILURE)
+    job = replace(
+        result.job, expected_failure=ExpectedFailure("offset read unsigned", "https://example.org/1")
+    )
+    assert (
+        "expected-failure=offset read unsigned (https://example.org/1)" in only(replace(result, job=job)).out
+    )
+
+
+def test_artefacts_are_attached_as_each_consumer_wants_them(result_of: MakeResult) -> None:
+    result = result_of("device/emu/mc62/fused/small", artefacts=("jobs/1/heat.png",))
+    jenkins = only(result, Attachments(Path("/ci/run")))
+    gitlab = only(result, Attachments(Path("/ci/run"), relative_to=Path("/ci")))
+    assert "[[ATTACHMENT|/ci/run/jobs/1/heat.png]]" in jenkins.out.splitlines()
+    assert "[[ATTACHMENT|run/jobs/1/heat.png]]" in gitlab.out.splitlines()

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.report.text import bounded, cut, one_line, safe
+
+ANY_TEXT = st.text(st.characters(categories=None, exclude_categories=()))
+"""Every code point Python has, lone surrogates and NUL among them."""
+
+
+def parsed_back(text: str) -> tuple[str, str]:
+    element = ET.Element("a", {"b": text})
+    element.text = text
+    data = ET.tostring(element, encoding="utf-8").replace(b"\r", b"&#13;")
+    read = ET.fromstring(data)
+    return read.text or "", read.get("b", "")
+
+
+@given(ANY_TEXT)
+def test_any_text_becomes_xml_that_reads_back_the_same(text: str) -> None:
+    assert parsed_back(safe(text)) == (safe(text), safe(text))
+
+
+@given(ANY_TEXT)
+def test_making_text_safe_twice_changes_nothing_more(text: str) -> None:
+    assert safe(safe(text)) == safe(text)
+
+
+@given(ANY_TEXT)
+def test_one_line_is_one_line(text: str) -> None:
+    assert len(one_line(text).splitlines()) <= 1
+
+
+@given(st.text(), st.integers(0, 40))
+def test_a_cut_keeps_head_and_tail_and_says_what_went(text: str, limit: int) -> None:
+    short = cut(text, limit)
+    if len(text) <= limit:
+        assert short == text
+    else:
+        half = limit // 2
+        note = f"\n[... {len(text) - 2 * half} of {len(text)} characters cut ...]\n"
+        assert short == text[:half] + note + text[len(text) - half :]
+
+
+def test_hostile_texts_end_bounded_and_readable(hostile_texts: list[str]) -> None:
+    assert len(hostile_texts) > 10
+    for text in hostile_texts:
+        short = bounded(text, 1000)
+        assert len(short) < 1100
+        assert parsed_back(short) == (short, short)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b alone", " alone"),
+        ("nul\x00byte", "nulbyte"),
+        ("lone \ud800 surrogate", "lone  surrogate"),
+        ("\ufffe and \uffff", " and "),
+        ("emoji \U0001f9ee and \U0001ffff", "emoji \U0001f9ee and "),
+        ("tab\tline\nreturn\r", "tab\tline\nreturn\r"),
+        ("\x85 \u2028 中文 мир \u202e", "\x85 \u2028 中文 мир \u202e"),
+        ("]]> <failure>&amp;", "]]> <failure>&amp;"),
+    ],
+)
+def test_only_what_xml_cannot_carry_goes(text: str, expected: str) -> None:
+    assert safe(text) == expected
+
+
+@pytest.mark.parametrize("text", ["[[ATTACHMENT|/etc/passwd]]", "[[ATT\x00ACHMENT|/etc/passwd]]"])
+def test_a_kernel_cannot_attach_a_file_of_the_host(text: str) -> None:
+    assert "[[ATTACHMENT|" not in safe(text)
+    assert "/etc/passwd" in safe(text)
