@@ -130,6 +130,11 @@ def _total_time(elements: Iterable[ET.Element]) -> str:
     return f"{sum(float(element.get('time', '0')) for element in elements):.3f}"
 
 
+def properties_of(suite: ET.Element) -> dict[str, str]:
+    """A suite's properties by name."""
+    return {each.get("name", ""): each.get("value", "") for each in suite.iterfind("properties/property")}
+
+
 def set_property(suite: ET.Element, name: str, value: str) -> None:
     """Set a property of a suite; `properties` is its first child, as schemas demand."""
     properties = suite.find("properties")

@@ -16,6 +16,7 @@ from pipeline.report.document import OUTCOME_TAGS, Totals, complete, fit
 from pipeline.report.published import publish
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.run.states import NOTHING_EXECUTED
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _PROPERTY_LIMIT = 4_096
@@ -31,7 +32,8 @@ class JunitReport:
 
     def run_started(self, run: RunInfo) -> None:
         """Remember the run's facts; take an older report away, or it could pass for this run's."""
-        self._facts = {**run.facts, "run": run.run_id, "started": run.started}
+        notes = {f"note {number}": note for number, note in enumerate(run.notes, 1)}
+        self._facts = {**run.facts, "run": run.run_id, "started": run.started, **notes}
         self._path.unlink(missing_ok=True)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
@@ -42,10 +44,12 @@ class JunitReport:
 
     def run_finished(self, summary: RunSummary) -> None:
         """Write the report. Raises as `write`."""
-        remarks = {f"note {number}": note for number, note in enumerate(summary.notes, 1)}
+        problems = list(summary.problems)
+        if summary.exit_code == NOTHING_EXECUTED:
+            problems.append(f"nothing was executed: all {len(summary.results)} planned jobs were skipped")
         aside = {f"set-aside {each.device}": each.reason for each in summary.set_aside}
         attachments = Attachments(summary.folder, self._relative_to)
-        write(self._path, summary.results, {**self._facts, **aside, **remarks}, attachments, summary.problems)
+        write(self._path, summary.results, {**self._facts, **aside}, attachments, problems)
 
 
 def write(

@@ -1,0 +1,181 @@
+"""Several reports as one: totals are kept, and what is missing is red."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.jobs import Outcome, State
+from pipeline.report.document import (
+    ReportError,
+    Totals,
+    check,
+    complete,
+    fit,
+    name_of,
+    outcome,
+    properties_of,
+    read,
+    set_property,
+)
+from pipeline.report.published import publish
+from pipeline.report.text import one_line
+
+MERGE_SUITE = "report.merge"
+"""Suite and class name of the cases that say what is missing."""
+
+SAME_EVERYWHERE = ("git-sha", "plan")
+"""Run facts that reports of one night share; one that differs is a report of another night."""
+
+_OWN_FACTS = ("report.suites", "report.duplicates")
+"""Properties that tell of one document and are made anew for the next."""
+
+_SHARD = re.compile(r"\b([1-9]\d*)/([1-9]\d*)\b")
+_WORST_LAST = (Outcome.PASSED, Outcome.SKIPPED, Outcome.FAILURE, Outcome.ERROR)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge found: the totals published, how many cases stood in several reports, what is missing."""
+
+    totals: Totals
+    duplicates: int
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Report:
+    path: Path
+    root: ET.Element
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Properties of the first suite: the run facts stand in every one."""
+        return properties_of(self.root[0]) if len(self.root) else {}
+
+
+def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged:
+    """Merge reports of one run's parts and publish the result.
+
+    Suites of one name become one. Of a case in several reports the worst outcome is kept; the suite property
+    `report.duplicates` counts such cases. A report that is absent, broken or of another night, a suite that a
+    report announces and lacks, a shard that no report holds: each is an error case.
+
+    Args:
+        paths: the reports; an expected one that does not exist is named as missing.
+        out: where the merged report goes.
+        shards: how many shards there were; None takes it from the reports (`shard=2/3` in their run facts).
+
+    Raises:
+        ReportError: where none of the reports can be read or the result cannot be published.
+    """
+    reports, missing = _read_all(paths)
+    if not reports:
+        raise ReportError(f"nothing to merge: {'; '.join(missing.values()) or 'no report was given'}")
+    for report in reports:
+        missing.update(_lost_suites(report))
+    missing.update(_missing_shards(reports, shards))
+    missing.update(_other_nights(reports))
+    if missing:
+        reports.append(_missing_report(missing))
+    # Counted from the parts, so that a case lost on the way to the file is noticed there.
+    cases = [case for report in reports for case in report.root.iter("testcase")]
+    totals = Totals.of(Counter(map(outcome, _worst_of_each(cases).values())))
+    publish(out, fit(_united(reports)), totals)
+    return Merged(totals, len(cases) - totals.tests, tuple(missing.values()))
+
+
+def _read_all(paths: Iterable[Path]) -> tuple[list[_Report], dict[str, str]]:
+    """The readable reports, and by case name what is wrong with the others."""
+    reports, missing = [], {}
+    for path in paths:
+        try:
+            report = _Report(path, read(path))
+            check(report.root)
+            reports.append(report)
+        except ReportError as error:
+            missing[f"report {path}"] = f"{path}: {str(error).removeprefix(f'{path}: ')}"
+    return reports, missing
+
+
+def _lost_suites(report: _Report) -> Iterator[tuple[str, str]]:
+    here = {suite.get("name") for suite in report.root}
+    for name in report.facts.get("report.suites", "").split():
+        if name not in here:
+            yield f"suite {name} of {report.path}", f"{report.path}: its suite {name} was lost"
+
+
+def _missing_shards(reports: Sequence[_Report], expected: int | None) -> Iterator[tuple[str, str]]:
+    """Shards nobody brought; also a report of another division than the rest."""
+    found = {shard for report in reports for shard in _SHARD.findall(report.facts.get("shard", ""))}
+    counts = {int(count) for _, count in found} | ({expected} if expected is not None else set())
+    if len(counts) > 1:
+        listed = ", ".join(map(str, sorted(counts)))
+        yield "shards", f"the reports do not belong together: they are of runs with {listed} shards"
+    for count in counts:
+        for index in range(1, count + 1):
+            if (str(index), str(count)) not in found:
+                yield f"shard {index}/{count}", f"no report of shard {index}/{count}: its jobs are not judged"
+
+
+def _other_nights(reports: Sequence[_Report]) -> Iterator[tuple[str, str]]:
+    for fact in SAME_EVERYWHERE:
+        values = {report.facts[fact]: report.path for report in reports if fact in report.facts}
+        if len(values) > 1:
+            listed = ", ".join(f"{value} ({path})" for value, path in values.items())
+            yield f"fact {fact}", f"the reports are not of one run: {fact} is {listed}"
+
+
+def _missing_report(missing: Mapping[str, str]) -> _Report:
+    root = ET.Element("testsuites")
+    suite = ET.SubElement(root, "testsuite", name=MERGE_SUITE)
+    for name, message in missing.items():
+        case = ET.SubElement(suite, "testcase", classname=MERGE_SUITE, name=one_line(name), time="0.000")
+        error = ET.SubElement(case, "error", message=one_line(message), type=State.NO_RESULT.value)
+        error.text = message
+    return _Report(Path(), root)
+
+
+def _united(reports: Sequence[_Report]) -> ET.Element:
+    """One document of all suites."""
+    by_name: dict[str, list[ET.Element]] = {}
+    for report in reports:
+        for suite in report.root:
+            by_name.setdefault(suite.get("name", ""), []).append(suite)
+    root = ET.Element("testsuites")
+    root.extend(_united_suite(suites) for suites in by_name.values())
+    for suite in root:
+        set_property(suite, "report.suites", " ".join(by_name))
+    complete(root)
+    return root
+
+
+def _united_suite(suites: Sequence[ET.Element]) -> ET.Element:
+    """Suites of one name as one: every case once, every fact with all its values."""
+    united = ET.Element("testsuite", suites[0].attrib)
+    facts: dict[str, list[str]] = {}
+    for suite in suites:
+        for name, value in properties_of(suite).items():
+            if name not in _OWN_FACTS and value not in facts.setdefault(name, []):
+                facts[name].append(value)
+    for name, values in facts.items():
+        set_property(united, name, "; ".join(values))
+    cases = _worst_of_each(case for suite in suites for case in suite.findall("testcase"))
+    united.extend(cases.values())
+    duplicates = sum(len(suite.findall("testcase")) for suite in suites) - len(cases)
+    if duplicates:
+        set_property(united, "report.duplicates", str(duplicates))
+    return united
+
+
+def _worst_of_each(cases: Iterable[ET.Element]) -> dict[str, ET.Element]:
+    worst: dict[str, ET.Element] = {}
+    for case in cases:
+        known = worst.setdefault(name_of(case), case)
+        if _WORST_LAST.index(outcome(case)) > _WORST_LAST.index(outcome(known)):
+            worst[name_of(case)] = case
+    return worst

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import xmlschema
+
+from pipeline.jobs import Result, State
+from pipeline.report.cases import Attachments
+from pipeline.report.document import ReportError, Totals, check, properties_of, read
+from pipeline.report.junit import write
+from pipeline.report.merge import merge
+
+MakeResult = Callable[..., Result]
+Shards = Callable[..., list[Path]]
+
+
+@pytest.fixture
+def shards(tmp_path: Path, result_of: MakeResult) -> Shards:
+    """Writes the reports of three shards: two suites each, four cases, one failure in the second."""
+
+    def make(**facts: str) -> list[Path]:
+        paths = []
+        for n in (1, 2, 3):
+            states = [State.MISMATCH if n == 2 else State.PASSED, State.SKIPPED, State.PASSED, State.PASSED]
+            results = [
+                result_of(f"device/emu-{'a2a3' if k % 2 else 'a5'}/mc62/fused/p{n}{k}", state)
+                for k, state in enumerate(states)
+            ]
+            paths.append(tmp_path / f"shard-{n}" / "junit.xml")
+            shard_facts = {"shard": f"{n}/3", "git-sha": "0123abcd", "host": f"host-{n}", **facts}
+            write(paths[-1], results, shard_facts, Attachments(tmp_path))
+        return paths
+
+    return make
+
+
+def cases(path: Path) -> dict[str, str | None]:
+    """Name of every case of `path` that did not pass, and its message."""
+    return {
+        case.get("name", ""): child.get("message")
+        for case in read(path).iter("testcase")
+        for child in case
+        if child.tag in ("error", "failure")
+    }
+
+
+def test_suites_of_one_name_become_one_and_totals_are_kept(
+    tmp_path: Path, shards: Shards, schema: xmlschema.XMLSchema
+) -> None:
+    out = tmp_path / "merged.xml"
+    merged = merge(shards(), out)
+    assert merged.missing == ()
+    assert merged.duplicates == 0
+    assert merged.totals == check(read(out)) == Totals(tests=12, failures=1, skipped=3)
+    schema.validate(str(out))
+    root = read(out)
+    assert [(suite.get("name"), suite.get("tests")) for suite in root] == [
+        ("device.emu-a2a3", "6"),
+        ("device.emu-a5", "6"),
+    ]
+    facts = properties_of(root[0])
+    assert facts["host"] == "host-1; host-2; host-3"
+    assert facts["git-sha"] == "0123abcd"
+    assert facts["report.suites"] == "device.emu-a2a3 device.emu-a5"
+
+
+@pytest.mark.parametrize("brought", [[0], [0, 1], [2]])
+def test_a_shard_nobody_brought_is_red(tmp_path: Path, shards: Shards, brought: list[int]) -> None:
+    paths = shards()
+    merged = merge([paths[n] for n in brought], tmp_path / "merged.xml")
+    absent = {f"shard {n + 1}/3" for n in range(3) if n not in brought}
+    assert {name for name in cases(tmp_path / "merged.xml") if name.startswith("shard")} == absent
+    assert merged.totals.errors == len(absent)
+
+
+def test_shards_can_be_demanded_where_no_report_speaks_of_them(tmp_path: Path, result_of: MakeResult) -> None:
+    one = tmp_path / "one.xml"
+    write(one, [result_of("device/emu/mc62/fused/small")], {}, Attachments(tmp_path))
+    assert merge([one], tmp_path / "merged.xml").missing == ()
+    assert len(merge([one], tmp_path / "merged.xml", shards=2).missing) == 2
+
+
+def test_a_report_that_is_absent_or_broken_is_red_and_the_others_are_kept(
+    tmp_path: Path, shards: Shards, schema: xmlschema.XMLSchema
+) -> None:
+    paths = shards()
+    paths[1].write_bytes(paths[1].read_bytes()[:-20])
+    paths[2].unlink()
+    out = tmp_path / "merged.xml"
+    merged = merge(paths, out)
+    assert merged.totals == Totals(tests=8, errors=4, skipped=1)
+    said = cases(out)
+    assert "not well-formed" in (said[f"report {paths[1]}"] or "")
+    assert "No such file" in (said[f"report {paths[2]}"] or "")
+    schema.validate(str(out))
+
+
+def test_a_suite_that_went_missing_from_a_report_is_red(tmp_path: Path, shards: Shards) -> None:
+    paths = shards()
+    text = paths[0].read_text()
+    start = text.index("<testsuite ", text.index("<testsuites ") + 12)
+    end = text.index("</testsuite>") + len("</testsuite>")
+    # As a careless tool would: it drops the suite and corrects the totals.
+    paths[0].write_text(
+        (text[:start] + text[end:]).replace('tests="4"', 'tests="2"').replace('skipped="1"', 'skipped="0"')
+    )
+    merged = merge(paths, tmp_path / "merged.xml")
+    assert merged.missing == (f"{paths[0]}: its suite device.emu-a2a3 was lost",)
+    assert merged.totals.errors == 1
+
+
+def test_a_case_that_went_missing_from_a_report_is_red(tmp_path: Path, shards: Shards) -> None:
+    paths = shards()
+    text = paths[0].read_text()
+    start, end = text.index("<testcase"), text.index("</testcase>") + len("</testcase>")
+    paths[0].write_text(text[:start] + text[end:])
+    merged = merge(paths, tmp_path / "merged.xml")
+    assert "declares" in merged.missing[0]
+
+
+def test_of_a_case_in_two_reports_the_worst_outcome_is_kept_and_counted(
+    tmp_path: Path, shards: Shards, result_of: MakeResult
+) -> None:
+    paths = shards()
+    again = tmp_path / "again.xml"
+    rerun = [result_of(f"device/emu-a5/mc62/fused/p{n}0") for n in (1, 2)]
+    write(again, rerun, {"git-sha": "0123abcd"}, Attachments(tmp_path))
+    for order in ([*paths, again], [again, *paths]):
+        merged = merge(order, tmp_path / "merged.xml")
+        assert merged.duplicates == 2
+        assert merged.totals == Totals(tests=12, failures=1, skipped=3)
+        suites = {suite.get("name"): suite for suite in read(tmp_path / "merged.xml")}
+        assert properties_of(suites["device.emu-a5"])["report.duplicates"] == "2"
+
+
+def test_last_nights_report_among_tonights_is_red(tmp_path: Path, shards: Shards) -> None:
+    paths = shards()
+    old = shards(**{"git-sha": "ffff0000"})[0].rename(tmp_path / "old.xml")
+    shards()
+    merged = merge([old, *paths[1:]], tmp_path / "merged.xml")
+    assert len(merged.missing) == 1
+    assert "git-sha is ffff0000" in merged.missing[0]
+
+
+def test_reports_of_different_divisions_do_not_belong_together(tmp_path: Path, shards: Shards) -> None:
+    paths = shards()
+    merged = merge(paths, tmp_path / "merged.xml", shards=4)
+    assert any("do not belong together" in line for line in merged.missing)
+
+
+def test_a_merged_report_can_be_merged_again(
+    tmp_path: Path, shards: Shards, schema: xmlschema.XMLSchema
+) -> None:
+    paths = shards()
+    first = tmp_path / "first.xml"
+    merge(paths[:2], first)
+    second = tmp_path / "second.xml"
+    merged = merge([first, paths[2], tmp_path / "absent.xml"], second)
+    schema.validate(str(second))
+    # The first merge's verdict on shard 3 stays: that report did say so.
+    assert set(cases(second)) >= {"shard 3/3", f"report {tmp_path / 'absent.xml'}"}
+    assert merged.totals == Totals(tests=14, failures=1, errors=2, skipped=3)
+
+
+def test_nothing_to_merge_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"nothing to merge: .*absent.xml: cannot be read: No such file"):
+        merge([tmp_path / "absent.xml"], tmp_path / "merged.xml")
+    with pytest.raises(ReportError, match="no report was given"):
+        merge([], tmp_path / "merged.xml")
+
+
+def test_an_entity_bomb_is_refused_before_it_grows(tmp_path: Path, shards: Shards) -> None:
+    bomb = tmp_path / "bomb.xml"
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    bomb.write_text(f'<!DOCTYPE x [<!ENTITY e0 "ha">{entities}]><testsuites>&e11;</testsuites>')
+    merged = merge([*shards(), bomb], tmp_path / "merged.xml")
+    assert merged.missing == (f"{bomb}: has a document type, which no JUnit report needs",)
