@@ -95,7 +95,7 @@ class Platform:
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """A job known to fail: why, where that is followed up, and the last day (if any) on which it is excused."""
+    """A job known to fail: why, where that is followed up, and the last day (if any) that excuses it."""
 
     reason: str
     link: str
@@ -106,7 +106,8 @@ class ExpectedFailure:
 class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
-    `profile` is None in the compile lane. `timeout` is in seconds and always finite.
+    `profile` is None in the compile lane. `timeout` is in seconds and always finite. `band_rows` is the height of a
+    band in output rows where the matrix sets one; None leaves it to the plan.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Job:
     profile: str | None
     timeout: float
     expected_failure: ExpectedFailure | None = None
+    band_rows: int | None = None
 
 
 @dataclass(frozen=True)

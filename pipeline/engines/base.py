@@ -40,6 +40,7 @@ class Request:
     """One program to compile or run: its name (see `kernels.catalogue`), its geometry, the platform, a device.
 
     `folder` is where the engine leaves artefacts; it exists, is empty and belongs to this request alone.
+    `band_rows` is the height of a band where the matrix sets one.
     """
 
     program: str
@@ -47,6 +48,7 @@ class Request:
     platform: Platform
     folder: Path
     device: int | None = None
+    band_rows: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""What a walk counts, and the cost model's estimate made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from emulator.program import Space
+from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, Soc
+
+_UNITS = {
+    "GM load": [("GM", "L1")],
+    "L1 load": [("L1", "L0A"), ("L1", "L0B"), ("L1", "bias table"), ("L1", "fixpipe table")],
+    "fixpipe": [("L0C", "L1"), ("L0C", "GM")],
+}
+
+
+@dataclass
+class Counts:
+    """Bytes per memory pair (counted on arrival) and per GM tensor, operations per kind, matmul work.
+
+    `fractals` are 16x32x16 int8 products; `macs` multiply-accumulates, padding of tiles included.
+    """
+
+    moved: Counter[tuple[str, str]] = field(default_factory=Counter)
+    read: Counter[str] = field(default_factory=Counter)
+    written: Counter[str] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+    fractals: int = 0
+    macs: int = 0
+
+    def matmul(self, m: int, k: int, n: int) -> None:
+        """Count one [m, k] x [k, n] product."""
+        self.macs += m * k * n
+        self.fractals += -(-m // FRACTAL_ROWS) * -(-k // FRACTAL_DEPTH) * -(-n // FRACTAL_COLUMNS)
+
+    @property
+    def matmuls(self) -> int:
+        """Matrix products of any kind."""
+        return sum(count for name, count in self.operations.items() if name.startswith("tile.matmul"))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Estimated cycles by unit: a serial sum and an ideal-overlap bound, neither a measurement."""
+
+    units: dict[str, float]
+    clock: float
+
+    @property
+    def serial(self) -> float:
+        """Cycles if no unit ever ran beside another."""
+        return sum(self.units.values())
+
+    @property
+    def overlap(self) -> float:
+        """Cycles of the busiest unit: what an ideal overlap would leave."""
+        return max(self.units.values(), default=0.0)
+
+    def microseconds(self, cycles: float) -> float:
+        """Cycles as time at the soc's clock (GHz)."""
+        return cycles / self.clock / 1000
+
+
+def estimate(counts: Counts, soc: Soc) -> Estimate | None:
+    """The cost model's estimate; None where the soc, or a transfer that was used, has no public rates."""
+    rates = soc.rates
+    if rates is None or any(pair not in rates.transfers for pair in counts.moved):
+        return None
+    units = {
+        unit: sum(counts.moved[pair] / rates.transfers[pair] for pair in pairs)
+        for unit, pairs in _UNITS.items()
+    }
+    units["cube"] = float(rates.matmul_start * counts.matmuls + counts.fractals)
+    return Estimate(units, rates.clock)
+
+
+def pair(source: Space | str, target: Space | str) -> tuple[str, str]:
+    """The key of a memory pair; global memory is `GM`."""
+    return (
+        source if isinstance(source, str) else source.value,
+        target if isinstance(target, str) else target.value,
+    )

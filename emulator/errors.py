@@ -1,0 +1,37 @@
+"""What the emulator refuses: one exception family that says where, which operator, and the numbers."""
+
+from __future__ import annotations
+
+from emulator.program import Position
+
+
+class KernelError(Exception):
+    """A kernel was refused.
+
+    Attributes:
+        position: file and line of the kernel source.
+        operator: the operator or construct at fault, such as `pl.tile.img2col`.
+        problem: what is wrong, with the numbers.
+    """
+
+    def __init__(self, position: Position, operator: str, problem: str) -> None:
+        self.position = position
+        self.operator = operator
+        self.problem = problem
+        super().__init__(f"{position}: {operator}: {problem}")
+
+
+class SourceError(KernelError):
+    """The source is not in the language: what PyPTO's parser refuses too."""
+
+
+class TypeMismatchError(KernelError):
+    """A shape, dtype, alignment or memory space does not fit the operator."""
+
+
+class CapacityError(KernelError):
+    """A memory is over its capacity; the message lists what is resident."""
+
+
+class AccessError(KernelError):
+    """A read or write outside its tile, tensor or image, of bytes never written, or to the wrong side."""

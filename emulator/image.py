@@ -1,0 +1,45 @@
+"""img2col as index maps: which feature-map rows a window tap reads, and where it falls outside the image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Window:
+    """Image (rows, columns), kernel, stride, padding (top, bottom, left, right), all in pixels."""
+
+    image: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+
+    @property
+    def out(self) -> tuple[int, int]:
+        """Output rows and columns."""
+        top, bottom, left, right = self.padding
+        rows = (self.image[0] + top + bottom - self.kernel[0]) // self.stride[0] + 1
+        columns = (self.image[1] + left + right - self.kernel[1]) // self.stride[1] + 1
+        return rows, columns
+
+
+@lru_cache(maxsize=65536)
+def tap_rows(
+    window: Window, pos_m: int, count: int, tap: tuple[int, int]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_] | None]:
+    """Feature-map rows that output positions `pos_m .. pos_m + count` read at one tap (kh, kw).
+
+    Gives the row indices [count] (0 where the tap is outside the image) and a mask [count] of those outside,
+    None where there are none.
+    """
+    positions = np.arange(pos_m, pos_m + count)
+    columns_out = window.out[1]
+    rows = positions // columns_out * window.stride[0] + tap[0] - window.padding[0]
+    columns = positions % columns_out * window.stride[1] + tap[1] - window.padding[2]
+    inside = (rows >= 0) & (rows < window.image[0]) & (columns >= 0) & (columns < window.image[1])
+    index = np.where(inside, rows * window.image[1] + columns, 0)
+    return index, None if inside.all() else ~inside

@@ -1,0 +1,92 @@
+"""The typed program as text: what was read, with every constant resolved, a line a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from emulator.operators import OPERATORS
+from emulator.program import (
+    Binary,
+    Bind,
+    Call,
+    DType,
+    Expr,
+    For,
+    If,
+    Invoke,
+    LoopVar,
+    Operand,
+    Program,
+    Ref,
+    Return,
+    Space,
+    Statement,
+    TensorType,
+    TileType,
+)
+
+
+def listing(program: Program) -> str:
+    """The program, a line a statement, each with its source position; types stand behind new tiles."""
+    lines = [f"program {program.name}  # {program.position}"]
+    for function in program.functions.values():
+        kind = "orchestration" if function.orchestration else "incore"
+        params = ", ".join(f"{param.name}: {_type(param.type)}" for param in function.params)
+        lines.append(f"  {kind} {function.name}({params})  # {function.position}")
+        lines.extend("    " + line for line in _block(function.body))
+    return "\n".join(lines) + "\n"
+
+
+def _block(statements: Sequence[Statement]) -> Iterator[str]:
+    for statement in statements:
+        if isinstance(statement, For):
+            bounds = f"{_expr(statement.start)}, {_expr(statement.stop)}"
+            yield f"for {statement.variable} in range({bounds})  # {statement.position}"
+            yield from ("  " + line for line in _block(statement.body))
+        elif isinstance(statement, If):
+            yield f"if {_expr(statement.condition)}  # {statement.position}"
+            yield from ("  " + line for line in _block(statement.then))
+            if statement.orelse:
+                yield "else"
+                yield from ("  " + line for line in _block(statement.orelse))
+        else:
+            yield f"{_plain(statement)}  # {statement.position}"
+
+
+def _plain(statement: Call | Bind | Invoke | Return) -> str:
+    if isinstance(statement, Bind):
+        return f"{statement.target} = {statement.source}"
+    if isinstance(statement, Return):
+        return f"return {', '.join(statement.names)}"
+    if isinstance(statement, Invoke):
+        return f"{', '.join(statement.targets)} = {statement.function}({', '.join(statement.arguments)})"
+    operands = _operands(statement.operands)
+    new = "" if OPERATORS[statement.operator].destination else f" -> {_type(statement.result)}"
+    return f"{statement.target} = {statement.operator}({operands}){new}"
+
+
+def _operands(operands: Mapping[str, Operand]) -> str:
+    return ", ".join(f"{name}={_operand(operand)}" for name, operand in operands.items())
+
+
+def _operand(operand: Operand) -> str:
+    if isinstance(operand, Ref):
+        return operand.name
+    if isinstance(operand, (Space, DType)):
+        return operand.value
+    if isinstance(operand, tuple):
+        return "[" + ", ".join(_expr(item) for item in operand) + "]"
+    return _expr(operand)
+
+
+def _expr(expr: Expr) -> str:
+    if isinstance(expr, Binary):
+        return f"({_expr(expr.left)} {expr.op} {_expr(expr.right)})"
+    return expr.name if isinstance(expr, LoopVar) else str(expr)
+
+
+def _type(typed: TileType | TensorType) -> str:
+    shape = "x".join(str(size) for size in typed.shape)
+    if isinstance(typed, TileType):
+        return f"{typed.space.value} {shape} {typed.dtype.value}"
+    return f"{'out ' if typed.out else ''}{shape} {typed.dtype.value}"

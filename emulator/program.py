@@ -1,0 +1,231 @@
+"""The typed program: what the reader makes of a kernel's source, and all that the other modules work from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+from pathlib import PurePath
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Position:
+    """A line of kernel source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line}"
+
+
+class DType(Enum):
+    """Element types of tiles and tensors."""
+
+    INT8 = "int8"
+    INT32 = "int32"
+    UINT64 = "uint64"
+    FP32 = "float32"
+
+    @property
+    def numpy(self) -> npt.DTypeLike:
+        """The NumPy dtype."""
+        return np.dtype(self.value)
+
+    @property
+    def size(self) -> int:
+        """Bytes an element."""
+        return np.dtype(self.value).itemsize
+
+
+class Space(Enum):
+    """On-chip memories, by the name the DSL gives them."""
+
+    Mat = "L1"
+    Left = "L0A"
+    Right = "L0B"
+    Acc = "L0C"
+    Bias = "bias table"
+    LeftScale = "fixpipe table"
+    Vec = "UB"
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A tensor in global memory."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    out: bool = False
+
+
+@dataclass(frozen=True)
+class TileType:
+    """A tile on chip: rows, columns, element type, memory."""
+
+    shape: tuple[int, int]
+    dtype: DType
+    space: Space
+
+    @property
+    def size(self) -> int:
+        """Bytes it occupies."""
+        return prod(self.shape) * self.dtype.size
+
+    @property
+    def fractal(self) -> bool:
+        """Whether it is stored in NZ fractals: every L1 tile but a single row."""
+        return self.space is Space.Mat and self.shape[0] > 1
+
+
+@dataclass(frozen=True)
+class LoopVar:
+    """The value of a loop variable."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Integer arithmetic or a comparison, on the operator's Python spelling."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+Expr = int | LoopVar | Binary
+"""An index: a constant, a loop variable, or arithmetic on them."""
+
+
+_OPERATIONS = {
+    "+": int.__add__,
+    "-": int.__sub__,
+    "*": int.__mul__,
+    "//": int.__floordiv__,
+    "%": int.__mod__,
+    "==": int.__eq__,
+    "!=": int.__ne__,
+    "<": int.__lt__,
+    "<=": int.__le__,
+    ">": int.__gt__,
+    ">=": int.__ge__,
+}
+
+
+def evaluate(expr: Expr, loops: Mapping[str, int]) -> int:
+    """The value of an index expression, given the loop variables' values."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, LoopVar):
+        return loops[expr.name]
+    return _OPERATIONS[expr.op](evaluate(expr.left, loops), evaluate(expr.right, loops))
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A tile or tensor, by the name that holds it."""
+
+    name: str
+
+
+Operand = Ref | Expr | tuple[Expr, ...] | Space | DType
+
+
+@dataclass(frozen=True)
+class Call:
+    """`target = pl.<operator>(...)`. `result` is the type the target then has."""
+
+    position: Position
+    target: str
+    operator: str
+    operands: Mapping[str, Operand]
+    result: TileType | TensorType
+
+
+@dataclass(frozen=True)
+class Bind:
+    """`target = source`: a second name for a tile or tensor (an inlined helper's parameter or result)."""
+
+    position: Position
+    target: str
+    source: str
+
+
+@dataclass(frozen=True)
+class For:
+    """`for variable in pl.range(start, stop)`."""
+
+    position: Position
+    variable: str
+    start: Expr
+    stop: Expr
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    """A branch on loop variables or constants; a non-zero condition takes `then`."""
+
+    position: Position
+    condition: Expr
+    then: tuple[Statement, ...]
+    orelse: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """An orchestration's call of an InCore function: tensors by position, results to `targets`."""
+
+    position: Position
+    targets: tuple[str, ...]
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Return:
+    """The outputs a function gives back, by name."""
+
+    position: Position
+    names: tuple[str, ...]
+
+
+Statement = Call | Bind | For | If | Invoke | Return
+
+
+@dataclass(frozen=True)
+class Param:
+    """A tensor parameter; `type.out` says whether it is written."""
+
+    name: str
+    type: TensorType
+
+
+@dataclass(frozen=True)
+class Function:
+    """An InCore kernel or the orchestration that calls it."""
+
+    position: Position
+    name: str
+    orchestration: bool
+    params: tuple[Param, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A `@pl.program` class, read and checked. `main` is its orchestration."""
+
+    position: Position
+    name: str
+    functions: Mapping[str, Function]
+
+    @property
+    def main(self) -> Function:
+        """The orchestration function."""
+        return self.functions["main"]

@@ -1,0 +1,569 @@
+"""Reads a kernel class from its source into a typed program, and refuses what PyPTO's parser refuses."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import FunctionType
+from typing import Any, NoReturn
+
+from emulator.errors import SourceError, TypeMismatchError
+from emulator.operators import OPERATORS, MisfitError, Operator
+from emulator.program import (
+    Binary,
+    Bind,
+    Call,
+    DType,
+    Expr,
+    For,
+    Function,
+    If,
+    Invoke,
+    LoopVar,
+    Operand,
+    Param,
+    Position,
+    Program,
+    Ref,
+    Return,
+    Space,
+    Statement,
+    TensorType,
+    TileType,
+    evaluate,
+)
+
+_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+_COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_LOOPS = ("range", "unroll", "pipeline")
+_DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32, "UINT64": DType.UINT64, "FP32": DType.FP32}
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A helper to be expanded where it is called: its source and the constants it was defined among."""
+
+    file: str
+    node: ast.FunctionDef
+    names: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tile or tensor in scope: the program's name for it and its type."""
+
+    name: str
+    type: TileType | TensorType
+
+
+@dataclass
+class Scope:
+    """What source names mean at one place: held tiles and tensors, indices, and Python constants around."""
+
+    file: str
+    constants: Mapping[str, Any]
+    held: dict[str, Held] = field(default_factory=dict)
+    indices: dict[str, Expr] = field(default_factory=dict)
+    prefix: str = ""
+    line: int = 0
+
+    def at(self, node: ast.AST) -> Position:
+        """The place of a node in the source being read."""
+        return Position(self.file, getattr(node, "lineno", self.line))
+
+
+def read_program(cls: type, names: Mapping[str, Any]) -> Program:
+    """Read a program class.
+
+    Args:
+        cls: the decorated class; its methods' code objects say which source it is.
+        names: the Python names around the class (the factory's locals over its module's globals).
+
+    Raises:
+        SourceError: outside the language.
+        TypeMismatchError: an operator's operands do not fit.
+    """
+    methods = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
+    if not methods:
+        raise SourceError(Position(cls.__module__, 0), f"class {cls.__name__}", "has no @pl.function method")
+    code = methods[0].__code__
+    tree = _source_tree(code.co_filename, "".join(linecache.getlines(code.co_filename)))
+    node = _class_at(tree, cls.__name__, code.co_firstlineno)
+    if node is None:
+        position = Position(code.co_filename, code.co_firstlineno)
+        raise SourceError(position, f"class {cls.__name__}", "its source file cannot be read")
+    _refuse_twin_classes(tree, node, code.co_filename)
+    position = Position(code.co_filename, node.lineno)
+    functions: dict[str, Function] = {}
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef):
+            functions[item.name] = _FunctionReader(code.co_filename, names, functions).read(item)
+        elif not _is_docstring(item):
+            where = Position(code.co_filename, item.lineno)
+            raise SourceError(where, "class body", "only @pl.function methods belong in a program")
+    if "main" not in functions or not functions["main"].orchestration:
+        raise SourceError(position, f"class {cls.__name__}", "needs an Orchestration function called main")
+    return Program(position, cls.__name__, functions)
+
+
+def read_inline(helper: FunctionType, names: Mapping[str, Any]) -> Inline:
+    """Keep the source of an inline helper.
+
+    Raises:
+        SourceError: its source cannot be read.
+    """
+    code = helper.__code__
+    tree = _source_tree(code.co_filename, "".join(linecache.getlines(code.co_filename)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and _first_line(node) == code.co_firstlineno:
+            return Inline(code.co_filename, node, names)
+    position = Position(code.co_filename, code.co_firstlineno)
+    raise SourceError(position, helper.__name__, "its source file cannot be read")
+
+
+@lru_cache(maxsize=32)
+def _source_tree(file: str, text: str) -> ast.Module:
+    return ast.parse(text, file)
+
+
+def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
+    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+
+
+def _class_at(tree: ast.Module, name: str, method_line: int) -> ast.ClassDef | None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+            if method_line in map(_first_line, methods):
+                return node
+    return None
+
+
+def _refuse_twin_classes(tree: ast.Module, node: ast.ClassDef, file: str) -> None:
+    """Refuse twins in a factory: before Python 3.13 PyPTO compiles the source of the first of them."""
+    for factory in ast.walk(tree):
+        if isinstance(factory, ast.FunctionDef):
+            twins = [
+                item
+                for item in ast.walk(factory)
+                if isinstance(item, ast.ClassDef) and item.name == node.name
+            ]
+            if node in twins and len(twins) > 1:
+                other = next(item for item in twins if item is not node)
+                problem = f"another class of this name stands at line {other.lineno} of the same factory"
+                raise SourceError(Position(file, node.lineno), f"class {node.name}", problem)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _dotted(node: ast.expr) -> str:
+    """`pl.tile.x` of an attribute chain; empty for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = _dotted(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""
+
+
+class _FunctionReader:
+    """Reads one function; `functions` are those read before it, which an orchestration may call."""
+
+    def __init__(self, file: str, names: Mapping[str, Any], functions: Mapping[str, Function]) -> None:
+        self._scope = Scope(file, names)
+        self._functions = functions
+        self._expansions = 0
+        self._orchestration = False
+
+    def read(self, node: ast.FunctionDef) -> Function:
+        self._orchestration = self._is_orchestration(node)
+        params = tuple(self._param(argument) for argument in self._arguments(node)[1:])
+        for param in params:
+            self._scope.held[param.name] = Held(param.name, param.type)
+        body = tuple(self._block(node.body))
+        if not body or not isinstance(body[-1], Return):
+            self._refuse(node, f"function {node.name}", "must end by returning its outputs")
+        return Function(self._scope.at(node), node.name, self._orchestration, params, body)
+
+    def _refuse(self, node: ast.AST, construct: str, problem: str) -> NoReturn:
+        raise SourceError(self._scope.at(node), construct, problem)
+
+    # -- signature
+
+    def _is_orchestration(self, node: ast.FunctionDef) -> bool:
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and _dotted(decorator.func) == "pl.function":
+                kinds = {keyword.arg: _dotted(keyword.value) for keyword in decorator.keywords}
+                kind = kinds.get("type", "")
+                if kind in ("pl.FunctionType.InCore", "pl.FunctionType.Orchestration"):
+                    return kind.endswith("Orchestration")
+        construct = f"function {node.name}"
+        self._refuse(node, construct, "needs @pl.function(type=pl.FunctionType.InCore or Orchestration)")
+
+    def _arguments(self, node: ast.FunctionDef) -> list[ast.arg]:
+        arguments = node.args
+        if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.defaults:
+            self._refuse(node, f"function {node.name}", "takes plain positional parameters only")
+        if not arguments.args or arguments.args[0].arg != "self":
+            self._refuse(node, f"function {node.name}", "its first parameter must be self")
+        return arguments.args
+
+    def _param(self, argument: ast.arg) -> Param:
+        annotation = argument.annotation
+        out = isinstance(annotation, ast.Subscript) and _dotted(annotation.value) == "pl.Out"
+        if out:
+            assert isinstance(annotation, ast.Subscript)
+            annotation = annotation.slice
+        if not (
+            isinstance(annotation, ast.Subscript)
+            and _dotted(annotation.value) == "pl.Tensor"
+            and isinstance(annotation.slice, ast.Tuple)
+            and len(annotation.slice.elts) == 2
+        ):
+            self._refuse(
+                argument, f"parameter {argument.arg}", "must be pl.Tensor[[rows, columns], pl.DTYPE]"
+            )
+        shape, dtype = annotation.slice.elts
+        sizes = self._constants(shape, f"shape of {argument.arg}")
+        return Param(argument.arg, TensorType(sizes, self._dtype(dtype), out))
+
+    # -- statements
+
+    def _block(self, nodes: Sequence[ast.stmt]) -> Iterator[Statement]:
+        for node in nodes:
+            if not _is_docstring(node):
+                yield from self._statement(node)
+
+    def _statement(self, node: ast.stmt) -> Iterator[Statement]:
+        if isinstance(node, ast.Assign):
+            yield from self._assign(node)
+        elif isinstance(node, ast.For):
+            yield self._for(node)
+        elif isinstance(node, ast.If):
+            yield from self._if(node)
+        elif isinstance(node, ast.Return):
+            yield self._return(node)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = _dotted(node.value.func) or "call"
+            self._refuse(node, call, "its result is dropped: write name = ... (the destination is returned)")
+        else:
+            self._refuse(node, type(node).__name__.lower(), "is not part of the language")
+
+    def _assign(self, node: ast.Assign) -> Iterator[Statement]:
+        names = [
+            element.id
+            for target in node.targets
+            for element in (target.elts if isinstance(target, ast.Tuple) else [target])
+            if isinstance(element, ast.Name)
+        ]
+        if len(node.targets) != 1 or not names:
+            self._refuse(node, "assignment", "assigns to one plain name")
+        if not isinstance(node.value, ast.Call):
+            self._refuse(node, f"assignment to {names[0]}", "the right side must be a call of an operator")
+        called = _dotted(node.value.func)
+        if called.startswith("self."):
+            yield self._invoke(node, names, node.value)
+        elif isinstance(node.targets[0], ast.Tuple):
+            self._refuse(node, called or "call", "gives one result: assign it to one name")
+        elif isinstance(self._scope.constants.get(called), Inline):
+            yield from self._expand(node, names[0], self._scope.constants[called], node.value)
+        else:
+            yield self._operator_call(node, names[0], node.value)
+
+    def _hold(self, name: str, typed: TileType | TensorType) -> str:
+        """Bind a source name to a tile or tensor; gives the program's name for it."""
+        held = Held(self._scope.prefix + name, typed)
+        self._scope.held[name] = held
+        self._scope.indices.pop(name, None)
+        return held.name
+
+    def _operator_call(self, node: ast.Assign, target: str, call: ast.Call) -> Call:
+        operator = self._operator(call)
+        label = f"pl.{operator.name}"
+        if self._orchestration:
+            self._refuse(node, label, "an orchestration only calls functions")
+        operands: dict[str, Operand] = {}
+        typed: dict[str, Any] = {}
+        for name, kind, value in self._arguments_of(call, operator):
+            operands[name], typed[name] = self._operand(value, kind, f"{label}({name})")
+        try:
+            result = operator.infer(**typed)
+        except MisfitError as misfit:
+            raise TypeMismatchError(self._scope.at(node), label, str(misfit)) from None
+        if isinstance(result, TensorType) and not result.out:
+            self._refuse(node, label, f"writes {operands[operator.destination]}, which is not marked pl.Out")
+        if operator.destination:
+            source = call.args[list(operator.positional).index(operator.destination)]
+            if not (isinstance(source, ast.Name) and source.id == target):
+                self._refuse(
+                    node, label, f"writes its {operator.destination} in place: assign to the same name"
+                )
+        return Call(self._scope.at(node), self._hold(target, result), operator.name, operands, result)
+
+    def _operator(self, call: ast.Call) -> Operator:
+        called = _dotted(call.func)
+        name = called.removeprefix("pl.")
+        if called.startswith("pl.") and name in OPERATORS:
+            return OPERATORS[name]
+        label = called or "call"
+        if not called.startswith("pl."):
+            self._refuse(call, label, "operators are reached as pl.<name>; a helper needs @pl.inline")
+        close = difflib.get_close_matches(name, OPERATORS, 1)
+        self._refuse(call, label, "unknown operator" + (f"; did you mean pl.{close[0]}?" if close else ""))
+
+    def _arguments_of(self, call: ast.Call, operator: Operator) -> Iterator[tuple[str, str, ast.expr]]:
+        label = f"pl.{operator.name}"
+        if len(call.args) != len(operator.positional):
+            wanted = ", ".join(operator.positional)
+            self._refuse(call, label, f"takes {len(operator.positional)} positional operands ({wanted})")
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if set(given) != set(operator.keyword):
+            wanted = ", ".join(operator.keyword) or "none"
+            got = ", ".join(str(name) for name in given) or "none"
+            self._refuse(call, label, f"takes the keywords {wanted}; got {got}")
+        for (name, kind), value in zip(operator.positional.items(), call.args, strict=True):
+            yield name, kind, value
+        for name, kind in operator.keyword.items():
+            yield name, kind, given[name]
+
+    def _operand(self, node: ast.expr, kind: str, what: str) -> tuple[Operand, Any]:
+        """One operand: what the program holds, and what the operator's rule is given (type or constant)."""
+        if kind in ("tile", "tensor"):
+            held = self._held(node, what)
+            wanted = TileType if kind == "tile" else TensorType
+            if not isinstance(held.type, wanted):
+                self._refuse(node, what, f"{ast.unparse(node)} is not a {kind}")
+            return Ref(held.name), held.type
+        if kind == "offsets":
+            if not isinstance(node, (ast.List, ast.Tuple)) or len(node.elts) != 2:
+                self._refuse(node, what, "must be [row, column]")
+            offsets = tuple(self._expr(element, what) for element in node.elts)
+            return offsets, offsets
+        value: Any
+        if kind == "index":
+            value = self._expr(node, what)
+        elif kind == "space":
+            value = self._space(node, what)
+        elif kind == "dtype":
+            value = self._dtype(node)
+        else:
+            value = self._constants(node, what)
+        return value, value
+
+    def _held(self, node: ast.expr, what: str) -> Held:
+        if not isinstance(node, ast.Name):
+            self._refuse(node, what, f"{ast.unparse(node)}: must be the name of a tile or tensor")
+        if node.id not in self._scope.held:
+            self._refuse(node, what, f"{node.id} is not a tile or tensor here")
+        return self._scope.held[node.id]
+
+    def _space(self, node: ast.expr, what: str) -> Space:
+        name = _dotted(node)
+        prefix = "pl.MemorySpace."
+        if name.startswith(prefix) and name.removeprefix(prefix) in Space.__members__:
+            return Space[name.removeprefix(prefix)]
+        self._refuse(node, what, f"{ast.unparse(node)}: must be {prefix}" + " / ".join(Space.__members__))
+
+    def _dtype(self, node: ast.expr) -> DType:
+        name = _dotted(node)
+        if name.startswith("pl.") and name.removeprefix("pl.") in _DTYPES:
+            return _DTYPES[name.removeprefix("pl.")]
+        self._refuse(node, "dtype", f"{ast.unparse(node)}: must be pl." + " / pl.".join(_DTYPES))
+
+    def _for(self, node: ast.For) -> For:
+        called = _dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
+        if not isinstance(node.iter, ast.Call) or called not in [f"pl.{name}" for name in _LOOPS]:
+            self._refuse(node, f"for {ast.unparse(node.target)}", "loops run over pl.range(...)")
+        if not isinstance(node.target, ast.Name) or node.orelse or node.iter.keywords:
+            self._refuse(node, called, "takes one loop variable, one or two bounds, no else")
+        if len(node.iter.args) not in (1, 2):
+            self._refuse(node, called, "takes (stop) or (start, stop)")
+        bounds = [self._expr(bound, called) for bound in node.iter.args]
+        start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
+        variable = self._scope.prefix + node.target.id
+        self._scope.indices[node.target.id] = LoopVar(variable)
+        before = dict(self._scope.held)
+        body = tuple(self._block(node.body))
+        self._refuse_changed_types(node, called, before)
+        return For(self._scope.at(node), variable, start, stop, body)
+
+    def _refuse_changed_types(self, node: ast.AST, construct: str, before: Mapping[str, Held]) -> None:
+        for name, held in before.items():
+            after = self._scope.held[name]
+            if after.type != held.type:
+                self._refuse(
+                    node, construct, f"{name} changes its type from {held.type} to {after.type} inside"
+                )
+
+    def _if(self, node: ast.If) -> Iterator[Statement]:
+        """A branch. Both sides are read and checked; where the condition is a constant only one is kept."""
+        condition = self._condition(node.test)
+        before = dict(self._scope.held)
+        then = tuple(self._block(node.body))
+        after_then = dict(self._scope.held)
+        self._scope.held = before | {name: held for name, held in after_then.items() if name not in before}
+        orelse = tuple(self._block(node.orelse))
+        self._refuse_changed_types(node, "if", before)
+        self._refuse_changed_types(node, "if", {n: h for n, h in after_then.items() if n in before})
+        if isinstance(condition, int):
+            yield from then if condition else orelse
+        else:
+            yield If(self._scope.at(node), condition, then, orelse)
+
+    def _condition(self, node: ast.expr) -> Expr:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+            left, right = self._expr(node.left, "if"), self._expr(node.comparators[0], "if")
+            return Binary(_COMPARISONS[type(node.ops[0])], left, right)
+        if isinstance(node, ast.Name) and isinstance(self._scope.constants.get(node.id), bool):
+            return int(self._scope.constants[node.id])
+        self._refuse(node, "if", f"{ast.unparse(node)}: must be a comparison of indices or a Python bool")
+
+    def _return(self, node: ast.Return) -> Return:
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        names = []
+        for value in values:
+            if not isinstance(value, ast.Name) or value.id not in self._scope.held:
+                self._refuse(node, "return", "returns outputs by name")
+            held = self._scope.held[value.id]
+            if not isinstance(held.type, TensorType) or not held.type.out:
+                self._refuse(node, "return", f"{value.id} is not an output (pl.Out)")
+            names.append(held.name)
+        return Return(self._scope.at(node), tuple(names))
+
+    # -- calls of other functions
+
+    def _invoke(self, node: ast.Assign, targets: Sequence[str], call: ast.Call) -> Invoke:
+        called = _dotted(call.func)
+        function = self._functions.get(called.removeprefix("self."))
+        if function is None or function.orchestration or not self._orchestration:
+            self._refuse(
+                node, called, "only an orchestration calls, and only InCore functions defined before it"
+            )
+        if call.keywords or len(call.args) != len(function.params):
+            wanted = ", ".join(param.name for param in function.params)
+            self._refuse(node, called, f"takes {len(function.params)} positional tensors ({wanted})")
+        arguments = []
+        for param, argument in zip(function.params, call.args, strict=True):
+            held = self._held(argument, called)
+            if not isinstance(held.type, TensorType) or held.type.shape != param.type.shape:
+                self._refuse(node, called, f"{param.name} needs shape {list(param.type.shape)}: {held.type}")
+            if held.type.dtype is not param.type.dtype:
+                self._refuse(node, called, f"{param.name} needs {param.type.dtype.value}")
+            if param.type.out and not held.type.out:
+                self._refuse(node, called, f"writes {held.name}, which is not marked pl.Out")
+            arguments.append(held.name)
+        outputs = [
+            argument for param, argument in zip(function.params, arguments, strict=True) if param.type.out
+        ]
+        if len(targets) != len(outputs):
+            self._refuse(node, called, f"gives {len(outputs)} outputs, assigned to {len(targets)} names")
+        types = [self._scope.held[name].type for name in outputs]
+        held_targets = [self._hold(name, typed) for name, typed in zip(targets, types, strict=True)]
+        return Invoke(self._scope.at(node), tuple(held_targets), function.name, tuple(arguments))
+
+    def _expand(self, node: ast.Assign, target: str, helper: Inline, call: ast.Call) -> Iterator[Statement]:
+        """An inline helper's body, in a scope of its own: parameters bound, its result bound to `target`."""
+        name = helper.node.name
+        params = [argument.arg for argument in helper.node.args.args]
+        if call.keywords or len(call.args) != len(params):
+            self._refuse(node, name, f"takes {len(params)} positional arguments ({', '.join(params)})")
+        caller = self._scope
+        self._refuse_hidden_names(node, helper)
+        self._expansions += 1
+        prefix = f"{caller.prefix}{name}#{self._expansions}."
+        inner = Scope(
+            helper.file, {**helper.names, **caller.constants}, prefix=prefix, line=helper.node.lineno
+        )
+        for param, argument in zip(params, call.args, strict=True):
+            if isinstance(argument, ast.Name) and argument.id in caller.held:
+                held = caller.held[argument.id]
+                inner.held[param] = replace(held, name=prefix + param)
+                yield Bind(caller.at(node), prefix + param, held.name)
+            else:
+                inner.indices[param] = self._expr(argument, f"{name}({param})")
+        self._scope = inner
+        try:
+            *body, last = (item for item in helper.node.body if not _is_docstring(item))
+            yield from self._block(body)
+            if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
+                self._refuse(last, name, "an inline helper ends by returning one name")
+            result = self._held(last.value, name)
+        finally:
+            self._scope = caller
+        yield Bind(caller.at(node), self._hold(target, result.type), result.name)
+
+    def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
+        """Where caller and helper both know a constant PyPTO takes the caller's: refuse the mix-up."""
+        for used in ast.walk(helper.node):
+            if not isinstance(used, ast.Name):
+                continue
+            if used.id in helper.names and used.id in self._scope.constants:
+                own, around = helper.names[used.id], self._scope.constants[used.id]
+                if own is not around and own != around:
+                    problem = (
+                        f"its {used.id} is hidden by the caller's: {own} there, {around} here; rename one"
+                    )
+                    self._refuse(node, helper.node.name, problem)
+
+    # -- expressions
+
+    def _constants(self, node: ast.expr, what: str) -> tuple[int, ...]:
+        if isinstance(node, ast.Name):
+            value = self._scope.constants.get(node.id)
+            if isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
+                return tuple(value)
+            self._refuse(node, what, f"{node.id} is not a list or tuple of Python ints of the factory")
+        if not isinstance(node, (ast.List, ast.Tuple)):
+            self._refuse(node, what, f"{ast.unparse(node)}: must be a list of constants")
+        values = [self._expr(element, what) for element in node.elts]
+        if not all(isinstance(value, int) for value in values):
+            self._refuse(node, what, f"{ast.unparse(node)}: must be constant")
+        return tuple(value for value in values if isinstance(value, int))
+
+    def _expr(self, node: ast.expr, what: str) -> Expr:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name):
+            return self._index_name(node, what)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            sizes = self._constants(node.value, what)
+            index = self._expr(node.slice, what)
+            if not isinstance(index, int) or not -len(sizes) <= index < len(sizes):
+                self._refuse(node, what, f"{ast.unparse(node)}: the index must be a constant inside the list")
+            return sizes[index]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return _fold(Binary("-", 0, self._expr(node.operand, what)))
+        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            left, right = self._expr(node.left, what), self._expr(node.right, what)
+            if right == 0 and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
+                self._refuse(node, what, f"{ast.unparse(node)}: divides by zero")
+            return _fold(Binary(_ARITHMETIC[type(node.op)], left, right))
+        if isinstance(node, ast.Attribute):
+            self._refuse(node, what, f"{ast.unparse(node)}: bind it to a name in the factory first")
+        self._refuse(node, what, f"{ast.unparse(node)}: not an index expression of the language")
+
+    def _index_name(self, node: ast.Name, what: str) -> Expr:
+        if node.id in self._scope.indices:
+            return self._scope.indices[node.id]
+        if node.id in self._scope.held:
+            self._refuse(node, what, f"{node.id} is a tile or tensor: an index is needed")
+        if node.id not in self._scope.constants:
+            self._refuse(node, what, f"{node.id} is not defined here")
+        value = self._scope.constants[node.id]
+        if type(value) is not int:
+            self._refuse(node, what, f"{node.id} is a {type(value).__name__}: must be a plain Python int")
+        return value
+
+
+def _fold(expr: Binary) -> Expr:
+    return evaluate(expr, {}) if isinstance(expr.left, int) and isinstance(expr.right, int) else expr

@@ -1,0 +1,80 @@
+"""Tiles and tensors on the walk: which bytes were written, and, when computing, the bytes themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator.memory import Resident
+from emulator.program import TensorType
+from emulator.soc import FRACTAL_DEPTH
+
+Array = npt.NDArray[Any]
+
+
+class Tile:
+    """One life of a resident tile. `written` is a mask of its elements, None once all of them are.
+
+    `data` is a view of its memory: [rows, columns], but [C1, rows, C0] where it lies in NZ fractals (for rows
+    a multiple of 16, `[C/32][R/16][16][32]` is byte for byte that). None when nothing is computed.
+    """
+
+    def __init__(self, resident: Resident, memory: npt.NDArray[np.uint8] | None, *, full: bool) -> None:
+        self.resident = resident
+        self.written: npt.NDArray[np.bool_] | None = None if full else np.zeros(resident.type.shape, bool)
+        self.data: Array | None = None
+        if memory is not None:
+            flat = memory[resident.address : resident.end].view(resident.type.dtype.numpy)
+            rows, columns = resident.type.shape
+            fractal = resident.type.fractal
+            self.data = flat.reshape(
+                (columns // FRACTAL_DEPTH, rows, FRACTAL_DEPTH) if fractal else (rows, columns)
+            )
+
+    def mark(self, row: int, column: int, shape: tuple[int, int]) -> None:
+        """Note a rectangle as written."""
+        if self.written is not None:
+            self.written[row : row + shape[0], column : column + shape[1]] = True
+            if self.written.all():
+                self.written = None
+
+    def holds(self, row: int, column: int, shape: tuple[int, int]) -> bool:
+        """Whether every element of a rectangle was written."""
+        if self.written is None:
+            return True
+        return bool(self.written[row : row + shape[0], column : column + shape[1]].all())
+
+    def put(self, row: int, column: int, block: Array) -> None:
+        """Write a block [m, n] at (row, column)."""
+        assert self.data is not None
+        rows, columns = block.shape
+        if self.resident.type.fractal:
+            planes = slice(column // FRACTAL_DEPTH, (column + columns) // FRACTAL_DEPTH)
+            split = block.reshape(rows, columns // FRACTAL_DEPTH, FRACTAL_DEPTH)
+            self.data[planes, row : row + rows] = split.transpose(1, 0, 2)
+        else:
+            self.data[row : row + rows, column : column + columns] = block
+
+    def get(self, row: int, column: int, shape: tuple[int, int]) -> Array:
+        """Read a block [m, n] from (row, column)."""
+        assert self.data is not None
+        rows, columns = shape
+        if not self.resident.type.fractal:
+            return self.data[row : row + rows, column : column + columns]
+        first = column // FRACTAL_DEPTH
+        last = -(-(column + columns) // FRACTAL_DEPTH)
+        planes = self.data[first:last, row : row + rows].transpose(1, 0, 2).reshape(rows, -1)
+        return planes[:, column - first * FRACTAL_DEPTH :][:, :columns]
+
+
+@dataclass
+class Tensor:
+    """A GM tensor. `written` masks an output's elements (None: an input); `data` is the caller's array."""
+
+    name: str
+    type: TensorType
+    data: Array | None
+    written: npt.NDArray[np.bool_] | None

@@ -1,0 +1,74 @@
+"""FIXPIPE's VREQ8 as the emulator reads it.
+
+Decoded here on its own: the golden must agree with it without sharing code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_SCALE_19_BITS = 0xFFFFE000
+_SCALE_32_BITS = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a platform reads table entries and rounds; the names are the variants of the requantisation."""
+
+    scale_bits: int = _SCALE_19_BITS
+    offset_signed: bool = True
+    half_away: bool = False
+    add_after_rounding: bool = False
+
+
+READINGS: Mapping[str, Reading] = {
+    "vreq8": Reading(),
+    "round-then-add": Reading(add_after_rounding=True),
+    "half-away": Reading(half_away=True),
+    "offset-unsigned": Reading(offset_signed=False),
+    "scale32": Reading(scale_bits=_SCALE_32_BITS),
+    "scale19-rne": Reading(),  # differs only in how the table was packed
+}
+
+
+def requantise(
+    acc: npt.NDArray[np.int32], table: npt.NDArray[np.uint64], reading: Reading
+) -> npt.NDArray[np.generic]:
+    """Requantise accumulators [M, N] with a table [1, N], every step in fp32.
+
+    Gives the output values as [M, N] int8; where bit 46 of an entry is 0, the uint8 value's bit pattern.
+    """
+    entries = table.reshape(-1)
+    scale = (entries & np.uint64(reading.scale_bits)).astype(np.uint32).view(np.float32)
+    offset = ((entries >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int32)
+    if reading.offset_signed:
+        offset = np.where(offset > 255, offset - 512, offset)
+    signed = (entries >> np.uint64(46)) & np.uint64(1) == 1
+    shift = offset.astype(np.float32)
+    value = acc.astype(np.float32)
+    value *= scale
+    if reading.add_after_rounding:
+        np.clip(value, -256, 255, out=value)
+        np.rint(value, out=value)
+        value += shift
+    else:
+        value += shift
+        _round(value, reading.half_away)
+    low = np.where(signed, np.float32(-128), np.float32(0))
+    high = np.where(signed, np.float32(127), np.float32(255))
+    np.clip(value, low, high, out=value)
+    return value.astype(np.int16).astype(np.int8)
+
+
+def _round(value: npt.NDArray[np.float32], half_away: bool) -> None:
+    """Round in place, ties to even or away from zero; never by adding 0.5, which rounds in fp32 itself."""
+    if not half_away:
+        np.rint(value, out=value)
+        return
+    whole = np.trunc(value)
+    away = np.abs(value - whole) >= 0.5
+    np.copyto(value, whole + np.where(away, np.copysign(np.float32(1), value), np.float32(0)))

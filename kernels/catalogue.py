@@ -1,0 +1,59 @@
+"""What kernels there are: the programs each is made of, and how every program is built and called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kernels import first_tile, fused_conv2d, unfused_conv2d
+from kernels.plan import Plan
+
+_CONV1 = ("filter1", "bias1", "scale1")
+_CONV2 = ("filter2", "bias2", "scale2")
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """One tile program: its factory `build(pl, plan)`, and the inputs and the one output of its `main`."""
+
+    name: str
+    build: Callable[[Any, Plan], Any]
+    inputs: tuple[str, ...]
+    output: str
+
+    def output_shape(self, plan: Plan) -> tuple[int, int]:
+        """Shape [rows, channels] of the int8 output."""
+        geometry = plan.geometry
+        return {
+            "y": (geometry.out_height * geometry.out_width, geometry.cout),
+            "mid": (geometry.mid_height * geometry.mid_width, geometry.cmid),
+            "tile": (plan.conv1.positions, geometry.cmid),
+        }[self.output]
+
+
+PROGRAMS: Mapping[str, TileProgram] = {
+    program.name: program
+    for program in (
+        TileProgram("fused", fused_conv2d.build_fused, ("x", *_CONV1, *_CONV2), "y"),
+        TileProgram("pass1", unfused_conv2d.build_pass1, ("x", *_CONV1), "mid"),
+        TileProgram("pass2", unfused_conv2d.build_pass2, ("mid", *_CONV2), "y"),
+        TileProgram("first-tile-load", first_tile.build_first_tile_load, ("x", *_CONV1), "tile"),
+        TileProgram("first-tile-packed", first_tile.build_first_tile_packed, ("x_band", *_CONV1), "tile"),
+        TileProgram(
+            "first-tile-fused-alloc",
+            first_tile.build_first_tile_fused_alloc,
+            ("x", *_CONV1, *_CONV2),
+            "tile",
+        ),
+    )
+}
+
+KERNELS: Mapping[str, tuple[str, ...]] = {
+    "fused": ("fused",),
+    "two-pass": ("pass1", "pass2"),
+    "first-tile-load": ("first-tile-load",),
+    "first-tile-packed": ("first-tile-packed",),
+    "first-tile-fused-alloc": ("first-tile-fused-alloc",),
+}
+"""Programs of each kernel, in the order they run."""

@@ -1,0 +1,207 @@
+"""The first-tile variants of pass1: only the first ACC tile of mid, its feature map loaded in three ways.
+
+They tell a layout fault from a load fault from an address fault.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from golden.geometry import C0
+from kernels.blocks import conv_tile, plane_tile
+from kernels.plan import Plan
+from kernels.unfused_conv2d import one_plane
+
+
+def build_first_tile_load(pl: Any, plan: Plan) -> Any:
+    """One plain load a C1 plane: `main(x, filter1, bias1, scale1, tile)`.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry; the rows loaded are those of its first band.
+    """
+    geometry = plan.geometry
+    x_shape = [plan.planes * geometry.height * geometry.width, C0]
+    result_shape = [plan.conv1.positions, geometry.cmid]
+    filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
+    window = plan.bands[0].x
+    load_shape = [window.rows * geometry.width, C0]
+    planes, image = plan.planes, geometry.height * geometry.width
+    depth, start = geometry.conv1.kernel**2 * C0, window.skip * geometry.mid_width
+    arguments = (geometry.conv1, one_plane(plan), window, geometry.width, geometry.cmid)
+    first_plane, further_plane = conv_tile(pl, *arguments), plane_tile(pl, *arguments)
+
+    @pl.program
+    class FirstTileLoad:
+        @pl.function(type=pl.FunctionType.InCore)
+        def first_tile(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            feature_map = pl.load(x, [0, 0], load_shape, target_memory=pl.MemorySpace.Mat)
+            f1 = pl.load(filter1, [0, 0], filter_shape, target_memory=pl.MemorySpace.Mat)
+            b1 = pl.load(bias1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(scale1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+            scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+            acc = first_plane(feature_map, f1, bias, start)
+            for plane in pl.range(1, planes):
+                feature_map = pl.load(x, [plane * image, 0], load_shape, target_memory=pl.MemorySpace.Mat)
+                acc = further_plane(acc, feature_map, f1, plane * depth, start)
+            tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
+            return tile
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            tile = self.first_tile(x, filter1, bias1, scale1, tile)
+            return tile
+
+    return FirstTileLoad
+
+
+def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
+    """One load of rows the host packed: `main(x_band, filter1, bias1, scale1, tile)`.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry; `x_band` holds the x rows of its first band as `[rows * width, cin]`.
+    """
+    geometry = plan.geometry
+    window = plan.bands[0].x
+    band_shape = [window.rows * geometry.width, geometry.cin]
+    result_shape = [plan.conv1.positions, geometry.cmid]
+    filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
+    start = window.skip * geometry.mid_width
+    whole_tile = conv_tile(pl, geometry.conv1, plan.conv1, window, geometry.width, geometry.cmid)
+
+    @pl.program
+    class FirstTilePacked:
+        @pl.function(type=pl.FunctionType.InCore)
+        def first_tile(
+            self,
+            x_band: pl.Tensor[band_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            feature_map = pl.load(x_band, [0, 0], band_shape, target_memory=pl.MemorySpace.Mat)
+            f1 = pl.load(filter1, [0, 0], filter_shape, target_memory=pl.MemorySpace.Mat)
+            b1 = pl.load(bias1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(scale1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+            scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+            acc = whole_tile(feature_map, f1, bias, start)
+            tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
+            return tile
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x_band: pl.Tensor[band_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            tile = self.first_tile(x_band, filter1, bias1, scale1, tile)
+            return tile
+
+    return FirstTilePacked
+
+
+def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
+    """The fused kernel's L1 residents: `main(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)`.
+
+    They are created in the fused kernel's order, so that the feature map sits at the fused kernel's address.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry.
+    """
+    geometry = plan.geometry
+    x_shape = [plan.planes * geometry.height * geometry.width, C0]
+    result_shape = [plan.conv1.positions, geometry.cmid]
+    filter1_shape, filter2_shape = [geometry.depth1, geometry.cmid], [geometry.depth2, geometry.cout]
+    row1_shape, row2_shape = [1, geometry.cmid], [1, geometry.cout]
+    band = plan.bands[0]
+    planes, image, c0 = plan.planes, geometry.height * geometry.width, C0
+    load_shape = [band.x.rows * geometry.width, C0]
+    map_shape = [band.x.rows * geometry.width, geometry.cin]
+    mid_shape = [band.mid.rows * geometry.mid_width, geometry.cmid]
+    start = band.x.skip * geometry.mid_width
+    placeholder_a, placeholder_b = [16, 32], [32, geometry.cout]
+    whole_tile = conv_tile(pl, geometry.conv1, plan.conv1, band.x, geometry.width, geometry.cmid)
+
+    @pl.program
+    class FirstTileFusedAlloc:
+        @pl.function(type=pl.FunctionType.InCore)
+        def first_tile(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter1_shape, pl.INT8],
+            bias1: pl.Tensor[row1_shape, pl.INT32],
+            scale1: pl.Tensor[row1_shape, pl.UINT64],
+            filter2: pl.Tensor[filter2_shape, pl.INT8],
+            bias2: pl.Tensor[row2_shape, pl.INT32],
+            scale2: pl.Tensor[row2_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            f1 = pl.load(filter1, [0, 0], filter1_shape, target_memory=pl.MemorySpace.Mat)
+            f2 = pl.load(filter2, [0, 0], filter2_shape, target_memory=pl.MemorySpace.Mat)
+            b1 = pl.load(bias1, [0, 0], row1_shape, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(scale1, [0, 0], row1_shape, target_memory=pl.MemorySpace.Mat)
+            b2 = pl.load(bias2, [0, 0], row2_shape, target_memory=pl.MemorySpace.Mat)
+            s2 = pl.load(scale2, [0, 0], row2_shape, target_memory=pl.MemorySpace.Mat)
+            feature_map = pl.tile.create(map_shape, pl.INT8, target_memory=pl.MemorySpace.Mat)
+            for plane in pl.range(planes):
+                feature_map = pl.tile.gather_row(
+                    feature_map,
+                    x,
+                    dst_offset=[0, plane * c0],
+                    src_offset=[plane * image, 0],
+                    shapes=load_shape,
+                )
+            mid = pl.tile.create(mid_shape, pl.INT8, target_memory=pl.MemorySpace.Mat)
+            bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+            scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+            acc = whole_tile(feature_map, f1, bias, start)
+            tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
+            mid = pl.tile.fixpipe_requant(mid, acc, scale, [0, 0])
+            # Residency placeholder, not conv2: one operand pair is multiplied twice and the result discarded,
+            # only to keep mid, filter2 and its rows live in L1 as in the fused kernel. Do not "fix" it.
+            second_bias = pl.move(b2, target_memory=pl.MemorySpace.Bias)
+            second_scale = pl.move(s2, target_memory=pl.MemorySpace.LeftScale)  # noqa: F841 (residency)
+            a = pl.tile.extract(mid, 0, 0, shape=placeholder_a, target_memory=pl.MemorySpace.Left)
+            b = pl.tile.extract(f2, 0, 0, shape=placeholder_b, target_memory=pl.MemorySpace.Right)
+            discarded = pl.tile.matmul_bias(a, b, second_bias)
+            discarded = pl.tile.matmul_acc(discarded, a, b)
+            return tile
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter1_shape, pl.INT8],
+            bias1: pl.Tensor[row1_shape, pl.INT32],
+            scale1: pl.Tensor[row1_shape, pl.UINT64],
+            filter2: pl.Tensor[filter2_shape, pl.INT8],
+            bias2: pl.Tensor[row2_shape, pl.INT32],
+            scale2: pl.Tensor[row2_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            tile = self.first_tile(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)
+            return tile
+
+    return FirstTileFusedAlloc

@@ -1,0 +1,144 @@
+"""The fused conv pair: one kernel, band by band, whose int8 mid stays in L1 between the convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from golden.geometry import C0
+from kernels.blocks import conv_tile
+from kernels.plan import Band, Plan
+
+
+def _band(pl: Any, plan: Plan, band: Band) -> Any:
+    """A helper that computes one band of y: gather x, conv1 into the L1 mid, conv2 out of it.
+
+    Called as `(x, filter1, bias1, scale1, filter2, bias2, scale2, y, x_row, y_row) -> y` with x and y in GM
+    and the rest in L1. The band's padding is a compile-time constant.
+    """
+    geometry = plan.geometry
+    band_planes, band_c0 = plan.planes, C0
+    band_image, band_width = geometry.height * geometry.width, geometry.width
+    band_plane = [band.x.rows * geometry.width, C0]
+    band_map = [band.x.rows * geometry.width, geometry.cin]
+    band_mid = [band.mid.rows * geometry.mid_width, geometry.cmid]
+    band_mid_tiles, band_mid_tile = band.mid.rows // plan.conv1.rows, plan.conv1.positions
+    band_mid_start = band.x.skip * geometry.mid_width
+    band_out_tiles, band_out_tile = band.rows // plan.conv2.rows, plan.conv2.positions
+    band_out_start, band_out_width = band.mid.skip * geometry.out_width, geometry.out_width
+    conv1_tile = conv_tile(pl, geometry.conv1, plan.conv1, band.x, geometry.width, geometry.cmid)
+    conv2_tile = conv_tile(pl, geometry.conv2, plan.conv2, band.mid, geometry.mid_width, geometry.cout)
+
+    @pl.inline
+    def band_of_y(
+        x: Any,
+        filter1: Any,
+        bias1: Any,
+        scale1: Any,
+        filter2: Any,
+        bias2: Any,
+        scale2: Any,
+        y: Any,
+        x_row: Any,
+        y_row: Any,
+    ) -> Any:
+        feature_map = pl.tile.create(band_map, pl.INT8, target_memory=pl.MemorySpace.Mat)
+        for plane in pl.range(band_planes):
+            feature_map = pl.tile.gather_row(
+                feature_map,
+                x,
+                dst_offset=[0, plane * band_c0],
+                src_offset=[plane * band_image + x_row * band_width, 0],
+                shapes=band_plane,
+            )
+        mid = pl.tile.create(band_mid, pl.INT8, target_memory=pl.MemorySpace.Mat)
+        bias_row1 = pl.move(bias1, target_memory=pl.MemorySpace.Bias)
+        scale_row1 = pl.move(scale1, target_memory=pl.MemorySpace.LeftScale)
+        for tile in pl.range(band_mid_tiles):
+            acc1 = conv1_tile(feature_map, filter1, bias_row1, band_mid_start + tile * band_mid_tile)
+            mid = pl.tile.fixpipe_requant(mid, acc1, scale_row1, [tile * band_mid_tile, 0])
+        bias_row2 = pl.move(bias2, target_memory=pl.MemorySpace.Bias)
+        scale_row2 = pl.move(scale2, target_memory=pl.MemorySpace.LeftScale)
+        for tile in pl.range(band_out_tiles):
+            acc2 = conv2_tile(mid, filter2, bias_row2, band_out_start + tile * band_out_tile)
+            y = pl.tile.fixpipe_store(acc2, scale_row2, y, [y_row * band_out_width + tile * band_out_tile, 0])
+        return y
+
+    return band_of_y
+
+
+def build_fused(pl: Any, plan: Plan) -> Any:
+    """The fused program: `main(x, filter1, bias1, scale1, filter2, bias2, scale2, y)`.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry.
+    """
+    geometry = plan.geometry
+    x_shape = [plan.planes * geometry.height * geometry.width, C0]
+    y_shape = [geometry.out_height * geometry.out_width, geometry.cout]
+    filter1_shape, filter2_shape = [geometry.depth1, geometry.cmid], [geometry.depth2, geometry.cout]
+    row1_shape, row2_shape = [1, geometry.cmid], [1, geometry.cout]
+    bands = plan.bands
+    last_band = len(bands) - 1
+    several, interior = last_band > 0, last_band > 1
+    inner = bands[min(1, last_band)]
+    inner_x, inner_step = inner.x.row, bands[min(2, last_band)].x.row - inner.x.row
+    rows_of_band = plan.band_rows
+    last_x, last_y = bands[-1].x.row, bands[-1].row
+    first_of_y, inner_of_y, last_of_y = (_band(pl, plan, band) for band in (bands[0], inner, bands[-1]))
+
+    @pl.program
+    class FusedConv2d:
+        @pl.function(type=pl.FunctionType.InCore)
+        def fused(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter1_shape, pl.INT8],
+            bias1: pl.Tensor[row1_shape, pl.INT32],
+            scale1: pl.Tensor[row1_shape, pl.UINT64],
+            filter2: pl.Tensor[filter2_shape, pl.INT8],
+            bias2: pl.Tensor[row2_shape, pl.INT32],
+            scale2: pl.Tensor[row2_shape, pl.UINT64],
+            y: pl.Out[pl.Tensor[y_shape, pl.INT8]],
+        ) -> pl.Tensor[y_shape, pl.INT8]:
+            f1 = pl.load(filter1, [0, 0], filter1_shape, target_memory=pl.MemorySpace.Mat)
+            f2 = pl.load(filter2, [0, 0], filter2_shape, target_memory=pl.MemorySpace.Mat)
+            b1 = pl.load(bias1, [0, 0], row1_shape, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(scale1, [0, 0], row1_shape, target_memory=pl.MemorySpace.Mat)
+            b2 = pl.load(bias2, [0, 0], row2_shape, target_memory=pl.MemorySpace.Mat)
+            s2 = pl.load(scale2, [0, 0], row2_shape, target_memory=pl.MemorySpace.Mat)
+            y = first_of_y(x, f1, b1, s1, f2, b2, s2, y, 0, 0)
+            if interior:
+                for band in pl.range(1, last_band):
+                    y = inner_of_y(
+                        x,
+                        f1,
+                        b1,
+                        s1,
+                        f2,
+                        b2,
+                        s2,
+                        y,
+                        inner_x + (band - 1) * inner_step,
+                        band * rows_of_band,
+                    )
+            if several:
+                y = last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, last_y)
+            return y
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter1_shape, pl.INT8],
+            bias1: pl.Tensor[row1_shape, pl.INT32],
+            scale1: pl.Tensor[row1_shape, pl.UINT64],
+            filter2: pl.Tensor[filter2_shape, pl.INT8],
+            bias2: pl.Tensor[row2_shape, pl.INT32],
+            scale2: pl.Tensor[row2_shape, pl.UINT64],
+            y: pl.Out[pl.Tensor[y_shape, pl.INT8]],
+        ) -> pl.Tensor[y_shape, pl.INT8]:
+            y = self.fused(x, filter1, bias1, scale1, filter2, bias2, scale2, y)
+            return y
+
+    return FusedConv2d

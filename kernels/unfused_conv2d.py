@@ -1,0 +1,211 @@
+"""The two-pass conv pair, whose mid goes through global memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from golden.geometry import C0
+from kernels.blocks import conv_tile, plane_tile
+from kernels.plan import MAX_PLANES, Band, Plan, PlanError, Tile, Window
+
+
+def one_plane(plan: Plan) -> Tile:
+    """Conv1's ACC tile with the K loop over one C1 plane, in steps of C0."""
+    return replace(plan.conv1, step=C0, steps=plan.geometry.conv1.kernel**2)
+
+
+def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
+    """A helper `(x, filters, bias, scale, mid, x_row, mid_row) -> mid`: one band of mid, C1 planes as tiles.
+
+    x and mid lie in GM, the filters in L1, bias and scale in their tables.
+    """
+    geometry = plan.geometry
+    if plan.planes > MAX_PLANES:
+        raise PlanError(f"pass1 holds at most {MAX_PLANES} C1 planes: x has {plan.planes}")
+    mid_width, mid_x_width = geometry.mid_width, geometry.width
+    mid_image = geometry.height * geometry.width
+    mid_plane = [x_window.rows * geometry.width, C0]
+    mid_depth = geometry.conv1.kernel**2 * C0
+    mid_tiles, mid_tile = rows // plan.conv1.rows, plan.conv1.positions
+    mid_start = x_window.skip * geometry.mid_width
+    mid_second, mid_third, mid_fourth = (plan.planes > number for number in range(1, MAX_PLANES))
+    arguments = (geometry.conv1, one_plane(plan), x_window, geometry.width, geometry.cmid)
+    first_plane, further_plane = conv_tile(pl, *arguments), plane_tile(pl, *arguments)
+
+    @pl.inline
+    def band_of_mid(x: Any, filters: Any, bias: Any, scale: Any, mid: Any, x_row: Any, mid_row: Any) -> Any:
+        plane0 = pl.load(x, [x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat)
+        if mid_second:
+            plane1 = pl.load(
+                x, [mid_image + x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat
+            )
+        if mid_third:
+            plane2 = pl.load(
+                x, [2 * mid_image + x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat
+            )
+        if mid_fourth:
+            plane3 = pl.load(
+                x, [3 * mid_image + x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat
+            )
+        for tile in pl.range(mid_tiles):
+            acc = first_plane(plane0, filters, bias, mid_start + tile * mid_tile)
+            if mid_second:
+                acc = further_plane(acc, plane1, filters, mid_depth, mid_start + tile * mid_tile)
+            if mid_third:
+                acc = further_plane(acc, plane2, filters, 2 * mid_depth, mid_start + tile * mid_tile)
+            if mid_fourth:
+                acc = further_plane(acc, plane3, filters, 3 * mid_depth, mid_start + tile * mid_tile)
+            mid = pl.tile.fixpipe_store(acc, scale, mid, [mid_row * mid_width + tile * mid_tile, 0])
+        return mid
+
+    return band_of_mid
+
+
+def build_pass1(pl: Any, plan: Plan) -> Any:
+    """The first pass: `main(x, filter1, bias1, scale1, mid)`, the whole mid image into GM as NHWC rows.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry.
+
+    Raises:
+        PlanError: x has more C1 planes than the pass keeps.
+    """
+    geometry = plan.geometry
+    x_shape = [plan.planes * geometry.height * geometry.width, C0]
+    mid_shape = [geometry.mid_height * geometry.mid_width, geometry.cmid]
+    filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
+    bands = plan.pass1
+    last_band = len(bands) - 1
+    several, interior = last_band > 0, last_band > 1
+    inner = bands[min(1, last_band)]
+    inner_x, inner_step = inner[2].row, bands[min(2, last_band)][2].row - inner[2].row
+    rows_of_band = bands[0][1]
+    last_x, last_mid = bands[-1][2].row, bands[-1][0]
+    first_of_mid, inner_of_mid, last_of_mid = (
+        _mid_band(pl, plan, rows, x) for _, rows, x in (bands[0], inner, bands[-1])
+    )
+
+    @pl.program
+    class Pass1:
+        @pl.function(type=pl.FunctionType.InCore)
+        def pass1(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            mid: pl.Out[pl.Tensor[mid_shape, pl.INT8]],
+        ) -> pl.Tensor[mid_shape, pl.INT8]:
+            f1 = pl.load(filter1, [0, 0], filter_shape, target_memory=pl.MemorySpace.Mat)
+            b1 = pl.load(bias1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(scale1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+            scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+            mid = first_of_mid(x, f1, bias, scale, mid, 0, 0)
+            if interior:
+                for band in pl.range(1, last_band):
+                    mid = inner_of_mid(
+                        x, f1, bias, scale, mid, inner_x + (band - 1) * inner_step, band * rows_of_band
+                    )
+            if several:
+                mid = last_of_mid(x, f1, bias, scale, mid, last_x, last_mid)
+            return mid
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            mid: pl.Out[pl.Tensor[mid_shape, pl.INT8]],
+        ) -> pl.Tensor[mid_shape, pl.INT8]:
+            mid = self.pass1(x, filter1, bias1, scale1, mid)
+            return mid
+
+    return Pass1
+
+
+def _band_from_mid(pl: Any, plan: Plan, band: Band) -> Any:
+    """A helper `(mid, filters, bias, scale, y, mid_row, y_row) -> y`: one band of y from mid rows in GM."""
+    geometry = plan.geometry
+    from_width, from_out_width = geometry.mid_width, geometry.out_width
+    from_rows = [band.mid.rows * geometry.mid_width, geometry.cmid]
+    from_tiles, from_tile = band.rows // plan.conv2.rows, plan.conv2.positions
+    from_start = band.mid.skip * geometry.out_width
+    second_tile = conv_tile(pl, geometry.conv2, plan.conv2, band.mid, geometry.mid_width, geometry.cout)
+
+    @pl.inline
+    def band_from_mid(mid: Any, filters: Any, bias: Any, scale: Any, y: Any, mid_row: Any, y_row: Any) -> Any:
+        rows = pl.load(mid, [mid_row * from_width, 0], from_rows, target_memory=pl.MemorySpace.Mat)
+        for tile in pl.range(from_tiles):
+            acc = second_tile(rows, filters, bias, from_start + tile * from_tile)
+            y = pl.tile.fixpipe_store(acc, scale, y, [y_row * from_out_width + tile * from_tile, 0])
+        return y
+
+    return band_from_mid
+
+
+def build_pass2(pl: Any, plan: Plan) -> Any:
+    """The second pass: `main(mid, filter2, bias2, scale2, y)`, with the fused kernel's bands.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry.
+    """
+    geometry = plan.geometry
+    mid_shape = [geometry.mid_height * geometry.mid_width, geometry.cmid]
+    y_shape = [geometry.out_height * geometry.out_width, geometry.cout]
+    filter_shape, row_shape = [geometry.depth2, geometry.cout], [1, geometry.cout]
+    bands = plan.bands
+    last_band = len(bands) - 1
+    several, interior = last_band > 0, last_band > 1
+    inner = bands[min(1, last_band)]
+    inner_mid, inner_step = inner.mid.row, bands[min(2, last_band)].mid.row - inner.mid.row
+    rows_of_band = plan.band_rows
+    last_mid, last_y = bands[-1].mid.row, bands[-1].row
+    first_of_y, inner_of_y, last_of_y = (
+        _band_from_mid(pl, plan, band) for band in (bands[0], inner, bands[-1])
+    )
+
+    @pl.program
+    class Pass2:
+        @pl.function(type=pl.FunctionType.InCore)
+        def pass2(
+            self,
+            mid: pl.Tensor[mid_shape, pl.INT8],
+            filter2: pl.Tensor[filter_shape, pl.INT8],
+            bias2: pl.Tensor[row_shape, pl.INT32],
+            scale2: pl.Tensor[row_shape, pl.UINT64],
+            y: pl.Out[pl.Tensor[y_shape, pl.INT8]],
+        ) -> pl.Tensor[y_shape, pl.INT8]:
+            f2 = pl.load(filter2, [0, 0], filter_shape, target_memory=pl.MemorySpace.Mat)
+            b2 = pl.load(bias2, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            s2 = pl.load(scale2, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            bias = pl.move(b2, target_memory=pl.MemorySpace.Bias)
+            scale = pl.move(s2, target_memory=pl.MemorySpace.LeftScale)
+            y = first_of_y(mid, f2, bias, scale, y, 0, 0)
+            if interior:
+                for band in pl.range(1, last_band):
+                    y = inner_of_y(
+                        mid, f2, bias, scale, y, inner_mid + (band - 1) * inner_step, band * rows_of_band
+                    )
+            if several:
+                y = last_of_y(mid, f2, bias, scale, y, last_mid, last_y)
+            return y
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            mid: pl.Tensor[mid_shape, pl.INT8],
+            filter2: pl.Tensor[filter_shape, pl.INT8],
+            bias2: pl.Tensor[row_shape, pl.INT32],
+            scale2: pl.Tensor[row_shape, pl.UINT64],
+            y: pl.Out[pl.Tensor[y_shape, pl.INT8]],
+        ) -> pl.Tensor[y_shape, pl.INT8]:
+            y = self.pass2(mid, filter2, bias2, scale2, y)
+            return y
+
+    return Pass2
