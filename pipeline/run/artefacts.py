@@ -1,0 +1,51 @@
+"""The cap on what a run keeps: failures' artefacts first, then what else fits, the latest first."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipeline.jobs import OUTCOMES, Job, Outcome, Result
+
+
+@dataclass(frozen=True)
+class _Kept:
+    path: Path
+    size: int
+    failed: bool
+
+
+class Artefacts:
+    """Counts the bytes in the jobs' folders of a run and removes folders that are too much."""
+
+    def __init__(self, folder_of: Callable[[Job], Path], limit: int) -> None:
+        self._folder_of = folder_of
+        self._limit = limit
+        self._kept: dict[str, _Kept] = {}
+        self.dropped: set[str] = set()
+        """Ids of jobs whose folder was removed."""
+
+    def admit(self, result: Result) -> Result:
+        """Make room for a job's folder. Returns the result, without artefacts where they were too much."""
+        path = self._folder_of(result.job)
+        size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+        failed = OUTCOMES[result.state].outcome in (Outcome.FAILURE, Outcome.ERROR)
+        self._kept[result.job.id] = _Kept(path, size, failed)
+        while sum(kept.size for kept in self._kept.values()) > self._limit:
+            # Old passes go first, then the failure that has just come: the first ones tell most.
+            passes = (job for job, kept in self._kept.items() if not kept.failed and kept.size)
+            self._drop(next(passes, result.job.id))
+        return self.final(result)
+
+    def _drop(self, job: str) -> None:
+        shutil.rmtree(self._kept.pop(job).path, ignore_errors=True)
+        self.dropped.add(job)
+
+    def final(self, result: Result) -> Result:
+        """The result as it stands now: without artefacts, and saying so, once they were removed."""
+        if result.job.id not in self.dropped or not result.artefacts:
+            return result
+        note = f"removed, over the run's limit of {self._limit:,} bytes"
+        return replace(result, artefacts=(), facts={**result.facts, "artefacts": note})

@@ -1,0 +1,32 @@
+"""Bounded capture of what a job prints: its head and its tail, and how much there was."""
+
+from __future__ import annotations
+
+from pipeline.run.messages import plain_text
+
+KEPT = 32 * 1024
+"""Bytes kept of the head, and again of the tail."""
+
+
+class Capture:
+    """Takes any amount of output in constant memory."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of output."""
+        self.size += len(data)
+        room = self._kept - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room > 0 else data
+        del self._tail[: -self._kept]
+
+    def text(self) -> str:
+        """Head and tail as text; between them, where something is missing, a line that says how much."""
+        missing = self.size - len(self._head) - len(self._tail)
+        gap = f"\n[... {missing:,} of {self.size:,} bytes left out ...]\n".encode() if missing else b""
+        return plain_text(bytes(self._head) + gap + bytes(self._tail))

@@ -1,0 +1,497 @@
+"""The controller: takes a plan of jobs through the state machine, and ends every run with one result a job.
+
+One thread, one loop: it hands orders to keepers (`keeper.py`) and devices to jobs, and waits for reports,
+signals and deadlines with a selector. What a result means is decided in `verdict.py`; who watches is behind
+`listener.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import shutil
+import signal
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pipeline.engines.base import Availability
+from pipeline.jobs import Job, Result, State
+from pipeline.run import processes, states, threads, verdict
+from pipeline.run.artefacts import Artefacts
+from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
+from pipeline.run.folders import RunFolder, create_run, reopen_run
+from pipeline.run.journal import Journal
+from pipeline.run.keeper_client import KeeperClient, KeeperLost
+from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
+from pipeline.run.messages import Order
+from pipeline.run.signals import SignalWatch
+
+_LOCK_POLL = 0.2
+_KEEPER_MARGIN = 5.0
+_SWEEP_PATIENCE = 5.0
+
+
+class PlanError(ValueError):
+    """A plan cannot be run; the message is one line."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a plan. Paths are absolute; times are in seconds.
+
+    Args:
+        root: folder that holds the run folders.
+        cache: folder of the golden cache.
+        locks: the host's folder of device locks (`devices.lock_folder`).
+        jobs: how many run at a time; 0: as many as there are processors.
+        pools: ids of the devices a platform may use, by its name; without an entry, those of matrix.yaml.
+        inputs, stage: passed on to the jobs (`JobContext`).
+        repeat: how often each job runs, to find nondeterminism.
+        retries: how often a job is tried again after an infrastructure error.
+        patterns: regular expressions that mark an infrastructure error in the text of a job that was not
+            judged.
+        deadline: when the whole run must have ended, counted from its start; None: no limit.
+        grace: time between TERM and KILL.
+        artefact_bytes: limit on what the jobs' folders may hold together.
+        preload: modules that a keeper imports before it forks; they must not start threads.
+        target: `module:function` that does a job's work.
+        facts: facts of the run for the report.
+    """
+
+    root: Path
+    cache: Path
+    locks: Path
+    jobs: int = 0
+    pools: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    inputs: Path | None = None
+    stage: str = "all"
+    repeat: int = 1
+    retries: int = 2
+    patterns: tuple[str, ...] = verdict.DEFAULT_PATTERNS
+    deadline: float | None = None
+    grace: float = 5.0
+    artefact_bytes: int = 2 * 1024**3
+    preload: tuple[str, ...] = ("numpy",)
+    target: str = "pipeline.stages:execute"
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+def utc_now() -> datetime:
+    """The time of day, in UTC."""
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True)
+class Host:
+    """What a run takes from the machine it is on.
+
+    Args:
+        available: says, quickly, whether a job can run here; where not, it is skipped with that reason.
+        now: gives the time of day.
+        environment: of the jobs' processes.
+    """
+
+    available: Callable[[Job], Availability]
+    now: Callable[[], datetime] = utc_now
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+def run_jobs(
+    plan: Sequence[Job], options: RunOptions, listeners: Sequence[Listener], host: Host
+) -> RunSummary:
+    """Run `plan` as a new run, in the main thread.
+
+    SIGINT, SIGTERM and SIGHUP end the run in an orderly way: running jobs are ended, unfinished jobs become
+    `interrupted`, and the summary is as complete as that of any run.
+
+    Args:
+        plan: the jobs; their ids differ.
+        options: see there.
+        listeners: told of all that happens, in this order, after the run's own journal.
+        host: see there.
+
+    Raises:
+        PlanError: two jobs have the same id.
+        RunFolderError, DeviceError: a folder cannot be used.
+    """
+    ids = [job.id for job in plan]
+    if len(set(ids)) < len(ids):
+        twice = next(job for job in ids if ids.count(job) > 1)
+        raise PlanError(f"two jobs of the plan have the id {twice}")
+    pool = DevicePool(options.locks)
+    folder = create_run(options.root, host.now())
+    return _Run(tuple(plan), {}, options, listeners, host, folder, pool).execute()
+
+
+def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], host: Host) -> RunSummary:
+    """Finish the run `run_id`: its jobs that have no result, or were interrupted. See `run_jobs`.
+
+    Raises:
+        RunFolderError, JournalError: the run cannot be taken up.
+        DeviceError: the lock folder cannot be used.
+    """
+    pool = DevicePool(options.locks)
+    folder, record = reopen_run(options.root, run_id)
+    processes.kill_marked(f"/{run_id}/", _SWEEP_PATIENCE)
+    options = replace(options, facts=record.facts)
+    run = _Run(record.plan, record.finished, options, listeners, host, folder, pool)
+    return run.execute(record.notes, resumed=True)
+
+
+@dataclass
+class _Task:
+    """One job on its way."""
+
+    job: Job
+    ids: tuple[int, ...]
+    state: State = State.PLANNED
+    attempt: int = 1
+    starts: int = 0
+    tried: set[int] = field(default_factory=set)
+    failures: list[str] = field(default_factory=list)
+    repeats: list[Result] = field(default_factory=list)
+
+
+@dataclass
+class _Running:
+    """One process of a task. At `give_up_at` its keeper should have reported long ago."""
+
+    task: _Task
+    order: Order
+    device: Device | None
+    started: str
+    give_up_at: float
+    gave_up: bool = False
+
+
+class _Run:
+    """One run, from its first event to its last."""
+
+    def __init__(
+        self,
+        plan: tuple[Job, ...],
+        finished: Mapping[str, Result],
+        options: RunOptions,
+        listeners: Sequence[Listener],
+        host: Host,
+        folder: RunFolder,
+        pool: DevicePool,
+    ) -> None:
+        self._plan = plan
+        self._finished = finished
+        self._options = options
+        self._host = host
+        self._folder = folder
+        self._pool = pool
+        self._workers = max(1, min(options.jobs or threads.processors(), len(plan)))
+        self._patterns = [re.compile(pattern) for pattern in options.patterns]
+        self._watchers = Broadcast(listeners)
+        self._everybody = Broadcast([Journal(folder.journal), *listeners])
+        self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
+        self._results: dict[str, Result] = {}
+        self._waiting: list[_Task] = []
+        self._running: dict[KeeperClient, _Running] = {}
+        self._idle: list[KeeperClient] = []
+        self._orders = 0
+        self._stopped = ""
+        self._problems: list[str] = []
+
+    def execute(self, notes: Sequence[str] = (), *, resumed: bool = False) -> RunSummary:
+        """Run everything; `notes` are remarks for the listeners. Never leaves a process or a lock behind."""
+        begun = time.monotonic()
+        with ExitStack() as stack:
+            stack.callback(self._folder.close)
+            stack.callback(self._pool.close)
+            stack.callback(self._close_keepers)
+            signals = stack.enter_context(SignalWatch(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+            self._selector = stack.enter_context(selectors.DefaultSelector())
+            self._selector.register(signals, selectors.EVENT_READ)
+            self._everybody.run_started(self._info(notes, resumed))
+            try:
+                self._admit_plan()
+                self._loop(signals, self._stop_time(begun))
+            except Exception:
+                # Whatever is wrong with us, the run ends with a report, and with exit code 3.
+                self._problems.append(f"internal error:\n{traceback.format_exc()}")
+            return self._conclude(time.monotonic() - begun)
+
+    def _info(self, notes: Sequence[str], resumed: bool) -> RunInfo:
+        remarks = [*notes, network_warning(self._options.locks)]
+        if not processes.SUPPORTED:
+            remarks.append("not Linux: processes that leave their job's tree are not found")
+        return RunInfo(
+            self._folder.run_id,
+            self._folder.path,
+            self._plan,
+            self._time(),
+            self._workers,
+            self._options.facts,
+            tuple(remark for remark in remarks if remark),
+            resumed,
+        )
+
+    def _stop_time(self, begun: float) -> float | None:
+        """When to begin ending the run, so that it has ended by the deadline."""
+        deadline = self._options.deadline
+        if deadline is None:
+            return None
+        return begun + deadline - min(2 * self._options.grace, deadline / 2)
+
+    def _admit_plan(self) -> None:
+        for job in self._plan:
+            if job.id in self._finished:
+                result = self._artefacts.admit(self._finished[job.id])
+                self._results[job.id] = result
+                self._watchers.job_finished(result)
+                continue
+            task = _Task(job, self._options.pools.get(job.platform.name, job.platform.devices))
+            availability = self._host.available(job)
+            if availability:
+                task.state = states.advance(job.id, task.state, State.WAITING)
+                self._waiting.append(task)
+            else:
+                reason = "; ".join(part for part in (availability.reason, availability.remedy) if part)
+                self._end(task, verdict.apply_requirement(Result(job, State.SKIPPED, reason)))
+
+    def _loop(self, signals: SignalWatch, stop_at: float | None) -> None:
+        while True:
+            blocked = self._start_ready()
+            if not self._waiting and not self._running:
+                return
+            wakes = [running.give_up_at for running in self._running.values() if not running.gave_up]
+            if stop_at is not None and not self._stopped:
+                wakes.append(stop_at)
+            if blocked:
+                wakes.append(time.monotonic() + _LOCK_POLL)
+            timeout = max(0.0, min(wakes) - time.monotonic()) if wakes else None
+            for key, _ in self._selector.select(timeout):
+                if key.fileobj is signals:
+                    for number in signals.take():
+                        self._stop(f"interrupted by {number.name}")
+                else:
+                    self._receive(key.data)
+            if stop_at is not None and time.monotonic() >= stop_at:
+                self._stop(f"the run's deadline of {self._options.deadline:g} s")
+            self._give_up_on_silent_keepers()
+
+    def _start_ready(self) -> bool:
+        """Start what can start. True where a job waits for a device while a worker is free."""
+        busy: set[tuple[str, ...]] = set()
+        for task in list(self._waiting):
+            if len(self._running) >= self._workers:
+                return False
+            device = None
+            if task.ids:
+                usable = self._pool.usable(task.job.platform, task.ids)
+                if not usable:
+                    self._waiting.remove(task)
+                    self._end(task, self._without_device(task))
+                    continue
+                # Another device than the one that failed, even if that one is free and the others are not.
+                wanted = tuple(number for number in usable if number not in task.tried) or usable
+                names = tuple(lock_name(task.job.platform, number) for number in wanted)
+                if names in busy:
+                    continue
+                device = self._pool.acquire(task.job.platform, wanted)
+                if device is None:
+                    busy.add(names)
+                    continue
+            self._waiting.remove(task)
+            self._start(task, device)
+        return bool(busy)
+
+    def _start(self, task: _Task, device: Device | None) -> None:
+        task.state = states.advance(task.job.id, task.state, State.RUNNING)
+        folder = self._folder.job_folder(task.job)
+        if task.starts == 0:
+            shutil.rmtree(folder, ignore_errors=True)  # left by the run that is being resumed
+        task.starts += 1
+        self._orders += 1
+        number = self._orders
+        results = self._folder.path / "results"
+        results.mkdir(exist_ok=True)
+        order = Order(
+            job=task.job,
+            target=self._options.target,
+            folder=str(folder / str(task.starts)),
+            result=str(results / f"{number}.json"),
+            cache=str(self._options.cache),
+            inputs=str(self._options.inputs) if self._options.inputs is not None else None,
+            stage=self._options.stage,
+            device=device.number if device is not None else None,
+            marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{number}/",
+            threads=threads.share(self._workers),
+            grace=self._options.grace,
+        )
+        Path(order.result).unlink(missing_ok=True)
+        keeper = self._idle.pop() if self._idle else self._new_keeper()
+        give_up_at = time.monotonic() + task.job.timeout + self._patience()
+        self._running[keeper] = _Running(task, order, device, self._time(), give_up_at)
+        self._everybody.job_started(task.job, order.device, task.attempt)
+        keeper.give(order)
+
+    def _time(self) -> str:
+        return self._host.now().isoformat(timespec="seconds")
+
+    def _patience(self) -> float:
+        """How long a keeper may take to end a job and report."""
+        return 2 * self._options.grace + _KEEPER_MARGIN
+
+    def _new_keeper(self) -> KeeperClient:
+        keeper = KeeperClient(self._options.preload, self._host.environment, self._keeper_log)
+        self._selector.register(keeper, selectors.EVENT_READ, keeper)
+        return keeper
+
+    @property
+    def _keeper_log(self) -> Path:
+        return self._folder.path / "keepers.log"
+
+    def _receive(self, keeper: KeeperClient) -> None:
+        report = keeper.receive()
+        if report is None:
+            return
+        running = self._running.pop(keeper, None)
+        if isinstance(report, KeeperLost):
+            self._selector.unregister(keeper)
+            keeper.close()
+            if running is None:
+                self._idle.remove(keeper)
+            else:
+                self._lost(running, report)
+            return
+        self._idle.append(keeper)
+        if running is None:
+            raise RuntimeError("a keeper reported on nothing")
+        self._give_back(running.device, report.alive)
+        result = verdict.judge(running.task.job, report, Path(running.order.result), self._patterns)
+        self._settle(running, result)
+
+    def _lost(self, running: _Running, lost: KeeperLost) -> None:
+        _, alive = processes.kill_marked(running.order.marker, _SWEEP_PATIENCE)
+        self._give_back(running.device, alive)
+        if lost.status > 0:
+            self._problems.append(f"a keeper failed; see {self._keeper_log}")
+        self._settle(running, verdict.judge_lost(running.task.job, lost.status, running.gave_up))
+
+    def _give_back(self, device: Device | None, alive: Sequence[str]) -> None:
+        if device is None:
+            return
+        if alive:
+            self._pool.quarantine(device, alive)
+        else:
+            self._pool.release(device)
+
+    def _settle(self, running: _Running, result: Result) -> None:
+        """Decide what follows a process: another try, another repeat, or the end of the job."""
+        task = running.task
+        Path(running.order.result).unlink(missing_ok=True)
+        result = replace(
+            result,
+            device=running.order.device,
+            started=running.started,
+            attempts=task.attempt,
+            artefacts=tuple(self._relative(running.order, artefact) for artefact in result.artefacts),
+        )
+        if result.state is State.INFRASTRUCTURE:
+            self._note_failure(task, running.device, result)
+            if task.attempt <= self._options.retries and not self._stopped:
+                task.attempt += 1
+                self._requeue(task)
+                return
+        else:
+            task.repeats.append(result)
+            unfinished = verdict.is_judged(result) and len(task.repeats) < self._options.repeat
+            if unfinished and not self._stopped:
+                self._requeue(task)
+                return
+            result = verdict.merge_repeats(task.repeats)
+            if result.state is State.INTERRUPTED or (unfinished and result.state is State.PASSED):
+                result = replace(result, state=State.INTERRUPTED, message=self._stopped)
+        tries = {f"attempt_{number}": text for number, text in enumerate(task.failures, 1)}
+        result = replace(result, facts={**result.facts, **tries})
+        result = verdict.apply_expectation(result, self._host.now().date())
+        self._end(task, verdict.apply_requirement(result))
+
+    def _relative(self, order: Order, artefact: str) -> str:
+        """Path of an artefact relative to the run folder, from one relative to the job's."""
+        path = Path(order.folder) / artefact
+        return (
+            str(path.relative_to(self._folder.path)) if path.is_relative_to(self._folder.path) else str(path)
+        )
+
+    def _note_failure(self, task: _Task, device: Device | None, result: Result) -> None:
+        where = device.name if device is not None else "no device"
+        task.failures.append(f"{where}: {result.message}")
+        if device is not None:
+            task.tried.add(device.number)
+            self._pool.report_failure(device, result.message)
+
+    def _requeue(self, task: _Task) -> None:
+        task.state = states.advance(task.job.id, task.state, State.WAITING)
+        self._waiting.insert(0, task)
+
+    def _without_device(self, task: _Task) -> Result:
+        names = {lock_name(task.job.platform, number) for number in task.ids}
+        reasons = "; ".join(
+            f"{one.device}: {one.reason}" for one in self._pool.set_aside if one.device in names
+        )
+        return Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})", attempts=task.attempt)
+
+    def _end(self, task: _Task, result: Result) -> None:
+        task.state = states.advance(task.job.id, task.state, result.state)
+        result = self._artefacts.admit(result)
+        self._results[task.job.id] = result
+        self._everybody.job_finished(result)
+
+    def _stop(self, reason: str) -> None:
+        """End the run early: nothing more is started, and what runs is ended."""
+        if self._stopped:
+            return
+        self._stopped = reason
+        while self._waiting:
+            task = self._waiting.pop(0)
+            self._end(task, Result(task.job, State.INTERRUPTED, reason))
+        for keeper, running in self._running.items():
+            running.give_up_at = min(running.give_up_at, time.monotonic() + self._patience())
+            keeper.cancel(self._options.grace)
+
+    def _give_up_on_silent_keepers(self) -> None:
+        for keeper, running in self._running.items():
+            if not running.gave_up and time.monotonic() >= running.give_up_at:
+                running.gave_up = True
+                keeper.kill()
+
+    def _close_keepers(self) -> None:
+        for keeper in (*self._idle, *self._running):
+            keeper.close()
+
+    def _conclude(self, seconds: float) -> RunSummary:
+        for job in self._plan:
+            if job.id not in self._results:
+                result = Result(job, State.INTERRUPTED, "the run ended before this job did")
+                self._results[job.id] = result
+                self._everybody.job_finished(result)
+        results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
+        shutil.rmtree(self._folder.path / "results", ignore_errors=True)
+        summary = RunSummary(
+            self._folder.run_id,
+            self._folder.path,
+            results,
+            states.exit_code(results),
+            seconds,
+            self._pool.set_aside,
+            tuple(sorted(self._artefacts.dropped)),
+        )
+        self._everybody.run_finished(self._with_problems(summary))
+        return self._with_problems(summary)
+
+    def _with_problems(self, summary: RunSummary) -> RunSummary:
+        problems = (*self._problems, *self._everybody.problems, *self._watchers.problems)
+        code = states.INTERNAL_ERROR if problems else summary.exit_code
+        return replace(summary, problems=problems, exit_code=code)

@@ -1,0 +1,208 @@
+"""Devices: which ids a run may use, and the lock by which one job at a time holds one, on the whole host.
+
+A lock is a file in one folder that every run on the host uses, locked by `flock`: the kernel releases it when
+its holder dies, so a stale holder blocks nobody. What such a holder left running is found by its mark and
+killed before the device is given out again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import psutil
+from filelock import FileLock, Timeout
+
+from pipeline.jobs import Platform
+from pipeline.run import processes
+from pipeline.run.listener import SetAside
+
+LOCKS_VARIABLE = "PIPELINE_LOCKS"
+"""Environment variable that names another lock folder; every run on the host must then be given the same."""
+
+_LOCKS = "/tmp/conv-pair-device-locks"
+_NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "lustre", "gpfs", "fuse", "9p", "afs", "beegfs", "ceph")
+_FAILURES_ALLOWED = 2
+_KILL_PATIENCE = 5.0
+
+
+class DeviceError(ValueError):
+    """The devices asked for cannot be used; the message is one line: what, where, remedy."""
+
+
+def parse_ids(text: str, source: str) -> tuple[int, ...]:
+    """Read device ids such as `0,2`. `source` names where they stand (`--devices`).
+
+    Raises:
+        DeviceError: an id is missing, not a decimal number, or given twice.
+    """
+    ids = []
+    for part in (piece.strip() for piece in text.split(",")):
+        if not (part.isascii() and part.isdecimal()):
+            raise DeviceError(f"{source}={text!r}: {part!r} is not a device id; give ids such as 0 or 0,2")
+        ids.append(int(part))
+    twice = [number for number, count in Counter(ids).items() if count > 1]
+    if twice:
+        raise DeviceError(f"{source}={text!r}: device {twice[0]} is named twice")
+    return tuple(ids)
+
+
+def choose_ids(
+    platform: Platform,
+    *,
+    requested: Sequence[int] | None = None,
+    lent: Sequence[int] | None = None,
+    discovered: Sequence[int] | None = None,
+) -> tuple[int, ...]:
+    """The devices a run may use for `platform`.
+
+    Args:
+        platform: its `devices` are those of matrix.yaml.
+        requested: ids of `--devices`, or None.
+        lent: ids of `TASK_DEVICE`, or None. They are physical cards, so an emulated platform does not heed
+            them.
+        discovered: ids of the cards this host has, or None where that is not known.
+
+    Returns:
+        The ids in the order asked for; empty where the platform needs no device.
+
+    Raises:
+        DeviceError: an id is unknown, or outside what was lent.
+    """
+    if _emulated(platform):
+        lent = discovered = None
+        if not platform.devices:
+            return ()
+    known = platform.devices or discovered
+    sources = (("--devices", requested), ("TASK_DEVICE", lent), ("matrix.yaml", platform.devices or None))
+    source, chosen = next(((name, ids) for name, ids in sources if ids is not None), ("", discovered or ()))
+    limits = (
+        ("what TASK_DEVICE lent", lent),
+        (f"the devices of platform {platform.name}", known),
+        ("the cards of this host", discovered),
+    )
+    for number in chosen:
+        for name, allowed in limits:
+            if allowed is not None and number not in allowed:
+                listed = ", ".join(map(str, allowed)) or "none"
+                raise DeviceError(f"{source}: device {number} is not among {name} ({listed})")
+    return tuple(chosen)
+
+
+def _emulated(platform: Platform) -> bool:
+    return platform.backend == "emulator"
+
+
+def lock_name(platform: Platform, number: int) -> str:
+    """Name of a device's lock. A card has one, whatever platform drives it; emulated devices have others."""
+    return f"{'emulated' if _emulated(platform) else 'npu'}-{number}"
+
+
+def lock_folder(environment: Mapping[str, str]) -> Path:
+    """The host's folder of device locks. Raises `DeviceError` where `PIPELINE_LOCKS` is relative."""
+    folder = Path(environment.get(LOCKS_VARIABLE) or _LOCKS)
+    if not folder.is_absolute():
+        raise DeviceError(
+            f"{LOCKS_VARIABLE}={folder}: must be an absolute path, the same for all runs on this host"
+        )
+    return folder
+
+
+def network_warning(folder: Path) -> str:
+    """A warning where `folder` lies on a network file system, whose locks may not hold; else empty."""
+    mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
+    home = next((parent for parent in (folder, *folder.parents) if parent in mounts), None)
+    kind = mounts[home] if home is not None else ""
+    if not kind.startswith(_NETWORK_FILESYSTEMS):
+        return ""
+    return f"device locks in {folder} are on {kind} and may not hold; set {LOCKS_VARIABLE} to a local folder"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device held by this run: its physical id and its lock's name."""
+
+    number: int
+    name: str
+
+
+class DevicePool:
+    """The devices of one run. Another run on the host has its own pool; the locks keep them apart."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use the locks in `folder`, made if missing. Raises `DeviceError` where that is not possible."""
+        self._folder = folder.resolve()
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with suppress(PermissionError):  # another user's: then it is open to all already
+                self._folder.chmod(0o1777)
+        except OSError as error:
+            raise DeviceError(f"lock folder {folder}: {error.strerror}; set {LOCKS_VARIABLE}") from error
+        # Tells the marks of runs with different lock folders apart.
+        self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
+        self._locks: dict[str, FileLock] = {}
+        self._failures: Counter[str] = Counter()
+        self._set_aside: dict[str, str] = {}
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """Devices this run stopped using."""
+        return tuple(SetAside(name, reason) for name, reason in sorted(self._set_aside.items()))
+
+    def mark_prefix(self, device: Device | None) -> str:
+        """How the marks of all jobs that hold `device` begin, in whatever run."""
+        return f"{self._key}/{device.name if device is not None else 'none'}/"
+
+    def usable(self, platform: Platform, ids: Sequence[int]) -> tuple[int, ...]:
+        """Those of `ids` that were not set aside."""
+        return tuple(number for number in ids if lock_name(platform, number) not in self._set_aside)
+
+    def acquire(self, platform: Platform, ids: Sequence[int]) -> Device | None:
+        """Lock one of `ids`. None where all are busy, here or in another run, or set aside."""
+        for number in self.usable(platform, ids):
+            name = lock_name(platform, number)
+            if name in self._locks or not self._lock(name):
+                continue
+            # We hold the lock, so whatever still claims the device is the remains of a run that was killed.
+            device = Device(number, name)
+            _, alive = processes.kill_marked(self.mark_prefix(device), _KILL_PATIENCE)
+            if not alive:
+                return device
+            self.quarantine(device, alive)
+        return None
+
+    def _lock(self, name: str) -> bool:
+        lock = FileLock(self._folder / f"{name}.lock", mode=0o666, thread_local=False)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        self._locks[name] = lock
+        return True
+
+    def release(self, device: Device) -> None:
+        """Give a device back. Nothing of the job that held it may be alive."""
+        self._locks.pop(device.name).release()
+
+    def report_failure(self, device: Device, reason: str) -> None:
+        """Count an infrastructure error of a device; the second sets it aside."""
+        self._failures[device.name] += 1
+        if self._failures[device.name] >= _FAILURES_ALLOWED:
+            self._set_aside.setdefault(
+                device.name, f"{_FAILURES_ALLOWED} infrastructure errors, the last: {reason}"
+            )
+
+    def quarantine(self, device: Device, alive: Sequence[str]) -> None:
+        """Set aside a device that unkillable processes use. Its lock stays held until the run ends."""
+        self._set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
+
+    def close(self) -> None:
+        """Release whatever is still held."""
+        for lock in self._locks.values():
+            lock.release()
+        self._locks.clear()

@@ -1,0 +1,134 @@
+"""Run folders: one a run, named by its id; made, found, taken up again, and pruned."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from filelock import FileLock, Timeout
+
+from pipeline.jobs import OUTCOMES, Job, Outcome
+from pipeline.run.journal import Record, read_journal
+
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+_JOURNAL = "journal.jsonl"
+
+
+class RunFolderError(ValueError):
+    """A run folder cannot be used; the message is one line: what, where, remedy."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run's folder, held by this process until `close`."""
+
+    run_id: str
+    path: Path
+    _lock: FileLock
+
+    @property
+    def journal(self) -> Path:
+        """Path of the run's journal."""
+        return self.path / _JOURNAL
+
+    def job_folder(self, job: Job) -> Path:
+        """Folder of a job's artefacts, named by its id with `+` for `/`: none lies within another."""
+        return self.path / "jobs" / quote(job.id, safe="@").replace("%2F", "+")
+
+    def close(self) -> None:
+        """Let others resume or prune the run."""
+        self._lock.release()
+
+
+def create_run(root: Path, now: datetime) -> RunFolder:
+    """Make the folder of a new run under `root`. Its id is the time in UTC and six random digits.
+
+    Raises:
+        RunFolderError: the folder cannot be made.
+    """
+    run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    try:
+        (root / run_id).mkdir(parents=True)
+    except OSError as error:
+        raise RunFolderError(f"run folder {root / run_id}: {error.strerror}") from error
+    return _hold(root, run_id)
+
+
+def reopen_run(root: Path, run_id: str) -> tuple[RunFolder, Record]:
+    """Hold the folder of an earlier run and read its journal.
+
+    Raises:
+        RunFolderError: there is no such run, or it is still being written.
+        JournalError: its journal cannot be used.
+    """
+    _find(root, run_id)
+    folder = _hold(root, run_id)
+    try:
+        return folder, read_journal(folder.journal)
+    except BaseException:
+        folder.close()
+        raise
+
+
+def read_run(root: Path, run_id: str) -> Record:
+    """Read an earlier run, or one that is still being written.
+
+    Raises:
+        RunFolderError: there is no such run.
+        JournalError: its journal cannot be used.
+    """
+    return read_journal(_find(root, run_id) / _JOURNAL)
+
+
+def failed_jobs(record: Record) -> tuple[Job, ...]:
+    """Jobs of a run that failed, were not judged, or never ended."""
+    bad = (Outcome.FAILURE, Outcome.ERROR)
+    return tuple(one.job for one in record.all_results() if OUTCOMES[one.state].outcome in bad)
+
+
+def run_ids(root: Path) -> tuple[str, ...]:
+    """Ids of the runs under `root`, oldest first."""
+    if not root.is_dir():
+        return ()
+    return tuple(sorted(path.name for path in root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()))
+
+
+def prune_runs(root: Path, *, keep: int, max_age: timedelta, now: datetime) -> tuple[str, ...]:
+    """Remove runs that are older than `max_age` or not among the `keep` youngest.
+
+    Never the youngest, nor one that is being written. Returns the ids removed.
+    """
+    removed = []
+    ids = run_ids(root)
+    for position, run_id in enumerate(reversed(ids)):
+        made = datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=now.tzinfo)
+        if position == 0 or (position < keep and now - made <= max_age):
+            continue
+        with suppress(RunFolderError):
+            held = _hold(root, run_id)
+            shutil.rmtree(held.path)
+            held.close()
+            removed.append(run_id)
+    return tuple(reversed(removed))
+
+
+def _find(root: Path, run_id: str) -> Path:
+    if run_id not in run_ids(root):
+        latest = ", ".join(run_ids(root)[-3:]) or "none"
+        raise RunFolderError(f"no run {run_id!r} in {root}; the latest are: {latest}")
+    return root / run_id
+
+
+def _hold(root: Path, run_id: str) -> RunFolder:
+    lock = FileLock(root / run_id / "run.lock", thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise RunFolderError(f"run {run_id} in {root} is being written by another process") from None
+    return RunFolder(run_id, root / run_id, lock)

@@ -1,0 +1,152 @@
+"""The journal of a run: one line of JSON an event, so that a killed run keeps what it had finished."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from pipeline.jobs import Job, Result, State
+from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.run.messages import encode
+
+
+class JournalError(ValueError):
+    """A journal cannot be used; the message is one line: file, line, what."""
+
+
+class Begun(msgspec.Struct, frozen=True, tag=True):
+    """First line: the run and its whole plan."""
+
+    run_id: str
+    started: str
+    plan: tuple[Job, ...]
+    facts: Mapping[str, str]
+
+
+class Resumed(msgspec.Struct, frozen=True, tag=True):
+    """The run was taken up again."""
+
+    started: str
+
+
+class Started(msgspec.Struct, frozen=True, tag=True):
+    """A process was started for a job."""
+
+    job: str
+    device: int | None
+    attempt: int
+
+
+class Finished(msgspec.Struct, frozen=True, tag=True):
+    """A job ended."""
+
+    result: Result
+
+
+class Closed(msgspec.Struct, frozen=True, tag=True):
+    """The run ended, in an orderly way. `dropped` are jobs whose artefacts were removed for lack of room."""
+
+    exit_code: int
+    seconds: float
+    dropped: tuple[str, ...]
+
+
+_LINES = msgspec.json.Decoder(Begun | Resumed | Started | Finished | Closed)
+
+
+class Journal:
+    """A listener that writes the journal. A line that matters is synced to the disk at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Append to `path`, after removing a torn last line."""
+        self._file = path.open("ab")
+        if self._file.tell():
+            whole = path.read_bytes().rfind(b"\n") + 1
+            self._file.truncate(whole)
+
+    def run_started(self, run: RunInfo) -> None:
+        """See `Listener`."""
+        if run.resumed:
+            self._append(Resumed(run.started), sync=True)
+        else:
+            self._append(Begun(run.run_id, run.started, run.plan, run.facts), sync=True)
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        """See `Listener`."""
+        self._append(Started(job.id, device, attempt), sync=False)
+
+    def job_finished(self, result: Result) -> None:
+        """See `Listener`."""
+        self._append(Finished(result), sync=True)
+
+    def run_finished(self, summary: RunSummary) -> None:
+        """See `Listener`."""
+        self._append(Closed(summary.exit_code, summary.seconds, summary.dropped), sync=True)
+        self._file.close()
+
+    def _append(self, event: msgspec.Struct, *, sync: bool) -> None:
+        self._file.write(encode(event) + b"\n")
+        self._file.flush()
+        if sync:
+            os.fsync(self._file.fileno())
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a journal says of a run. `results` has the last of each job that ended; `notes` are for people."""
+
+    run_id: str
+    started: str
+    plan: tuple[Job, ...]
+    facts: Mapping[str, str]
+    results: Mapping[str, Result]
+    closed: bool
+    notes: tuple[str, ...]
+
+    @property
+    def finished(self) -> Mapping[str, Result]:
+        """Results that a resumed run keeps: those of jobs that were not interrupted."""
+        return {job: one for job, one in self.results.items() if one.state is not State.INTERRUPTED}
+
+    def all_results(self) -> tuple[Result, ...]:
+        """One result a job, in plan order; a job without one was interrupted."""
+        return tuple(
+            self.results.get(job.id) or Result(job, State.INTERRUPTED, "the run ended before this job did")
+            for job in self.plan
+        )
+
+
+def read_journal(path: Path) -> Record:
+    """Read a journal, also one whose last line was torn when its run was killed.
+
+    Raises:
+        JournalError: it is missing, empty, or damaged elsewhere.
+    """
+    try:
+        *lines, torn = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise JournalError(f"{path}: {error.strerror}") from error
+    begun: Begun | None = None
+    results: dict[str, Result] = {}
+    closed = False
+    for number, line in enumerate(lines, 1):
+        try:
+            event = _LINES.decode(line)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise JournalError(f"{path}:{number}: damaged line: {error}") from error
+        if isinstance(event, Begun):
+            begun = event
+        elif isinstance(event, Finished):
+            results[event.result.job.id] = event.result
+        elif isinstance(event, Closed):
+            for job in event.dropped:
+                results[job] = replace(results[job], artefacts=())
+        closed = isinstance(event, Closed)
+    if begun is None:
+        raise JournalError(f"{path}: holds no run; it was killed before it began")
+    notes = (f"{path}: the last line was torn ({len(torn)} bytes) and is left out",) if torn else ()
+    return Record(begun.run_id, begun.started, begun.plan, begun.facts, results, closed, notes)

@@ -1,0 +1,201 @@
+"""A keeper, the warm parent of jobs: forks a job's process, watches it, and ends its whole tree.
+
+The controller starts one keeper a worker slot and talks to it over a socket. A keeper imports the heavy
+packages once; a job's process is then a fork of it, clean and ready within milliseconds.
+
+**Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
+that moment stays locked in the child for ever. A keeper therefore never has a second thread. It is started as
+a fresh interpreter (not forked from the controller, whose progress display may have threads), starts none
+itself, and the numeric libraries are told to use one thread while it imports them, so that their pools are
+not built before the fork; the job raises the limit after it. This is checked before each fork: a keeper with
+a second thread refuses to fork.
+
+**When the controller dies**, however it dies, the socket closes and the keeper kills its job's tree and ends.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import IO
+
+import msgspec
+import psutil
+
+from pipeline.run import processes, worker
+from pipeline.run.capture import Capture
+from pipeline.run.messages import Cancel, Lines, Order, Report, encode, plain_text
+from pipeline.run.signals import SignalWatch
+
+_STACKS_LIMIT = 256 * 1024
+_STACKS_PATIENCE = 1.0
+_SETTLE = 0.1
+_MESSAGES = msgspec.json.Decoder(Order | Cancel)
+
+
+def serve(descriptor: int, preload: Sequence[str]) -> None:
+    """Serve orders from the socket `descriptor` until it closes. Imports the modules `preload` first."""
+    processes.become_subreaper()
+    for name in preload:
+        import_module(name)
+    control = socket.socket(fileno=descriptor)
+    lines = Lines()
+    while data := control.recv(65536):
+        for line in lines.feed(data):
+            message = _MESSAGES.decode(line)
+            # A cancellation may cross with the report of a job that has just ended.
+            if isinstance(message, Order):
+                report = _Execution(message, control, lines).report()
+                with suppress(ConnectionError):  # the controller died: the next read says so
+                    control.sendall(encode(report) + b"\n")
+
+
+class _Execution:
+    """One order, from the fork to the end of the last descendant."""
+
+    def __init__(self, order: Order, control: socket.socket, lines: Lines) -> None:
+        self._order = order
+        self._control = control
+        self._lines = lines
+        self._capture = Capture()
+        self._status: int | None = None
+        self._childless = False
+        self._grace = order.grace
+        self._ended = "itself"
+
+    def report(self) -> Report:
+        """Execute the order."""
+        threads = psutil.Process().num_threads()
+        if threads != 1:
+            raise RuntimeError(f"{threads} threads in a keeper: forking is not safe (see {__name__})")
+        started = time.monotonic()
+        reading, writing = os.pipe()
+        with tempfile.TemporaryFile() as stacks:
+            self._leader = os.fork()
+            if self._leader == 0:
+                os.close(reading)
+                self._control.close()
+                worker.main_of_fork(self._order, writing, stacks)
+            os.close(writing)
+            os.set_blocking(reading, False)
+            try:
+                self._watch(reading, started + self._order.job.timeout)
+                seconds = time.monotonic() - started
+                if self._ended == "timed-out":
+                    self._ask_for_stacks(stacks)
+                swept, alive = self._end_tree()
+                self._drain(reading)
+            finally:
+                os.close(reading)
+            stacks.seek(0)
+            written = plain_text(stacks.read(_STACKS_LIMIT))
+        status = self._status if self._status is not None else -signal.SIGKILL
+        return Report(status, self._ended, seconds, self._capture.text(), written, swept, alive)
+
+    def _watch(self, reading: int, deadline: float) -> None:
+        """Return when the leader has ended, or should."""
+        with selectors.DefaultSelector() as selector, SignalWatch(signal.SIGCHLD) as children:
+            selector.register(reading, selectors.EVENT_READ)
+            selector.register(self._control, selectors.EVENT_READ)
+            selector.register(children, selectors.EVENT_READ)
+            self._reap()
+            while self._status is None:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    self._ended = "timed-out"
+                    return
+                for key, _ in selector.select(left):
+                    if key.fileobj is children:
+                        children.take()
+                        self._reap()
+                    elif key.fileobj is self._control:
+                        if self._told_to_stop():
+                            self._ended = "cancelled"
+                            return
+                    elif not self._drain(reading):
+                        selector.unregister(reading)
+
+    def _told_to_stop(self) -> bool:
+        data = self._control.recv(65536)
+        if not data:
+            self._grace = 0.0
+            return True
+        for line in self._lines.feed(data):
+            message = _MESSAGES.decode(line)
+            if isinstance(message, Cancel):
+                self._grace = message.grace
+                return True
+        return False
+
+    def _drain(self, reading: int) -> bool:
+        """Take what the pipe holds now. False at its end."""
+        with suppress(BlockingIOError):
+            while data := os.read(reading, 65536):
+                self._capture.feed(data)
+            return False
+        return True
+
+    def _reap(self) -> bool:
+        """Collect children that have ended, adopted ones too. True when none is left."""
+        while not self._childless:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._childless = True
+                break
+            if pid == 0:
+                break
+            if pid == self._leader:
+                self._status = os.waitstatus_to_exitcode(status)
+        return self._childless
+
+    def _ask_for_stacks(self, stacks: IO[bytes]) -> None:
+        """Have the leader write the stack of every thread, and wait until it has stopped writing."""
+        with suppress(ProcessLookupError):
+            os.kill(self._leader, signal.SIGCONT)
+            os.kill(self._leader, worker.STACKS_SIGNAL)
+        sizes = [0, 0]
+
+        def written() -> bool:
+            self._reap()
+            sizes.append(os.fstat(stacks.fileno()).st_size)
+            return 0 < sizes[-3] == sizes[-1] or self._status is not None
+
+        processes.wait_until(written, _STACKS_PATIENCE)
+
+    def _end_tree(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """End what is left of the job: TERM, grace, KILL. Returns what was swept and what is still alive."""
+        # Helpers of a leader that ended well (pipes closing, resource trackers) are on their way out too.
+        if processes.wait_until(self._reap, _SETTLE if self._status is not None else 0.0):
+            return (), ()
+        victims = self._living()
+        swept = {victim.pid: processes.describe(victim) for victim in victims}
+        processes.send(victims, signal.SIGTERM)
+        processes.send(victims, signal.SIGCONT)
+        processes.wait_until(self._reap, self._grace)
+        alive: list[psutil.Process] = []
+
+        def none_left() -> bool:
+            if self._reap():
+                alive.clear()
+                return True
+            alive[:] = self._living()
+            swept.update((one.pid, processes.describe(one)) for one in alive if one.pid not in swept)
+            processes.send(alive, signal.SIGKILL)
+            return False
+
+        processes.wait_until(none_left, max(self._grace, _STACKS_PATIENCE))
+        swept.pop(self._leader, None)
+        return tuple(swept.values()), tuple(processes.describe(one) for one in alive)
+
+    def _living(self) -> list[psutil.Process]:
+        found = {one.pid: one for one in processes.descendants()}
+        found.update((one.pid, one) for one in processes.marked(self._order.marker))
+        return list(found.values())

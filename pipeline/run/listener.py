@@ -1,0 +1,110 @@
+"""The one interface of everything that watches a run: terminal, journal, report, history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pipeline.jobs import Job, Result
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What is known when a run starts.
+
+    `plan` holds every job, whether it will be executed or skipped. `facts` are the caller's (git sha,
+    versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed`: this
+    run was begun earlier.
+    """
+
+    run_id: str
+    folder: Path
+    plan: tuple[Job, ...]
+    started: str
+    workers: int
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    resumed: bool = False
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A device that the run stopped using: its lock's name (`npu-0`) and why."""
+
+    device: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """How a run ended. `results` are in plan order, one a job, with only such artefacts as were kept.
+
+    `dropped` are ids of jobs whose artefacts were too much to keep. `problems` are faults of the pipeline
+    itself; any of them makes `exit_code` 3.
+    """
+
+    run_id: str
+    folder: Path
+    results: tuple[Result, ...]
+    exit_code: int
+    seconds: float
+    set_aside: tuple[SetAside, ...] = ()
+    dropped: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class Listener(Protocol):
+    """Watches one run. Called from one thread, in the order below; a call must return soon.
+
+    A resumed run repeats `job_finished` for the jobs that had ended before, so that a listener always
+    sees exactly one such call for each job of the plan.
+    """
+
+    def run_started(self, run: RunInfo) -> None:
+        """Called once, first."""
+        ...
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        """Called each time a process is started for a job: again for retries and repeats."""
+        ...
+
+    def job_finished(self, result: Result) -> None:
+        """Called once for each job of the plan, also for those skipped or interrupted."""
+        ...
+
+    def run_finished(self, summary: RunSummary) -> None:
+        """Called once, last, also when the run was interrupted."""
+        ...
+
+
+class Broadcast:
+    """Passes events on to listeners; one that fails is named in `problems` and does not stop the others."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self._listeners = listeners
+        self.problems: list[str] = []
+
+    def run_started(self, run: RunInfo) -> None:
+        """See `Listener`."""
+        self._tell(lambda listener: listener.run_started(run))
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        """See `Listener`."""
+        self._tell(lambda listener: listener.job_started(job, device, attempt))
+
+    def job_finished(self, result: Result) -> None:
+        """See `Listener`."""
+        self._tell(lambda listener: listener.job_finished(result))
+
+    def run_finished(self, summary: RunSummary) -> None:
+        """See `Listener`."""
+        self._tell(lambda listener: listener.run_finished(summary))
+
+    def _tell(self, event: Callable[[Listener], None]) -> None:
+        for listener in self._listeners:
+            try:
+                event(listener)
+            except Exception as error:
+                self.problems.append(f"{type(listener).__name__} failed: {type(error).__name__}: {error}")

@@ -1,0 +1,152 @@
+"""A job's process tree: how it is marked, found and ended, whatever its processes do to get away.
+
+Three nets, because each has a hole:
+
+- the keeper of a job is a **subreaper**: an orphan, even one that called `setsid` or forked twice, becomes
+  the keeper's child instead of init's, so that `waitpid` knows exactly whether anything is left (Linux);
+- every process of a job carries a **mark in its environment**, which outlives the keeper and the whole run,
+  so that a later run finds what a killed one left (Linux, processes of the same user);
+- before the leader is killed its descendants are listed with **psutil**, while the tree still shows them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+MARK = "PIPELINE_JOB"
+"""Environment variable that every process of a job carries."""
+
+SUPPORTED = sys.platform == "linux"
+"""Where False, processes that leave their job's tree are not found once their parent is gone."""
+
+_MARK_WIDTH = 128
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_POLL = 0.01
+
+
+def _prctl(option: int, value: int) -> None:
+    if SUPPORTED:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(option, value, 0, 0, 0) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"prctl({option}): {os.strerror(number)}")
+
+
+def become_subreaper() -> None:
+    """Adopt orphaned descendants from now on. Raises `OSError` where the kernel refuses."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def blank_mark() -> str:
+    """The value of `MARK` with which a keeper is started: room for `set_mark` to write into."""
+    return "_" * _MARK_WIDTH
+
+
+def set_mark(mark: str) -> None:
+    """Mark this process and all that it will start.
+
+    Programs it executes inherit the variable. A fork without exec, however, goes on showing the block of
+    memory with which the first of its ancestors was executed (`/proc/PID/environ`), so that block is written
+    over in place.
+
+    Raises:
+        ValueError: `mark` is too long.
+        RuntimeError: this process was not started with `blank_mark()` in its environment.
+    """
+    if len(mark) > _MARK_WIDTH:
+        raise ValueError(f"mark of {len(mark)} characters: at most {_MARK_WIDTH}")
+    padded = mark.ljust(_MARK_WIDTH, "_")
+    os.environ[MARK] = padded
+    if not SUPPORTED:
+        return
+    at = Path("/proc/self/environ").read_bytes().find(f"{MARK}=_".encode())
+    if at < 0:
+        raise RuntimeError(f"started without {MARK}={blank_mark()}")
+    after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    env_start = int(after_name[47])  # field 50 of proc_pid_stat(5); the first two stand before ")"
+    ctypes.memmove(env_start + at + len(MARK) + 1, padded.encode(), _MARK_WIDTH)
+
+
+def marked(fragment: str) -> list[psutil.Process]:
+    """Living processes, not this one, whose mark contains `fragment`. Empty off Linux."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*") if SUPPORTED else ():
+        with suppress(OSError, psutil.NoSuchProcess):
+            block = (folder / "environ").read_bytes()
+            at = block.find(f"{MARK}=".encode())
+            if at >= 0 and fragment.encode() in block[at : at + len(MARK) + 1 + _MARK_WIDTH]:
+                found.append(psutil.Process(int(folder.name)))
+    return [process for process in found if process.pid != os.getpid()]
+
+
+def descendants() -> list[psutil.Process]:
+    """Living descendants of this process."""
+    return psutil.Process().children(recursive=True)
+
+
+def describe(process: psutil.Process) -> str:
+    """One line about a process: id, state and command."""
+    try:
+        with process.oneshot():
+            command = " ".join(process.cmdline()) or process.name()
+            return f"pid {process.pid} ({process.status()}): {command[:200]}"
+    except psutil.Error:
+        return f"pid {process.pid} (gone)"
+
+
+def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    """Signal each process that is still there and ours to signal."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            process.send_signal(number)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Poll `condition` for at most `seconds`; return what it last gave."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_POLL)
+    return True
+
+
+def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
+    """Kill every process whose mark contains `fragment`, again and again until none appears.
+
+    Returns:
+        Descriptions of those found, and of those still alive after `patience` seconds.
+    """
+    found: dict[int, str] = {}
+    alive: list[psutil.Process] = []
+
+    def none_left() -> bool:
+        alive[:] = [process for process in marked(fragment) if not _is_zombie(process)]
+        found.update((process.pid, describe(process)) for process in alive if process.pid not in found)
+        send(alive, signal.SIGKILL)
+        return not alive
+
+    wait_until(none_left, patience)
+    return list(found.values()), [describe(process) for process in alive]
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -1,0 +1,53 @@
+"""The state machine of a job, and the exit code of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.jobs import OUTCOMES, Result, State
+
+_ENDS = frozenset(OUTCOMES)
+
+LEGAL: Mapping[State, frozenset[State]] = {
+    # A required platform that is not there ends as infrastructure without ever running.
+    State.PLANNED: frozenset({State.WAITING, State.SKIPPED, State.INFRASTRUCTURE, State.INTERRUPTED}),
+    # Infrastructure: no device of the pool is left.
+    State.WAITING: frozenset({State.RUNNING, State.INFRASTRUCTURE, State.INTERRUPTED}),
+    # Back to waiting: another try after an infrastructure error, or the next of several repeats.
+    State.RUNNING: _ENDS | {State.WAITING},
+    **{end: frozenset() for end in _ENDS},
+}
+"""From each state, the states that may follow. docs/states.md draws it."""
+
+INTERNAL_ERROR = 3
+NOTHING_EXECUTED = 5
+
+
+class IllegalTransitionError(Exception):
+    """A job was about to change state in a way the machine does not know: a fault of the pipeline."""
+
+
+def advance(job_id: str, old: State, new: State) -> State:
+    """Return `new`. Raises `IllegalTransitionError` where `new` may not follow `old`."""
+    if new not in LEGAL[old]:
+        raise IllegalTransitionError(f"{job_id}: {old.value} -> {new.value}")
+    return new
+
+
+def is_end(state: State) -> bool:
+    """True for a state that nothing follows."""
+    return state in _ENDS
+
+
+def exit_code(results: Sequence[Result]) -> int:
+    """Exit code of a run: 2 interrupted, else 1 failed, else 6 infrastructure, else 5 nothing executed.
+
+    Each result asks for the code of its state in `OUTCOMES`; interruption weighs most because the other
+    results are then not the whole truth.
+    """
+    asked = {OUTCOMES[result.state].exit_code for result in results}
+    for code in (2, 1, 6):
+        if code in asked:
+            return code
+    executed = [result for result in results if result.state is not State.SKIPPED]
+    return 0 if executed else NOTHING_EXECUTED

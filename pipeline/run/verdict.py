@@ -1,0 +1,180 @@
+"""From how a job's process ended, and what it wrote, to the job's result. No process is touched here."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import msgspec
+
+from pipeline.jobs import Job, Result, State
+from pipeline.run.messages import Report, read_result
+from pipeline.run.states import is_end
+
+DEFAULT_PATTERNS = (r"\b507018\b", r"\b507010\b", r"\b507899\b", r"\b507901\b")
+"""What a sick device prints (CANN's aclError list): AICPU exception, lost heartbeat, driver internal error,
+host-device channel disconnected."""
+
+_CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
+# A mismatch or a compile error is a judgement on the kernel; text found beside it does not take that back.
+_MAYBE_INFRASTRUCTURE = frozenset({State.CRASHED, State.KILLED, State.TIMED_OUT, State.NO_RESULT})
+_JUDGED = frozenset({State.PASSED, State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
+_EXPECTABLE = frozenset({State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
+# The ends that only the controller gives.
+_NOT_A_WORKERS = frozenset(
+    {State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED}
+)
+
+
+def judge(job: Job, report: Report, result_file: Path, patterns: Sequence[re.Pattern[str]]) -> Result:
+    """The result of one process of `job`: what it wrote where it ended well, else how it ended.
+
+    `patterns` mark infrastructure errors in the text of a job that was not judged.
+    """
+    written, fault = _read(result_file, job)
+    state, message = _ending(job, report, written, fault)
+    result = replace(
+        written or Result(job, state),
+        state=state,
+        message=message,
+        seconds=report.seconds,
+        output=report.output,
+    )
+    if state in _MAYBE_INFRASTRUCTURE:
+        result = replace(result, details="\n".join(part for part in (result.details, report.stacks) if part))
+    if report.swept:
+        result = replace(result, facts={**result.facts, "swept_processes": "; ".join(report.swept)})
+    found = _infrastructure(result, patterns)
+    if found:
+        return replace(
+            result, state=State.INFRASTRUCTURE, message=f"{found} ({result.state.value}: {result.message})"
+        )
+    return result
+
+
+def _read(path: Path, job: Job) -> tuple[Result | None, str]:
+    try:
+        result = read_result(path, job)
+    except FileNotFoundError:
+        return None, "it wrote no result"
+    except (msgspec.DecodeError, ValueError, OSError) as error:
+        return None, f"its result file is damaged: {error}"
+    if not is_end(result.state) or result.state in _NOT_A_WORKERS:
+        return None, f"its result claims the state {result.state.value}"
+    return result, ""
+
+
+def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tuple[State, str]:
+    if report.ended == "timed-out":
+        stacks = "" if report.stacks else "; it did not write its stacks"
+        return State.TIMED_OUT, f"no end after {job.timeout:g} s{stacks}"
+    if report.ended == "cancelled":
+        return State.INTERRUPTED, ""
+    if report.status < 0:
+        name = signal.Signals(-report.status).name
+        if name in _CRASH_SIGNALS:
+            return State.CRASHED, f"crashed by {name}"
+        memory = " (out of memory?)" if name == "SIGKILL" else ""
+        return State.KILLED, f"killed from outside by {name}{memory}"
+    if report.status > 0:
+        after = f"{fault}" if fault else f"its result said {written.state.value}" if written else ""
+        return State.CRASHED, f"exit code {report.status}; {after}"
+    if written is None:
+        return State.NO_RESULT, f"exit code 0, but {fault}"
+    return written.state, written.message
+
+
+def judge_lost(job: Job, status: int, gave_up: bool) -> Result:
+    """The result of a job whose keeper ended without a report; `gave_up`: because it no longer answered."""
+    if gave_up:
+        return Result(job, State.TIMED_OUT, f"no end after {job.timeout:g} s, and its keeper did not answer")
+    if status < 0:
+        return Result(job, State.KILLED, f"its keeper was killed by {signal.Signals(-status).name}")
+    return Result(job, State.NO_RESULT, f"its keeper ended with exit code {status}")
+
+
+def _infrastructure(result: Result, patterns: Sequence[re.Pattern[str]]) -> str:
+    """The pattern that marks `result` as an infrastructure error, in words; empty where none does."""
+    if result.state not in _MAYBE_INFRASTRUCTURE:
+        return ""
+    for pattern in patterns:
+        if any(pattern.search(text) for text in (result.message, result.details, result.output)):
+            return f"infrastructure pattern {pattern.pattern}"
+    return ""
+
+
+def is_judged(result: Result) -> bool:
+    """True where the kernel was judged, so that a further repeat has something to be compared with."""
+    return result.state in _JUDGED
+
+
+def merge_repeats(results: Sequence[Result]) -> Result:
+    """The result of a job that ran several times: `nondeterministic` where the outputs or verdicts differ.
+
+    A repeat that was not judged (a crash, a hang) is the last one, and stands for the job.
+    """
+    last = results[-1]
+    if len(results) == 1:
+        return last
+    where = f"repeat {len(results)}"
+    if not is_judged(last):
+        return replace(last, message=f"{where}: {last.message}")
+    first, *others = (_outputs(one) for one in results)
+    differing = [number for number, other in enumerate(others, 2) if other != first]
+    facts = {**results[0].facts, "repeats": str(len(results))}
+    if not differing:
+        return replace(results[0], facts=facts)
+    odd = results[differing[0] - 1]
+    names = ", ".join(sorted({name for name, _ in _outputs(odd) ^ first}))
+    return replace(
+        odd,
+        state=State.NONDETERMINISTIC,
+        message=f"{len(differing)} of {len(results)} repeats differ from the first, in {names}",
+        details=f"first: {results[0].message}\nrepeat {differing[0]}: {odd.message}\n{odd.details}",
+        facts=facts,
+    )
+
+
+def _outputs(result: Result) -> frozenset[tuple[str, str]]:
+    """What a repeat must give again: its verdict, each stage's, and the hash of each output."""
+    stages = {(stage.name, stage.state.value) for stage in result.stages}
+    hashes = {
+        (f"{stage.name}: {diff.tensor}", diff.actual_sha) for stage in result.stages for diff in stage.diffs
+    }
+    return frozenset({("verdict", result.state.value)} | stages | hashes)
+
+
+def apply_expectation(result: Result, today: date) -> Result:
+    """Excuse a failure that is expected, and fail a pass that is not.
+
+    Only a judgement on the kernel can be the expected failure: a hang, a crash or an infrastructure error
+    says nothing about the fault that is known. After its last day an expectation is void.
+    """
+    expected = result.job.expected_failure
+    if expected is None or (expected.until is not None and today > expected.until):
+        return result
+    known = f"{expected.reason} ({expected.link})"
+    if result.state in _EXPECTABLE:
+        return replace(
+            result,
+            state=State.EXPECTED_FAILURE,
+            message=f"expected: {known}; {result.state.value}: {result.message}",
+        )
+    if result.state is State.PASSED:
+        return replace(result, state=State.UNEXPECTED_PASS, message=f"passed, but expected to fail: {known}")
+    return result
+
+
+def apply_requirement(result: Result) -> Result:
+    """Turn the skip of a job on a required platform into an error."""
+    if result.state is not State.SKIPPED or not result.job.platform.required:
+        return result
+    return replace(
+        result,
+        state=State.INFRASTRUCTURE,
+        message=f"required platform {result.job.platform.name} is not available: {result.message}",
+    )

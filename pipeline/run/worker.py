@@ -1,0 +1,118 @@
+"""A job's own process: does the work of one order and writes its result.
+
+Usually a fork of a keeper; `python -m pipeline.run.worker ORDER.json` does the same in a fresh interpreter,
+for looking at a single job under a debugger and as the yardstick of benchmarks/worker_start.py.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, NoReturn
+
+import msgspec
+
+from pipeline.engines.base import InfrastructureError
+from pipeline.jobs import Job, JobContext, Result, State
+from pipeline.run import processes, threads
+from pipeline.run.messages import Order, encode, write_atomically
+
+Target = Callable[[Job, JobContext], Result]
+
+STACKS_SIGNAL = signal.SIGUSR1
+"""Makes a worker write the stacks of all its threads, even while it is inside C code that holds the GIL."""
+
+
+def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
+    """Be the process of `order`, just forked from its keeper. Prints to `output`; never returns."""
+    status = 1
+    try:
+        processes.die_with_parent()
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        faulthandler.enable(stacks)
+        faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
+        _redirect(output)
+        processes.set_mark(order.marker)
+        Path(order.folder).mkdir(parents=True, exist_ok=True)
+        # What a toolchain drops into its working directory then lies with the job's artefacts.
+        os.chdir(order.folder)
+        perform(order)
+        status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        sys.stderr.write(f"the work called sys.exit({leaving.code!r})\n")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Neither the keeper's cleanup nor a library's atexit, which may hang, belongs to this process.
+        os._exit(status & 0xFF)
+
+
+def _redirect(output: int) -> None:
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    # Written through, so that a process that is killed has not kept its last words to itself.
+    sys.stdout = _writer(1)
+    sys.stderr = _writer(2)
+
+
+def _writer(descriptor: int) -> io.TextIOWrapper:
+    file = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", write_through=True)
+
+
+def perform(order: Order) -> None:
+    """Do the work of `order` in this process and write its result.
+
+    An exception of the work is a result too: `infrastructure` for an `InfrastructureError`, else `crashed`.
+    """
+    threads.limit(order.threads)
+    context = JobContext(
+        folder=Path(order.folder),
+        device=order.device,
+        cache=Path(order.cache),
+        inputs=Path(order.inputs) if order.inputs is not None else None,
+        stage=order.stage,
+    )
+    try:
+        result = _resolve(order.target)(order.job, context)
+    except InfrastructureError as error:
+        result = Result(order.job, State.INFRASTRUCTURE, str(error), traceback.format_exc())
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        result = Result(order.job, State.CRASHED, message, traceback.format_exc())
+    write_atomically(Path(order.result), encode(result))
+
+
+def _resolve(target: str) -> Target:
+    module, _, name = target.partition(":")
+    work: Target = getattr(import_module(module), name)
+    return work
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Perform the order in the file named by the only argument."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m pipeline.run.worker ORDER.json\n")
+        return 4
+    perform(msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

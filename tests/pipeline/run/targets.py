@@ -1,0 +1,229 @@
+"""Work for jobs that misbehave, named by the job's kernel: `pipeline.run` is given `targets:perform`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline.engines.base import InfrastructureError
+from pipeline.jobs import Diff, Job, JobContext, Result, StageResult, State
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def perform(job: Job, context: JobContext) -> Result:
+    """Do what the job's kernel says: `name` or `name:argument`."""
+    name, _, argument = job.kernel.partition(":")
+    return WORK[name](job, context, argument)
+
+
+def passes(job: Job, context: JobContext, argument: str) -> Result:
+    return Result(job, State.PASSED, argument)
+
+
+def ends_as(job: Job, context: JobContext, argument: str) -> Result:
+    return Result(job, State(argument), f"ends as {argument}")
+
+
+def hangs(job: Job, context: JobContext, argument: str) -> Result:
+    print("last words", end="")
+    threading.Thread(target=_wait_in_thread, daemon=True).start()
+    time.sleep(600)
+    return Result(job, State.PASSED)
+
+
+def _wait_in_thread() -> None:
+    time.sleep(600)
+
+
+def hangs_deaf(job: Job, context: JobContext, argument: str) -> Result:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return hangs(job, context, argument)
+
+
+def stops_itself(job: Job, context: JobContext, argument: str) -> Result:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return Result(job, State.PASSED)
+
+
+def stops_keeper(job: Job, context: JobContext, argument: str) -> Result:
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(600)
+    return Result(job, State.PASSED)
+
+
+def kills_keeper(job: Job, context: JobContext, argument: str) -> Result:
+    Path(argument).write_text(str(_escape()))
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+    return Result(job, State.PASSED)
+
+
+def dies_by(job: Job, context: JobContext, argument: str) -> Result:
+    os.kill(os.getpid(), signal.Signals[argument])
+    return Result(job, State.PASSED)
+
+
+def segfaults(job: Job, context: JobContext, argument: str) -> Result:
+    ctypes.string_at(0)
+    return Result(job, State.PASSED)
+
+
+def exits(job: Job, context: JobContext, argument: str) -> Result:
+    sys.exit(int(argument))
+
+
+def exits_hard(job: Job, context: JobContext, argument: str) -> Result:
+    os._exit(int(argument))
+
+
+def raises(job: Job, context: JobContext, argument: str) -> Result:
+    raise ValueError(argument)
+
+
+def claims_sick(job: Job, context: JobContext, argument: str) -> Result:
+    if str(context.device) in argument.split(","):
+        raise InfrastructureError(f"device {context.device} is wedged")
+    return Result(job, State.PASSED)
+
+
+def prints_and_exits(job: Job, context: JobContext, argument: str) -> Result:
+    print(argument)
+    sys.exit(1)
+
+
+def prints_and_mismatches(job: Job, context: JobContext, argument: str) -> Result:
+    print(argument)
+    return Result(job, State.MISMATCH, argument)
+
+
+def garbage(job: Job, context: JobContext, argument: str) -> Result:
+    os.write(1, b"\x1b[31m\x00\xff\xfe]]>\xed\xa0\x80\n")
+    print("surrogate \udcff")
+    return Result(job, State.PASSED, "bad \udcff text", artefacts=("trace.bin",))
+
+
+def floods(job: Job, context: JobContext, argument: str) -> Result:
+    os.write(1, b"first ")
+    block = b"x" * 1_000_000
+    for _ in range(int(argument)):
+        sys.stdout.buffer.write(block)
+    os.write(1, b" last")
+    return Result(job, State.PASSED)
+
+
+def corrupts_result(job: Job, context: JobContext, argument: str) -> Result:
+    run = context.folder.parents[2]
+    for path in (run / "results").parent.glob("results"):
+        # The order's number is its file's name; the worker's marker ends with it.
+        number = os.environ["PIPELINE_JOB"].rstrip("_").rstrip("/").rpartition("/")[2]
+        (path / f"{number}.json").write_bytes(argument.encode())
+    os._exit(0)
+
+
+def speaks_for_another(job: Job, context: JobContext, argument: str) -> Result:
+    from dataclasses import replace
+
+    return Result(replace(job, id=argument), State.PASSED)
+
+
+def leaves_child(job: Job, context: JobContext, argument: str) -> Result:
+    child = subprocess.Popen(SLEEPER)
+    return Result(job, State.PASSED, str(child.pid))
+
+
+def leaves_setsid(job: Job, context: JobContext, argument: str) -> Result:
+    child = subprocess.Popen(SLEEPER, start_new_session=True, env={})
+    return Result(job, State.PASSED, str(child.pid))
+
+
+def leaves_daemon(job: Job, context: JobContext, argument: str) -> Result:
+    return Result(job, State.PASSED, str(_escape()))
+
+
+def leaves_deaf_daemon(job: Job, context: JobContext, argument: str) -> Result:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return Result(job, State.PASSED, str(_escape()))
+
+
+def hangs_with_daemon(job: Job, context: JobContext, argument: str) -> Result:
+    Path(argument).write_text(str(_escape()))
+    time.sleep(600)
+    return Result(job, State.PASSED)
+
+
+def _escape() -> int:
+    """Fork twice without exec, in a session of its own: a daemon. Returns its pid."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        daemon = os.fork()
+        if daemon == 0:
+            os.close(1)
+            os.close(2)
+            time.sleep(600)
+        os.write(writing, str(daemon).encode())
+        os._exit(0)
+    os.wait()
+    return int(os.read(reading, 32))
+
+
+def hashes(job: Job, context: JobContext, argument: str) -> Result:
+    """Give an output whose hash is the next line of the file `argument`; the last one again and again."""
+    path = Path(argument)
+    sha, _, rest = path.read_text().partition(" ")
+    if rest:
+        path.write_text(rest)
+    if sha == "crash":
+        os._exit(9)
+    diff = Diff("y", (1,), 1, int(sha != "good"), 1, sha, "good")
+    state = State.PASSED if diff.clean else State.MISMATCH
+    return Result(job, state, sha, stages=(StageResult("fused", state, diffs=(diff,)),))
+
+
+def writes(job: Job, context: JobContext, argument: str) -> Result:
+    """Leave an artefact of so many bytes and end as told: `1000,mismatch`."""
+    size, state = argument.split(",")
+    (context.folder / "trace.bin").write_bytes(b"x" * int(size))
+    return Result(job, State(state), artefacts=("trace.bin",))
+
+
+def facts(job: Job, context: JobContext, argument: str) -> Result:
+    """Tell what the process finds."""
+    found = {
+        "device": str(context.device),
+        "cwd": str(Path.cwd()),
+        "folder": str(context.folder),
+        "openmp": os.environ["OMP_NUM_THREADS"],
+        "mark": os.environ["PIPELINE_JOB"],
+        "stdin": repr(sys.stdin.read() if sys.stdin else ""),
+        "loaded": str(argument in sys.modules),
+    }
+    return Result(job, State.PASSED, facts=found)
+
+
+def holds_device(job: Job, context: JobContext, argument: str) -> Result:
+    """Fail if another job is on the same device: a file in the folder `argument` is the proof."""
+    mine = Path(argument) / f"device-{context.device}"
+    mine.touch(exist_ok=False)
+    time.sleep(0.05)
+    mine.unlink()
+    return Result(job, State.PASSED)
+
+
+WORK: dict[str, Callable[[Job, JobContext, str], Result]] = {
+    work.__name__: work
+    for work in (
+        passes, ends_as, hangs, hangs_deaf, stops_itself, stops_keeper, kills_keeper, dies_by, segfaults,
+        exits, exits_hard, raises, claims_sick, prints_and_exits, prints_and_mismatches, garbage, floods,
+        corrupts_result, speaks_for_another, leaves_child, leaves_setsid, leaves_daemon, leaves_deaf_daemon,
+        hangs_with_daemon, hashes, writes, facts, holds_device,
+    )
+}  # fmt: skip
