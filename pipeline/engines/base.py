@@ -15,9 +15,16 @@ from pipeline.jobs import Platform
 
 Array = npt.NDArray[np.generic]
 
+SENTINEL = -86
+"""What every element of an int8 output (0xAA) holds before a program runs, so that what is not written shows."""
+
 
 class CompileError(Exception):
-    """The engine refuses the program; the message gives its true reason (with file and line where there are any)."""
+    """The engine refuses the program; the message gives its true reason, with file and line if there are any."""
+
+
+class NotSupportedError(Exception):
+    """The engine cannot take this geometry on this platform: the job is skipped with the message as reason."""
 
 
 class InfrastructureError(Exception):
@@ -82,9 +89,12 @@ class Engine(Protocol):
         ...
 
     def compile(self, request: Request) -> Compiled:
-        """Compile only. Raises `CompileError` or `InfrastructureError`."""
+        """Compile only. Raises `CompileError`, `NotSupportedError` or `InfrastructureError`."""
         ...
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
-        """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`."""
+        """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`.
+
+        Where the engine writes outputs in place, they start as `SENTINEL`.
+        """
         ...

@@ -1,0 +1,96 @@
+"""The emulator as an engine: always there, exact, and no substitute for a compiler or a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+import emulator.language
+from emulator.artefact import report_data
+from emulator.engine import Report, compile_program, run_program
+from emulator.errors import KernelError
+from emulator.listing import listing
+from emulator.program import Space
+from emulator.soc import SOCS
+from kernels.catalogue import PROGRAMS
+from kernels.plan import PlanError
+from pipeline.engines.base import (
+    SENTINEL,
+    Array,
+    Availability,
+    Compiled,
+    CompileError,
+    Executed,
+    Request,
+)
+from pipeline.jobs import Platform
+from pipeline.tiling import plan_for
+
+
+class EmulatorEngine:
+    """Compiles and runs tile programs on the emulator."""
+
+    name = "emulator"
+
+    def probe(self, platform: Platform, programs: Sequence[str]) -> Availability:
+        """Say yes: it needs nothing but NumPy."""
+        return Availability()
+
+    def compile(self, request: Request) -> Compiled:
+        """Walk the program without data; leaves `report.json` and `listing.txt`.
+
+        Raises:
+            CompileError: the geometry cannot be tiled, or the emulator refuses the kernel.
+        """
+        try:
+            plan = plan_for(request.geometry, request.platform.soc, request.band_rows)
+            program = PROGRAMS[request.program].build(emulator.language, plan)
+            report = compile_program(program, SOCS[request.platform.soc])
+        except (KernelError, PlanError) as error:
+            raise CompileError(str(error)) from error
+        return Compiled(_facts(report), _leave(report, request.folder))
+
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+        """Walk the program with data, exactly as the platform's variant requantises.
+
+        Raises:
+            CompileError: as `compile`.
+        """
+        entry = PROGRAMS[request.program]
+        try:
+            plan = plan_for(request.geometry, request.platform.soc, request.band_rows)
+            output = np.full(entry.output_shape(plan), SENTINEL, np.int8)
+            arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
+            report = run_program(
+                entry.build(emulator.language, plan),
+                SOCS[request.platform.soc],
+                {**arrays, entry.output: output},
+                request.platform.variant,
+            )
+        except (KernelError, PlanError) as error:
+            raise CompileError(str(error)) from error
+        return Executed({entry.output: output}, _facts(report), _leave(report, request.folder))
+
+
+def _facts(report: Report) -> dict[str, str]:
+    counts = report.counts
+    facts = {f"gm_read.{name}": str(size) for name, size in counts.read.items()}
+    facts |= {f"gm_written.{name}": str(size) for name, size in counts.written.items()}
+    peak = max(placed.peak(Space.Mat) for placed in report.memory.values())
+    facts["l1_peak"] = f"{peak} of {report.soc.capacity[Space.Mat]}"
+    if report.estimate is None:
+        facts["estimated_cycles"] = "unavailable"
+    else:
+        facts["estimated_cycles.serial"] = f"{report.estimate.serial:.0f}"
+        facts["estimated_cycles.overlap"] = f"{report.estimate.overlap:.0f}"
+    return facts
+
+
+def _leave(report: Report, folder: Path) -> tuple[Path, ...]:
+    data, text = folder / "report.json", folder / "listing.txt"
+    data.write_bytes(msgspec.json.format(msgspec.json.encode(report_data(report)), indent=1))
+    text.write_text(listing(report.program))
+    return data, text

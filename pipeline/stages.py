@@ -1,0 +1,233 @@
+"""A job's work, stage by stage: which programs run, on which inputs, compared with what; and the verdict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from golden.cache import Golden, golden_for
+from golden.geometry import C0
+from golden.inputs import load_inputs
+from kernels.catalogue import KERNELS
+from kernels.plan import Plan, PlanError
+from pipeline.diff.compare import compare
+from pipeline.engines.base import (
+    SENTINEL,
+    Array,
+    CompileError,
+    Engine,
+    NotSupportedError,
+    Request,
+)
+from pipeline.engines.registry import engine_for
+from pipeline.jobs import Diff, Job, JobContext, Lane, Result, StageResult, State
+from pipeline.tiling import plan_for
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One comparison: a program run, its output set against the golden's or another stage's.
+
+    `mid` and `against` name the stage whose output serves as pass2's input, or as the expected value; empty
+    means the golden's. A stage without a program only compares the outputs of `mid` and `against`.
+    """
+
+    name: str
+    program: str
+    mid: str = ""
+    against: str = ""
+
+
+COMPARISON: Sequence[Stage] = (
+    Stage("fused", "fused"),
+    Stage("first-tile-load", "first-tile-load"),
+    Stage("first-tile-packed", "first-tile-packed"),
+    Stage("first-tile-fused-alloc", "first-tile-fused-alloc"),
+    Stage("pass1", "pass1"),
+    Stage("pass2-on-golden-mid", "pass2"),
+    Stage("pass2-on-own-mid", "pass2", mid="pass1"),
+    Stage("two-pass-vs-fused", "", mid="pass2-on-own-mid", against="fused"),
+)
+"""All stages in order: each isolates less than the one before has already cleared."""
+
+_TILE_STAGES = 4
+
+
+def stages_of(job: Job, stage: str) -> Sequence[Stage]:
+    """The stages of a job: all or the tile stages in the compare lane, a kernel's own programs elsewhere."""
+    if job.lane is Lane.COMPARE:
+        return COMPARISON[:_TILE_STAGES] if stage == "tile" else COMPARISON
+    programs = KERNELS[job.kernel]
+    return [Stage(name, name, mid="pass1" if name == "pass2" else "") for name in programs]
+
+
+def execute(job: Job, context: JobContext) -> Result:
+    """Do a job in this process.
+
+    Raises:
+        InfrastructureError: where the engine fails for a reason that says nothing about the kernel.
+    """
+    engine = engine_for(job.platform.backend)
+    stages = stages_of(job, context.stage)
+    if job.lane is Lane.COMPILE:
+        results = [_compile(engine, job, context, stage) for stage in stages]
+        return _verdict(job, results, {})
+    source = load_inputs(context.inputs, job.geometry) if context.inputs else str(job.profile)
+    golden = golden_for(job.geometry, source, job.platform.variant, context.cache)
+    work = _Comparison(engine, job, context, golden)
+    results = [work.run(stage) for stage in stages]
+    facts = {"golden_note": golden.note} if golden.note else {}
+    if context.inputs:
+        facts["inputs"] = str(context.inputs)
+    return _verdict(job, results, facts)
+
+
+def _request(job: Job, context: JobContext, stage: Stage) -> Request:
+    folder = context.folder / stage.name
+    folder.mkdir(parents=True, exist_ok=True)
+    return Request(stage.program, job.geometry, job.platform, folder, context.device, job.band_rows)
+
+
+def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> StageResult:
+    start = time.perf_counter()
+    try:
+        compiled = engine.compile(_request(job, context, stage))
+    except CompileError as error:
+        return _timed(StageResult(stage.name, State.COMPILE_ERROR, _first_line(error), str(error)), start)
+    except NotSupportedError as error:
+        return _timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
+    return _timed(StageResult(stage.name, State.PASSED, facts=compiled.facts), start)
+
+
+@dataclass
+class _Comparison:
+    """Runs the stages of one job; `outputs` holds what each gave, for those that build on it."""
+
+    engine: Engine
+    job: Job
+    context: JobContext
+    golden: Golden
+    outputs: dict[str, Array] = field(default_factory=dict)
+
+    def run(self, stage: Stage) -> StageResult:
+        """Run one stage; a stage that lacks another's output is skipped and says so."""
+        start = time.perf_counter()
+        missing = [name for name in (stage.mid, stage.against) if name and name not in self.outputs]
+        if missing:
+            return StageResult(
+                stage.name, State.SKIPPED, f"needs the output of {missing[0]}, which gave none"
+            )
+        if not stage.program:
+            return _timed(self._judge(stage, "y", self.outputs[stage.mid], {}, ()), start)
+        request = _request(self.job, self.context, stage)
+        try:
+            executed = self.engine.run(request, self._inputs(stage))
+        except CompileError as error:
+            result = StageResult(stage.name, State.COMPILE_ERROR, _first_line(error), str(error))
+            return _timed(result, start)
+        except (NotSupportedError, PlanError) as error:
+            return _timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
+        (tensor, output), *_ = executed.outputs.items()
+        self.outputs[stage.name] = output
+        result = self._judge(stage, tensor, output, executed.facts, executed.problems)
+        if result.state is not State.PASSED:
+            np.save(request.folder / f"actual-{tensor}.npy", output)
+        return _timed(result, start)
+
+    def _plan(self) -> Plan:
+        return plan_for(self.job.geometry, self.job.platform.soc, self.job.band_rows)
+
+    def _inputs(self, stage: Stage) -> Mapping[str, Array]:
+        arrays = self.golden.tensors.arrays(self.job.platform.variant)
+        if stage.program == "pass2":
+            arrays["mid"] = self.outputs[stage.mid] if stage.mid else self.golden.mid
+        if stage.program == "first-tile-packed":
+            arrays["x_band"] = self._packed_band(arrays["x"])
+        return arrays
+
+    def _packed_band(self, x: Array) -> Array:
+        """The x rows of the first band as one int8 [rows * width, cin] matrix: the host's packing."""
+        geometry = self.job.geometry
+        rows = self._plan().bands[0].x.rows
+        planes = x.reshape(geometry.cin // C0, geometry.height, geometry.width, C0)[:, :rows]
+        return planes.transpose(1, 2, 0, 3).reshape(rows * geometry.width, geometry.cin)
+
+    def _expected(self, stage: Stage, tensor: str, output: Array) -> Array:
+        if stage.against:
+            return self.outputs[stage.against]
+        if tensor == "tile":
+            return self.golden.mid[: len(output)]
+        return self.golden.mid if tensor == "mid" else self.golden.y
+
+    def _judge(
+        self,
+        stage: Stage,
+        tensor: str,
+        output: Array,
+        facts: Mapping[str, str],
+        problems: Sequence[str],
+    ) -> StageResult:
+        geometry = self.job.geometry
+        width, height = (
+            (geometry.out_width, geometry.out_height)
+            if tensor == "y"
+            else (geometry.mid_width, geometry.mid_height)
+        )
+        diff = compare(
+            tensor,
+            output,
+            self._expected(stage, tensor, output),
+            width=width,
+            band_rows=self._band_rows(tensor, height),
+            sentinel=SENTINEL if stage.program else None,
+        )
+        if diff.clean and not problems:
+            return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
+        message = "; ".join([*([] if diff.clean else [describe(diff)]), *problems])
+        return StageResult(stage.name, State.MISMATCH, message, diffs=(diff,), facts=facts)
+
+    def _band_rows(self, tensor: str, height: int) -> int:
+        """Rows of a band of this tensor; the whole image where the geometry has no tile plan."""
+        try:
+            plan = self._plan()
+        except PlanError:
+            return height
+        return plan.band_rows if tensor == "y" else plan.pass1[0][1]
+
+
+def describe(diff: Diff) -> str:
+    """One line about a difference: how many elements, how far off, and where it begins."""
+    if diff.problem:
+        return f"{diff.tensor}: {diff.problem}"
+    where = ", ".join(region.name for region in diff.bands if region.mismatches)
+    return (
+        f"{diff.tensor}: {diff.mismatches} of {diff.count} elements differ, at most by {diff.max_abs}"
+        + (f", in {where}" if where else "")
+        + (f"; {diff.unwritten} never written" if diff.unwritten else "")
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _timed(result: StageResult, start: float) -> StageResult:
+    return replace(result, seconds=time.perf_counter() - start)
+
+
+def _verdict(job: Job, stages: Sequence[StageResult], facts: Mapping[str, str]) -> Result:
+    """The job's state and message: those of the first stage that is wrong, or else of one that could not run."""
+    wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
+    facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
+    if wrong:
+        first = wrong[0]
+        lead = f"first wrong stage: {first.name}: " if len(stages) > 1 else ""
+        return Result(
+            job, first.state, lead + first.message, first.details, stages=tuple(stages), facts=facts
+        )
+    if all(stage.state is State.SKIPPED for stage in stages):
+        return Result(job, State.SKIPPED, stages[0].message, stages=tuple(stages), facts=facts)
+    return Result(job, State.PASSED, stages=tuple(stages), facts=facts)
