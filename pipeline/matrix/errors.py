@@ -31,8 +31,8 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def shown(value: object) -> str:
-    """Show a user's value on one line: what cannot be printed is escaped, what is long is cut."""
-    text = str(value)
+    """Show a user's value on one line, as YAML has it; the unprintable is escaped, the long cut."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     if not text.isprintable():
         text = ascii(text)[1:-1]
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -126,17 +126,19 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
             geometry=matrix.geometries[one.geometry],
             kernel=one.kernel,
             profile=one.profile,
-            timeout=_timeout(matrix, one.lane, timeouts(one.id)),
+            timeout=time_limit(matrix, one.lane, timeouts(one.id)),
             expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
+            band_rows=matrix.document.geometries[one.geometry].band_rows,
         )
         for one in remaining(matrix)
     )
 
 
-def _timeout(matrix: Matrix, lane: Lane, rules: Sequence[int]) -> float:
+def time_limit(matrix: Matrix, lane: Lane, matching: Sequence[int]) -> float:
+    """Return a job's time limit in seconds: of the last rule that matches it, else of its lane."""
     lanes = matrix.document.lanes
-    if rules:
-        return matrix.document.timeouts[rules[-1]].timeout
+    if matching:
+        return matrix.document.timeouts[matching[-1]].timeout
     of_lane: dict[Lane, float] = {
         Lane.COMPILE: lanes.compile.timeout,
         Lane.DEVICE: lanes.device.timeout,

@@ -8,7 +8,7 @@ from datetime import date
 
 from pipeline.jobs import Lane
 from pipeline.matrix.errors import closest, dotted, shown
-from pipeline.matrix.expand import Candidate, Matcher, Rule, excusing_rule, with_compared
+from pipeline.matrix.expand import Candidate, Matcher, Rule, excusing_rule, time_limit, with_compared
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.select import FilterError
 from pipeline.matrix.strict_yaml import KeyPath
@@ -90,7 +90,9 @@ class _Explainer:
     def _time_limit(self) -> Iterator[Origin]:
         rules = self._matching(self._matrix.document.timeouts)
         path: KeyPath = ("timeouts", rules[-1]) if rules else ("lanes", self._job.lane.value, "timeout")
-        yield self._origin(path, "its time limit")
+        written = self._matrix.source.at(path) is not self._matrix.source.at(path[:-1])
+        limit = f"its time limit, {time_limit(self._matrix, self._job.lane, rules):g} s"
+        yield self._origin(path, limit if written else f"{limit} (default)")
 
     def _expected_failure(self) -> Iterator[Origin]:
         rules = self._matrix.document.expected_failures

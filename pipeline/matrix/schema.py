@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, field
 
-from pipeline.matrix.durations import FORMS, PATTERN, Duration
+from pipeline.matrix.durations import PATTERN, Duration
 
 Name = Annotated[
     str,
@@ -23,7 +23,7 @@ Glob = Annotated[
     str, Meta(min_length=1, description="job ids as a glob: `*` stands for any text, `/` included")
 ]
 Reason = Annotated[str, Meta(min_length=1, description="why, in one sentence")]
-TimeLimit = Annotated[Duration, Meta(description=f"the time limit of a job: {FORMS}")]
+TimeLimit = Annotated[Duration, Meta(description="the time limit of a job, such as 5m")]
 Pixels = Annotated[int, Meta(description="a size in pixels, a whole number")]
 Channels = Annotated[int, Meta(description="a count of channels, a multiple of 32")]
 
@@ -50,6 +50,10 @@ class GeometryEntry(Entry, frozen=True):
     cout: Channels
     conv1: ConvEntry
     conv2: ConvEntry
+    band_rows: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="output rows of a band, at least 1; not written, the plan chooses"),
+    ] = None
 
 
 class PlatformEntry(Entry, frozen=True):
@@ -146,7 +150,7 @@ class ExpectedFailureRule(Entry, frozen=True):
     jobs: Glob
     reason: Reason
     link: Annotated[
-        str, Meta(pattern=r"^https?://\S+$", description="where the fault is tracked, a web address")
+        str, Meta(pattern=r"^https?://\S+$", description="the web address where the fault is tracked")
     ]
     until: Annotated[date | None, Meta(description="the last day it is expected, as 2027-01-31")] = None
 
@@ -154,7 +158,7 @@ class ExpectedFailureRule(Entry, frozen=True):
 class Retries(Entry, frozen=True):
     """What counts as an infrastructure error, and how often a job that met one is started in all."""
 
-    attempts: Annotated[int, Meta(ge=1, le=10, description="starts of a job in all, 1 to 10")] = 3
+    attempts: Annotated[int, Meta(ge=1, le=10, description="the starts of a job in all, from 1 to 10")] = 3
     patterns: Annotated[
         tuple[Annotated[str, Meta(min_length=1, description="a regular expression")], ...],
         Meta(description="a list of regular expressions, searched for in errors and output"),

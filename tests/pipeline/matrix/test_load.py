@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from golden.geometry import Conv, Geometry
+from pipeline.jobs import Platform
+from pipeline.matrix.errors import MatrixError
+from pipeline.matrix.load import load
+from pipeline.matrix.model import Matrix
+
+LoadText = Callable[..., Matrix]
+Refusal = Callable[..., str]
+
+
+def test_facts_are_those_written(load_text: LoadText, sound: str) -> None:
+    matrix = load_text(sound)
+    assert matrix.geometries == {"tiny": Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))}
+    assert matrix.platforms == {"emu": Platform("emu", "emulator", "a2a3", "vreq8", (0, 1), required=False)}
+    assert matrix.document.lanes.compile.timeout == 90
+    assert matrix.document.lanes.device.timeout == 300
+
+
+def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound: str) -> None:
+    matrix = load_text(sound.replace("    timeout: 90s\n", ""))
+    assert matrix.document.lanes.compile.timeout == matrix.document.lanes.compare.timeout == 600
+    assert matrix.document.retries.attempts == 3
+    assert [pattern for pattern in matrix.document.retries.patterns if "507018" in pattern]
+
+
+@pytest.mark.parametrize(
+    ("piece", "instead", "said"),
+    [
+        ("    soc: a2a3\n", "", "matrix.yaml:11: platforms.emu: has no `soc`"),
+        (
+            "soc: a2a3",
+            "soc: a2a4",
+            "platforms.emu.soc: `a2a4` is no known soc; the closest known name is `a2a3`",
+        ),
+        ("backend: emulator", "backend: emulater", "the closest known name is `emulator`"),
+        ("soc: a2a3", "soc: a2a3\n    variant: half-awry", "the closest known name is `half-away`"),
+        (
+            "[fused, two-pass]",
+            "[fused, twopass]",
+            "kernels[1]: `twopass` is no known kernel; the closest known name is",
+        ),
+        ("geometries: [tiny]", "geometries: [tinny]", "`tinny` is no known geometry"),
+        (
+            "[small, small@7]",
+            "[smal]",
+            "matrix.yaml:28: lanes.device.include[0].profiles[0]: unknown profile",
+        ),
+        ("[small, small@7]", "[small@seven]", "the seed must be a plain number"),
+        ("[small, small@7]", "[small, small]", "profiles[1]: `small` is written again"),
+        ("tiny:", "Tiny!:", "matrix.yaml:2: geometries.Tiny!: `Tiny!`: expected `str` matching"),
+        ("platforms: [emu]", "platforms: []", "expected `array` of length >= 1; write a list of names"),
+        ("lanes:", "retries: {patterns: ['(']}\nlanes:", "retries.patterns[0]: `(` is no regular expression"),
+        ("lanes:", "retries: {patterns: ['a*']}\nlanes:", "matches empty text and so every job"),
+        ("lanes:", "retries: {attempts: 0}\nlanes:", "retries.attempts: `0`: expected `int` >= 1"),
+        ("lanes:", "timeouts: [{jobs: x, timeout: 5m}]\nlanes:", "timeouts[0].jobs: `x` matches no job"),
+        (
+            "lanes:",
+            "expected_failures: [{jobs: '*', reason: r, link: nowhere}]\nlanes:",
+            "expected_failures[0].link: `nowhere`: expected `str` matching",
+        ),
+        (
+            "lanes:",
+            "expected_failures: [{jobs: '*', reason: r, link: 'http://x', until: 2026-02-30}]\nlanes:",
+            "expected_failures[0].until: `2026-02-30`:",
+        ),
+        (
+            "platforms:\n",
+            "platforms:\n  idle: {backend: emulator, soc: a5}\n",
+            "matrix.yaml:11: platforms.idle: no lane uses it",
+        ),
+    ],
+)
+def test_refusals_name_file_line_key_and_remedy(
+    piece: str, instead: str, said: str, sound: str, refusal: Refusal
+) -> None:
+    message = refusal(sound.replace(piece, instead, 1))
+    assert message.startswith("matrix.yaml:")
+    assert said in message
+
+
+def test_a_night_may_draw_the_seed(load_text: LoadText, sound: str) -> None:
+    matrix = load_text(sound.replace("small@7", "small@nightly"))
+    assert matrix.document.lanes.device.include[0].profiles == ("small", "small@nightly")
+
+
+def test_a_job_that_two_blocks_make_is_refused(sound: str, refusal: Refusal) -> None:
+    block = "      - {platforms: [emu], geometries: [tiny], kernels: [two-pass, fused]}\n"
+    message = refusal(sound.replace("  device:\n", block + "  device:\n"))
+    assert message == (
+        "matrix.yaml:22: lanes.compile.include[1]: compile/emu/tiny/fused is made by the block at "
+        "matrix.yaml:19 too; name it in one of them"
+    )
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MatrixError, match=r"gone\.yaml: cannot be read: No such file"):
+        load([tmp_path / "gone.yaml"])
+
+
+def test_an_overlay_replaces_values_and_adds_keys_and_rules(load_text: LoadText, sound: str) -> None:
+    matrix = load_text(
+        sound,
+        "platforms:\n  emu: {devices: [3]}\n  second: {backend: emulator, soc: a5}\n"
+        "lanes:\n  device:\n    timeout: 7s\n"
+        "    include:\n"
+        "      - {platforms: [second], geometries: [tiny], kernels: [fused], profiles: [small]}\n"
+        "exclude:\n  - {jobs: '*/two-pass/*', reason: slow}\n",
+        "exclude:\n  - {jobs: '*@7', reason: slow too}\n",
+    )
+    assert matrix.platforms["emu"].devices == (3,)
+    assert matrix.platforms["emu"].soc == "a2a3"
+    assert matrix.platforms["second"].soc == "a5"
+    assert matrix.document.lanes.device.timeout == 7
+    assert [block.platforms for block in matrix.document.lanes.device.include] == [("emu",), ("second",)]
+    assert [rule.reason for rule in matrix.document.exclude] == ["slow", "slow too"]
+
+
+def test_a_fault_of_an_overlay_is_named_in_the_overlay(sound: str, refusal: Refusal) -> None:
+    message = refusal(
+        sound, "exclude:\n  - {jobs: '*/two-pass/*', reason: slow}\n", "lanes:\n  device: {tmeout: 1s}\n"
+    )
+    assert message.startswith("extra2.yaml:2: lanes.device.tmeout: is no key of this mapping;")
+
+
+def test_what_a_later_overlay_leaves_idle_is_no_fault_of_the_earlier_file(
+    load_text: LoadText, sound: str
+) -> None:
+    excluding = "exclude:\n  - {jobs: '*', reason: none of it}\n"
+    other = "expected_failures:\n  - {jobs: device/*, reason: r, link: 'https://x.example/1'}\n"
+    load_text(sound, other, excluding)
+
+
+def test_an_overlay_must_be_of_use_itself(sound: str, refusal: Refusal) -> None:
+    assert refusal(sound, "exclude:\n  - {jobs: '*/a5/*', reason: r}\n").startswith(
+        "extra1.yaml:2: exclude[0].jobs: "
+    )

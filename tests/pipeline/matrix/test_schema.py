@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pipeline.matrix.schema import json_schema
+from pipeline.matrix.strict_yaml import read_yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+PUBLISHED = ROOT / "ci" / "schemas" / "matrix.schema.json"
+
+
+@pytest.fixture
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json.loads(PUBLISHED.read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.fixture
+def shipped() -> Any:
+    return read_yaml((ROOT / "matrix.yaml").read_bytes(), "matrix.yaml").plain()
+
+
+def test_the_published_schema_is_the_schema() -> None:
+    remedy = "run python -m pipeline.matrix.schema > ci/schemas/matrix.schema.json"
+    assert PUBLISHED.read_text() == json_schema(), remedy
+
+
+def test_the_shipped_matrix_is_valid(validator: jsonschema.Draft202012Validator, shipped: Any) -> None:
+    validator.validate(shipped)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("platforms", "emu-a5", "devices"), "0-3"),
+        (("platforms", "emu-a5", "devices"), [-1]),
+        (("platforms", "emu-a5", "required"), "no"),
+        (("platforms", "emu-a5", "backnd"), "emulator"),
+        (("lanes", "device", "timeout"), "12:30"),
+        (("lanes", "device", "timeout"), 0),
+        (("geometries", "mc62", "height"), "288"),
+        (("geometries", "mc62", "conv1", "stride"), 1.5),
+        (("exclude",), [{"jobs": "*"}]),
+    ],
+)
+def test_an_editor_sees_what_the_loader_refuses(
+    path: tuple[str, ...], value: object, validator: jsonschema.Draft202012Validator, shipped: Any
+) -> None:
+    place = shipped
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    assert not validator.is_valid(shipped)

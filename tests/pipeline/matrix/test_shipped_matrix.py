@@ -1,0 +1,88 @@
+"""The matrix that ships with the project: the shapes it covers, and that all of them can be tiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from emulator.program import Space
+from emulator.soc import SOCS, Soc
+from golden.geometry import MC62, Conv, Geometry
+from golden.profiles import PROFILES
+from kernels.plan import Limits, Plan, make_plan, tile_bands
+from pipeline.jobs import Job, Lane
+from pipeline.matrix.expand import expand
+from pipeline.matrix.load import load
+from pipeline.matrix.model import Matrix
+
+MATRIX = Path(__file__).resolve().parents[3] / "matrix.yaml"
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load([MATRIX])
+
+
+@pytest.fixture(scope="module")
+def jobs(matrix: Matrix) -> tuple[Job, ...]:
+    return expand(matrix, date(2026, 11, 30))
+
+
+def tile(geometry: Geometry, band_rows: int | None, soc: Soc) -> Plan:
+    limits = Limits(
+        *(soc.capacity[space] for space in (Space.Mat, Space.Left, Space.Right, Space.Acc, Space.Bias)),
+        soc.capacity[Space.LeftScale],
+    )
+    return make_plan(geometry, limits) if band_rows is None else tile_bands(geometry, limits, band_rows)
+
+
+@pytest.fixture(scope="module")
+def plans(jobs: tuple[Job, ...]) -> Mapping[str, Plan]:
+    return {job.geometry_name: tile(job.geometry, job.band_rows, SOCS["a2a3"]) for job in jobs}
+
+
+def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: Mapping[str, Plan]) -> None:
+    shapes = {job.geometry_name: (job.geometry, job.band_rows) for job in jobs}
+    for soc in SOCS.values():
+        for name, (geometry, band_rows) in shapes.items():
+            assert tile(geometry, band_rows, soc) == plans[name]
+
+
+def test_the_two_given_shapes_are_there(matrix: Matrix) -> None:
+    assert matrix.geometries["mc62"] == MC62
+    assert matrix.geometries["pair-24x16"] == Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+
+
+def test_the_shapes_cover_bands_channels_and_strides(matrix: Matrix, plans: Mapping[str, Plan]) -> None:
+    shapes = matrix.geometries.values()
+    assert {1, 2} <= {len(plan.bands) for plan in plans.values()}
+    assert any(plan.geometry.out_height % plan.band_rows and len(plan.bands) > 2 for plan in plans.values())
+    assert {32, 64, 96} <= {channels for one in shapes for channels in (one.cin, one.cmid, one.cout)}
+    assert {1, 2} == {one.conv1.stride for one in shapes} == {one.conv2.stride for one in shapes}
+    assert sum(one.macs < MC62.macs / 10 for one in shapes) >= 5
+
+
+def test_the_emulators_run_every_kernel_on_every_shape_and_profile(
+    matrix: Matrix, jobs: tuple[Job, ...]
+) -> None:
+    for platform in ("emu-a2a3", "emu-a5"):
+        of_platform = [job for job in jobs if job.platform.name == platform]
+        for lane in (Lane.COMPILE, Lane.DEVICE):
+            combinations = {(job.geometry_name, job.kernel) for job in of_platform if job.lane is lane}
+            assert len(combinations) == len(matrix.geometries) * 5
+        assert {name.partition("@")[0] for job in of_platform if (name := job.profile)} == set(PROFILES)
+
+
+def test_a_shipped_id_reads_as_the_docs_say(jobs: tuple[Job, ...]) -> None:
+    ids = [job.id for job in jobs]
+    assert len(ids) == len(set(ids))
+    assert {
+        "compile/emu-a2a3/mc62/fused",
+        "device/emu-a2a3/mc62/fused/small",
+        "compare/emu-a2a3/mc62/small",
+        "compile/cann-a2a3/mc62/two-pass",
+    } <= set(ids)
+    assert not [job_id for job_id in ids if "/cann-a2a3/" in job_id and "first-tile" in job_id]
