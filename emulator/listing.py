@@ -73,7 +73,7 @@ def _operand(operand: Operand) -> str:
     if isinstance(operand, Ref):
         return operand.name
     if isinstance(operand, (Space, DType)):
-        return operand.value
+        return str(operand.value)
     if isinstance(operand, tuple):
         return "[" + ", ".join(_expr(item) for item in operand) + "]"
     return _expr(operand)

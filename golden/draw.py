@@ -17,12 +17,11 @@ class Draw:
         self._stream = np.random.PCG64(seed)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> npt.NDArray[np.int64]:
-        """Integers in low..high, both included, of the given shape. The range must be below 2**16."""
+        """Integers in low..high, both included, of the given shape. The range is at most 2**32."""
         count = int(np.prod(shape))
         raw = self._stream.random_raw(-(-count // 2))
         halves = np.stack([raw >> np.uint64(32), raw & np.uint64(0xFFFF_FFFF)], axis=1).reshape(-1)[:count]
-        # Multiply and shift: the bias is below 2**-16 of a value's chance, and there is no rejection loop to
-        # depend on.
+        # Multiply and shift rather than reject and retry; at small ranges the bias is far below notice.
         return ((halves * np.uint64(high - low + 1) >> np.uint64(32)).astype(np.int64) + low).reshape(shape)
 
     def shuffled(self, count: int) -> npt.NDArray[np.int64]:

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
-import numpy as np
-import numpy.typing as npt
-
+from golden import recipes
 from golden.draw import Draw
 from golden.geometry import Geometry
-from golden.specs import Int8, Int32, Tensors, pair_specs
+from golden.specs import Tensors
 
 NIGHTLY = "nightly"
 _SEED = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
@@ -79,39 +77,28 @@ def resolve(name: str, night: date) -> str:
     return resolved
 
 
-def _cycle(pattern: tuple[float, ...], count: int) -> npt.NDArray[np.float64]:
-    return np.resize(np.array(pattern), count)
-
-
-def _int8(draw: Draw, low: int, high: int, shape: tuple[int, ...]) -> Int8:
-    return draw.integers(low, high, shape).astype(np.int8)
-
-
-def _shapes(geometry: Geometry) -> Mapping[str, tuple[int, ...]]:
-    return {spec.name: spec.shape for spec in pair_specs(geometry)}
-
-
-def _bias(values: npt.ArrayLike) -> Int32:
-    return np.asarray(values).astype(np.int32).reshape(1, -1)
-
-
-def _small(geometry: Geometry, draw: Draw) -> Tensors:
-    shapes = _shapes(geometry)
-    return Tensors(
-        x=_int8(draw, -3, 3, shapes["x"]),
-        filter1=_int8(draw, -2, 2, shapes["filter1"]),
-        bias1=_bias(_cycle((-3, -2, -1, 0, 1, 2, 3), geometry.cmid)),
-        scales1=np.full(geometry.cmid, 1 / 16, np.float32),
-        offsets1=_cycle((-1, 0, 1), geometry.cmid).astype(np.int64),
-        filter2=_int8(draw, -2, 2, shapes["filter2"]),
-        bias2=_bias(_cycle((-2, -1, 0, 1, 2), geometry.cout)),
-        scales2=np.full(geometry.cout, 1 / 32, np.float32),
-        offsets2=_cycle((1, 0, -1), geometry.cout).astype(np.int64),
+def _impulse(row: str, column: str) -> Profile:
+    return Profile(
+        f"one non-zero input, on an {row} row and an {column} column: shows where every tap lands",
+        recipes.impulse(row == "odd", column == "odd"),
+        {"filter1": "taps of other input channels meet zeros only, and so do taps the stride steps over"},
     )
 
 
 CATALOGUE: Mapping[str, Profile] = {
-    "small": Profile("few small values: sums that can be followed by hand", _small),
+    "small": Profile("few small values: sums that can be followed by hand", recipes.small),
+    "full-range": Profile(
+        "all int8 values; mid and y over the whole range, saturated at both ends", recipes.full_range
+    ),
+    "ties": Profile("most accumulators exactly on .5 and not saturated", recipes.ties),
+    "edges": Profile("non-zero on the image border only", recipes.edges),
+    "impulse-even-even": _impulse("even", "even"),
+    "impulse-even-odd": _impulse("even", "odd"),
+    "impulse-odd-even": _impulse("odd", "even"),
+    "impulse-odd-odd": _impulse("odd", "odd"),
+    "channels": Profile(
+        "a scale and an offset of its own for every channel, over the 9 bits", recipes.channels
+    ),
 }
 """Every profile by name."""
 

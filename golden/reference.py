@@ -36,15 +36,22 @@ def reference(geometry: Geometry, tensors: Tensors, variant: str = "vreq8") -> R
         TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
     """
     scale1, scale2 = tensors.tables(variant)
-    image1 = layout.nc1hwc0_to_nhwc(tensors.x, geometry.height, geometry.width)
-    acc1 = convolve(image1, geometry.height, geometry.width, tensors.filter1, geometry.conv1) + tensors.bias1
+    acc1 = sums1(geometry, tensors.x, tensors.filter1) + tensors.bias1
     mid = cast(Int8, vreq8.requantise(acc1, scale1, variant))
-    acc2 = (
-        convolve(mid, geometry.mid_height, geometry.mid_width, tensors.filter2, geometry.conv2)
-        + tensors.bias2
-    )
+    acc2 = sums2(geometry, mid, tensors.filter2) + tensors.bias2
     y = cast(Int8, vreq8.requantise(acc2, scale2, variant))
     return Reference(acc1, mid, acc2, y)
+
+
+def sums1(geometry: Geometry, x: Int8, filter1: Int8) -> Int32:
+    """Sums of conv1 without bias, int32 [Hmid*Wmid, Cmid]; x in NC1HWC0, filter1 [K, Cmid]."""
+    image = layout.nc1hwc0_to_nhwc(x, geometry.height, geometry.width)
+    return convolve(image, geometry.height, geometry.width, filter1, geometry.conv1)
+
+
+def sums2(geometry: Geometry, mid: Int8, filter2: Int8) -> Int32:
+    """Sums of conv2 without bias, int32 [Hout*Wout, Cout]; mid as NHWC rows, filter2 [K, Cout]."""
+    return convolve(mid, geometry.mid_height, geometry.mid_width, filter2, geometry.conv2)
 
 
 def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> Int32:

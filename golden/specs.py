@@ -76,8 +76,8 @@ class Tensors:
     offsets2: npt.NDArray[np.integer]
 
     def __post_init__(self) -> None:
-        _check_bias("bias1", self.bias1, depth=self.filter1.shape[0])
-        _check_bias("bias2", self.bias2, depth=self.filter2.shape[0])
+        _check_bias("bias1", self.bias1, self.filter1)
+        _check_bias("bias2", self.bias2, self.filter2)
         _pack("scale1", self.scales1, self.offsets1, "vreq8")
         _pack("scale2", self.scales2, self.offsets2, "vreq8")
 
@@ -107,14 +107,18 @@ class Tensors:
         )
 
 
-def _check_bias(name: str, bias: Int32, depth: int) -> None:
-    limit = 2**31 - 1 - depth * 128 * 128
-    bad = np.abs(bias.reshape(-1).astype(np.int64)) > limit
+def _check_bias(name: str, bias: Int32, taps: Int8) -> None:
+    positive = np.maximum(taps, 0).sum(axis=0, dtype=np.int64)
+    negative = np.minimum(taps, 0).sum(axis=0, dtype=np.int64)
+    lowest = -(2**31) - (-128 * positive + 127 * negative)
+    highest = 2**31 - 1 - (127 * positive - 128 * negative)
+    values = bias.reshape(-1)
+    bad = (values < lowest) | (values > highest)
     if bad.any():
         channel = int(bad.argmax())
         raise TensorsError(
-            f"{name}: channel {channel}: bias is {bias.reshape(-1)[channel]}: must be -{limit}..{limit}, "
-            f"so that no sum of {depth} int8 products passes int32"
+            f"{name}: channel {channel}: bias is {values[channel]}: "
+            f"must be {lowest[channel]}..{highest[channel]}, else some int8 input pushes the sum past int32"
         )
 
 

@@ -219,15 +219,15 @@ def _timed(result: StageResult, start: float) -> StageResult:
 
 
 def _verdict(job: Job, stages: Sequence[StageResult], facts: Mapping[str, str]) -> Result:
-    """The job's state and message: those of the first stage that is wrong, or else of one that could not run."""
+    """The job's state and message: those of the first stage that is wrong, else of one that could not run."""
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
     facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
     if wrong:
-        first = wrong[0]
-        lead = f"first wrong stage: {first.name}: " if len(stages) > 1 else ""
-        return Result(
-            job, first.state, lead + first.message, first.details, stages=tuple(stages), facts=facts
-        )
-    if all(stage.state is State.SKIPPED for stage in stages):
-        return Result(job, State.SKIPPED, stages[0].message, stages=tuple(stages), facts=facts)
+        lead = f"first wrong stage: {wrong[0].name}: " if len(stages) > 1 else ""
+        message, details = lead + wrong[0].message, wrong[0].details
+        return Result(job, wrong[0].state, message, details, stages=tuple(stages), facts=facts)
+    skipped = [stage for stage in stages if stage.state is State.SKIPPED]
+    if skipped:
+        message = f"{skipped[0].name}: {skipped[0].message}"
+        return Result(job, State.SKIPPED, message, stages=tuple(stages), facts=facts)
     return Result(job, State.PASSED, stages=tuple(stages), facts=facts)

@@ -82,3 +82,19 @@ def _first(diff: Diff) -> Iterator[str]:
         yield f"  first {len(diff.first)} mismatches at (row, column, channel)"
     for mismatch in diff.first:
         yield f"    {mismatch.index}: actual {mismatch.actual}, expected {mismatch.expected}"
+
+
+def hint(diff: Diff) -> str:
+    """What a difference of this form usually comes from; empty where its form says nothing."""
+    bands, channels = _wrong(diff.bands), _wrong(diff.channels)
+    if diff.problem:
+        return "the engine gives an output of another form than the kernel declares"
+    if diff.unwritten:
+        return "part of the output is never stored"
+    if diff.max_abs == 1:
+        return "rounding: the platform's requantisation variant, or a half met differently"
+    if 0 < len(bands) < len(diff.bands):
+        return "padding, halo or row offset of these bands"
+    if 0 < len(channels) < len(diff.channels):
+        return "bias, scale, offset or filter column of these channels"
+    return ""

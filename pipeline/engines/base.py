@@ -16,15 +16,15 @@ from pipeline.jobs import Platform
 Array = npt.NDArray[np.generic]
 
 SENTINEL = -86
-"""What every element of an int8 output (0xAA) holds before a program runs, so that what is not written shows."""
+"""What every element of an int8 output (0xAA) holds before a program runs: what is not written then shows."""
 
 
 class CompileError(Exception):
-    """The engine refuses the program; the message gives its true reason, with file and line if there are any."""
+    """The engine refuses the program; the message gives its true reason, with file and line if known."""
 
 
 class NotSupportedError(Exception):
-    """The engine cannot take this geometry on this platform: the job is skipped with the message as reason."""
+    """The engine cannot take this geometry on this platform: the job is skipped, the message its reason."""
 
 
 class InfrastructureError(Exception):
@@ -44,7 +44,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Request:
-    """One program to compile or run: its name (see `kernels.catalogue`), its geometry, the platform, a device.
+    """One program to compile or run: its name (see `kernels.catalogue`), geometry, platform and device.
 
     `folder` is where the engine leaves artefacts; it exists, is empty and belongs to this request alone.
     `band_rows` is the height of a band where the matrix sets one.

@@ -78,6 +78,20 @@ def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
         yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage)
 
 
+def headline(result: Result) -> str:
+    """What happened to a job in one line, never empty: its message, else that of its first wrong stage."""
+    if message := one_line(result.message):
+        return message
+    wrong = (stage for stage in result.stages if OUTCOMES[stage.state].outcome is not Outcome.PASSED)
+    first = next(wrong, None)
+    return result.state.value if first is None else f"{first.name}: {_stage_message(first)}"
+
+
+def wrong_diffs(result: Result) -> list[Diff]:
+    """The diffs of a job that are not clean, in the order of its stages."""
+    return [diff for stage in result.stages for diff in stage.diffs if not diff.clean]
+
+
 def problem_case(problems: Sequence[str]) -> Case:
     """The error case of a run whose pipeline itself was at fault."""
     message = one_line(problems[0])
@@ -104,7 +118,7 @@ def _job_case(
         name,
         result.state,
         seconds,
-        _message(result.message, result.state, diffs),
+        headline(result),
         _body(
             *map(_stage_line, result.stages),
             *map(render.full, diffs),
@@ -123,7 +137,7 @@ def _stage_case(classname: str, name: str, result: Result, stage: StageResult) -
         name,
         stage.state,
         stage.seconds,
-        _message(stage.message, stage.state, stage.diffs),
+        _stage_message(stage),
         _body(*map(render.full, stage.diffs), stage.details),
         _out(facts, (), stage.diffs, ""),
     )
@@ -146,13 +160,14 @@ def _facts(result: Result) -> dict[str, str]:
     return facts
 
 
-def _message(message: str, state: State, diffs: Sequence[Diff]) -> str:
-    wrong = [render.verdict(diff) for diff in diffs if not diff.clean]
-    return one_line(message) or one_line("; ".join(wrong)) or state.value
+def _stage_message(stage: StageResult) -> str:
+    verdicts = "; ".join(render.verdict(diff) for diff in stage.diffs if not diff.clean)
+    return one_line(stage.message) or one_line(verdicts) or stage.state.value
 
 
 def _stage_line(stage: StageResult) -> str:
-    return f"{stage.name}: {stage.state.value}" + (f": {one_line(stage.message)}" if stage.message else "")
+    message = _stage_message(stage)
+    return f"{stage.name}: {stage.state.value}" + (f": {message}" if message != stage.state.value else "")
 
 
 def _body(*parts: str) -> str:

@@ -59,7 +59,7 @@ class RunOptions:
         deadline: when the whole run must have ended, counted from its start; None: no limit.
         grace: time between TERM and KILL.
         artefact_bytes: limit on what the jobs' folders may hold together.
-        preload: modules that a keeper imports before it forks; they must not start threads.
+        preload: modules that a keeper imports before it forks, beside the target's; they start no threads.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
     """
@@ -344,7 +344,8 @@ class _Run:
         return 2 * self._options.grace + _KEEPER_MARGIN
 
     def _new_keeper(self) -> KeeperClient:
-        keeper = KeeperClient(self._options.preload, self._host.environment, self._keeper_log)
+        preload = (*self._options.preload, self._options.target.partition(":")[0])
+        keeper = KeeperClient(preload, self._host.environment, self._keeper_log)
         self._selector.register(keeper, selectors.EVENT_READ, keeper)
         return keeper
 

@@ -91,7 +91,8 @@ class _Execution:
                 if self._ended == "timed-out":
                     self._ask_for_stacks(stacks)
                 swept, alive = self._end_tree()
-                self._drain(reading)
+                while self._take(reading):
+                    pass
             finally:
                 os.close(reading)
             stacks.seek(0)
@@ -119,7 +120,7 @@ class _Execution:
                         if self._told_to_stop():
                             self._ended = "cancelled"
                             return
-                    elif not self._drain(reading):
+                    elif not self._take(reading):
                         selector.unregister(reading)
 
     def _told_to_stop(self) -> bool:
@@ -134,13 +135,14 @@ class _Execution:
                 return True
         return False
 
-    def _drain(self, reading: int) -> bool:
-        """Take what the pipe holds now. False at its end."""
-        with suppress(BlockingIOError):
-            while data := os.read(reading, 65536):
-                self._capture.feed(data)
+    def _take(self, reading: int) -> bool:
+        """Take one piece of output, so that a flood cannot keep us from the clock. False where there is none."""
+        try:
+            data = os.read(reading, 1 << 20)
+        except BlockingIOError:
             return False
-        return True
+        self._capture.feed(data)
+        return bool(data)
 
     def _reap(self) -> bool:
         """Collect children that have ended, adopted ones too. True when none is left."""

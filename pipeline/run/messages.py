@@ -6,13 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from pipeline.jobs import Job, Result
 
-_T = TypeVar("_T")
+_RESULT_LIMIT = 32 * 1024**2
 
 
 class Order(msgspec.Struct, frozen=True, tag=True):
@@ -112,8 +112,11 @@ def read_result(path: Path, job: Job) -> Result:
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it is damaged or another job's.
+        ValueError: it is damaged, too big, or another job's.
     """
+    size = path.stat().st_size
+    if size > _RESULT_LIMIT:
+        raise ValueError(f"{size:,} bytes; at most {_RESULT_LIMIT:,}")
     result = msgspec.json.decode(path.read_bytes(), type=Result)
     if result.job != job:
         raise ValueError(f"it is the result of {result.job.id}")
