@@ -1,0 +1,134 @@
+"""A run on a terminal: progress while it lasts, then a table and what broke; plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.report.cases import headline, suite_of
+from pipeline.report.overview import overview
+from pipeline.report.text import one_line
+from pipeline.run.listener import RunInfo, RunSummary
+
+_STYLES = {
+    Outcome.PASSED: "green",
+    Outcome.SKIPPED: "yellow",
+    Outcome.FAILURE: "bold red",
+    Outcome.ERROR: "bold magenta",
+}
+_RUNNING_SHOWN = 2
+
+
+class Terminal:
+    """A `pipeline.run.listener.Listener` that tells people what happens.
+
+    On a terminal it shows a progress bar and, above it, a line for each red job. Elsewhere it prints one line
+    when a job starts and one when it ends, so that the log of a run that hangs names the job.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._planned = 0
+        self._finished = 0
+        self._running: dict[str, None] = {}
+
+    def run_started(self, run: RunInfo) -> None:
+        """Say what is about to happen."""
+        self._planned = len(run.plan)
+        again = "resumed: " if run.resumed else ""
+        self._say(f"run {run.run_id}: {again}{self._planned} jobs, {run.workers} at a time, in {run.folder}")
+        for note in run.notes:
+            self._say(f"note: {note}", "yellow")
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            columns = (SpinnerColumn(), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn())
+            running = TextColumn("{task.description}", markup=False)
+            self._progress = Progress(*columns, running, console=self._console, transient=True)
+            self._progress.add_task("", total=self._planned)
+            self._progress.start()
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        """Show that a job runs."""
+        self._running[job.id] = None
+        if self._progress is None:
+            on = "" if device is None else f" on device {device}"
+            nth = "" if attempt == 1 else f", attempt {attempt}"
+            self._say(f"started {job.id}{on}{nth}")
+        self._advance()
+
+    def job_finished(self, result: Result) -> None:
+        """Show how a job ended; beside a progress bar, only if it is red."""
+        self._finished += 1
+        self._running.pop(result.job.id, None)
+        outcome = OUTCOMES[result.state].outcome
+        if self._progress is None or outcome in (Outcome.FAILURE, Outcome.ERROR):
+            why = "" if outcome is Outcome.PASSED else f": {headline(result)}"
+            count = f"[{self._finished}/{self._planned}]"
+            line = f"{count} {result.state.value} {result.job.id} {result.seconds:.1f} s{why}"
+            self._say(line, _STYLES[outcome])
+        self._advance()
+
+    def run_finished(self, summary: RunSummary) -> None:
+        """Put the progress away; show the table, then what broke, then what was not judged."""
+        if self._progress is not None:
+            self._progress.stop()
+        seen = overview(summary.results)
+        self._console.print(_table(summary.results))
+        for group in seen.broken:
+            self._say(f"{len(group.results)} {group.state.value}: {group.message}", "bold red")
+            self._say(f"where: {group.where}", indent="  ")
+            self._say(f"most likely: {group.why}", indent="  ")
+            if group.again:
+                self._say(f"again: {group.again}", indent="  ")
+        for group in seen.skipped:
+            self._say(f"{len(group.results)} {group.state.value}: {group.message}", "yellow")
+            self._say(f"where: {group.where}", indent="  ")
+        for device in summary.set_aside:
+            self._say(f"device {device.device} was set aside: {device.reason}", "bold magenta")
+        for problem in summary.problems:
+            self._say(f"the pipeline itself failed: {problem}", "bold magenta")
+        colour = "bold green" if summary.exit_code == 0 else "bold red"
+        self._say(f"{seen.line}; {summary.seconds:.1f} s, exit code {summary.exit_code}", colour)
+
+    def _advance(self) -> None:
+        if self._progress is not None:
+            more = len(self._running) - _RUNNING_SHOWN
+            shown = ", ".join(list(self._running)[:_RUNNING_SHOWN]) + (
+                f" and {more} more" if more > 0 else ""
+            )
+            task = self._progress.task_ids[0]
+            self._progress.update(task, completed=self._finished, description=shown, refresh=True)
+
+    def _say(self, line: str, style: str = "", indent: str = "") -> None:
+        """One line whatever is in it: no markup is read, nothing is wrapped."""
+        self._console.print(Text(indent + one_line(line), style=style), soft_wrap=True)
+
+
+def _table(results: Sequence[Result]) -> Table:
+    """Jobs by suite and outcome."""
+    table = Table()
+    table.add_column("suite", overflow="fold")
+    for column in ("jobs", *(outcome.value for outcome in Outcome), "seconds"):
+        table.add_column(column, justify="right")
+    suites: dict[str, list[Result]] = {}
+    for result in results:
+        suites.setdefault(suite_of(result), []).append(result)
+    for name, members in sorted(suites.items()):
+        counts = Counter(OUTCOMES[result.state].outcome for result in members)
+        cells = (Text(str(counts[o]) if counts[o] else "", style=_STYLES[o]) for o in Outcome)
+        seconds = sum(result.seconds for result in members)
+        table.add_row(Text(name), Text(str(len(members))), *cells, Text(f"{seconds:.1f}"))
+    return table

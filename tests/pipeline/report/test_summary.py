@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.jobs import Result, State
+from pipeline.report.summary import CHECK_LIMIT, STEP_LIMIT, markdown
+from pipeline.run.listener import RunSummary, SetAside
+
+MakeResult = Callable[..., Result]
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+
+
+def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
+    results = (
+        *(
+            result_of(f"device/a5/mc62/fused/p{n}", State.MISMATCH, message=f"y: {n} differ")
+            for n in range(12)
+        ),
+        result_of("device/a2a3/mc62/fused/small", State.SKIPPED, message="no toolchain; install it"),
+        result_of("device/emu/mc62/fused/small"),
+    )
+    aside = (SetAside("npu-3", "507018 twice"),)
+    text = markdown(
+        RunSummary("r1", Path(), results, 1, 12.34, aside, problems=("a worker vanished",)),
+        {"git-sha": "0123abcd"},
+    )
+    assert text.startswith(
+        "## Failed (exit code 1): 12 of 14 jobs are red: 1 passed, 12 mismatch, 1 skipped\n"
+        "\nrun `r1`, seconds `12.3`, git-sha `0123abcd`\n"
+    )
+    for line in (
+        "**The pipeline itself failed:** `a worker vanished`",
+        "**Device `npu-3` was set aside:** `507018 twice`",
+        "### 12 mismatch",
+        "`y: 0 differ`",
+        "- most likely: `the output differs from the golden`",
+        "`device/a5/mc62/fused/p9` and 2 more",
+        "**1 skipped:** `no toolchain; install it`",
+    ):
+        assert line in text
+
+
+def test_a_good_run_says_so(result_of: MakeResult) -> None:
+    text = markdown(RunSummary("r1", Path(), (result_of("device/emu/mc62/fused/small"),), 0, 1.0), {})
+    assert text.startswith("## Passed: no job is red: 1 passed")
+
+
+def test_thousands_of_causes_stay_within_each_limit(result_of: MakeResult) -> None:
+    words = ["".join(chr(ord("g") + int(digit)) for digit in f"{n:04}") for n in range(2000)]
+    results = tuple(
+        result_of(f"device/a5/mc62/fused/p{n}", State.CRASHED, message=f"{word} é" + "x" * 400)
+        for n, word in enumerate(words)
+    )
+    for limit in (CHECK_LIMIT, STEP_LIMIT):
+        text = markdown(RunSummary("r1", Path(), results, 1, 1.0), {}, limit)
+        assert limit * 0.9 < len(text.encode()) <= limit
+        left_out = int(text.splitlines()[-1].split()[0].strip("*"))
+        assert text.count("### 1 crashed") == 2000 - left_out
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ANY_TEXT)
+def test_no_text_escapes_its_quotes(result_of: MakeResult, text: str) -> None:
+    result = result_of("device/a5/mc62/fused/small", State.CRASHED, message=text)
+    written = markdown(RunSummary("r1", Path(), (result,), 1, 1.0), {"fact": text}, STEP_LIMIT)
+    written.encode()
+    assert len(written.splitlines()) == 11
+    assert all(line.count("`") % 2 == 0 for line in written.splitlines())

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipeline.jobs import Result, State
+from pipeline.report.terminal import Terminal
+from pipeline.run.listener import RunInfo, RunSummary, SetAside
+
+MakeResult = Callable[..., Result]
+
+
+@pytest.fixture
+def results(result_of: MakeResult) -> list[Result]:
+    return [
+        result_of("device/emu-a2a3/mc62/fused/small", seconds=1.24, device=2),
+        result_of(
+            "device/emu-a5/mc62/fused/small",
+            State.MISMATCH,
+            message="[red]y[/red]: \x1b[31m3 of 64\x07 differ",
+        ),
+        result_of("device/a5/mc62/fused/small", State.SKIPPED, message="no toolchain; install it"),
+    ]
+
+
+def watched(console: Console, results: list[Result]) -> str:
+    terminal = Terminal(console)
+    plan = tuple(result.job for result in results)
+    terminal.run_started(RunInfo("r1", Path("/runs/r1"), plan, "", workers=2, notes=("locks lie on NFS",)))
+    for result in results[:2]:
+        terminal.job_started(result.job, result.device, 1)
+    terminal.job_started(results[1].job, None, 2)
+    for result in results:
+        terminal.job_finished(result)
+    terminal.run_finished(
+        RunSummary("r1", Path(), tuple(results), 1, 9.5, (SetAside("npu-0", "507018"),), problems=("oh",))
+    )
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[Result]) -> None:
+    lines = watched(Console(file=io.StringIO(), width=40), results).splitlines()
+    assert lines[:8] == [
+        "run r1: 3 jobs, 2 at a time, in /runs/r1",
+        "note: locks lie on NFS",
+        "started device/emu-a2a3/mc62/fused/small on device 2",
+        "started device/emu-a5/mc62/fused/small",
+        "started device/emu-a5/mc62/fused/small, attempt 2",
+        "[1/3] passed device/emu-a2a3/mc62/fused/small 1.2 s",
+        "[2/3] mismatch device/emu-a5/mc62/fused/small 0.0 s: [red]y[/red]: 3 of 64 differ",
+        "[3/3] skipped device/a5/mc62/fused/small 0.0 s: no toolchain; install it",
+    ]
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) -> None:
+    text = watched(Console(file=io.StringIO(), width=100), results)
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+    assert rows == [
+        ["device.a5", "1", "", "1", "", "", "0.0"],
+        ["device.emu-a2a3", "1", "1", "", "", "", "1.2"],
+        ["device.emu-a5", "1", "", "", "1", "", "0.0"],
+    ]
+    for line in (
+        "1 mismatch: [red]y[/red]: 3 of 64 differ",
+        "  where: lane device; platform emu-a5; geometry mc62; kernel fused; profile small",
+        "  most likely: the output differs from the golden",
+        "1 skipped: no toolchain; install it",
+        "device npu-0 was set aside: 507018",
+        "the pipeline itself failed: oh",
+        "1 of 3 jobs are red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
+    ):
+        assert line in text.splitlines()
+
+
+def test_a_terminal_shows_progress_and_a_line_for_red_jobs_only(results: list[Result]) -> None:
+    console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None, _environ={})
+    text = watched(console, results)
+    assert "[2/3] mismatch device/emu-a5/mc62/fused/small" in text
+    assert "[1/3] passed" not in text
+    assert "started" not in text
+    # Printed beside the red line: what is done, and what runs, once, although it is at its second attempt.
+    assert re.search(r"1/3 .* \d:\d\d:\d\d device/emu-a5/mc62/fused/small *\r", text)
+    assert "\x07" not in text
+
+
+def test_a_dumb_terminal_gets_plain_lines(results: list[Result]) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, color_system=None, _environ={"TERM": "dumb"})
+    assert "started device/emu-a5/mc62/fused/small" in watched(console, results)
