@@ -10,25 +10,31 @@ from emulator.soc import SOCS
 from golden.geometry import Conv, Geometry, GeometryError
 from golden.profiles import ProfileError, resolve
 from golden.vreq8 import VARIANTS
+from kernels.catalogue import KERNELS
+from kernels.plan import PlanError
 from pipeline.jobs import Platform
 from pipeline.matrix.errors import closest, shown
 from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
 from pipeline.matrix.model import Matrix
-from pipeline.matrix.names import BACKENDS, KERNELS
 from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
+from pipeline.tiling import plan_for
+
+BACKENDS = ("emulator", "cann", "pypto")
+"""The backends a platform may name; jobs of one whose engine is not there are skipped, with that reason."""
 
 
 def checked_matrix(document: Document, source: Node) -> Matrix:
     """Return the matrix of a document.
 
     Raises:
-        MatrixError: a geometry breaks a rule of the conv pair, a name is unknown, a device or a job is
-            written twice, a pattern is no regular expression.
+        MatrixError: a geometry breaks a rule of the conv pair or a band height one of the plan, a name is
+            unknown, a device or a job is written twice, a pattern is no regular expression.
     """
     geometries = {name: _geometry(name, entry, source) for name, entry in document.geometries.items()}
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
     matrix = Matrix(document, geometries, platforms, source)
+    _check_band_rows(matrix)
     _check_blocks(matrix, ("lanes", "compile", "include"), document.lanes.compile.include)
     _check_blocks(matrix, ("lanes", "device", "include"), document.lanes.device.include)
     _refuse_repeated_jobs(matrix)
@@ -78,6 +84,19 @@ def _geometry(name: str, entry: GeometryEntry, source: Node) -> Geometry:
     except GeometryError as error:
         field = str(error).split(" ", 1)[0]
         source.refuse(("geometries", name, *field.split(".")), str(error))
+
+
+def _check_band_rows(matrix: Matrix) -> None:
+    socs = sorted({platform.soc for platform in matrix.platforms.values()})
+    for name, entry in matrix.document.geometries.items():
+        for soc in socs if entry.band_rows is not None else ():
+            try:
+                plan_for(matrix.geometries[name], soc, entry.band_rows)
+            except PlanError as error:
+                path = ("geometries", name, "band_rows")
+                matrix.source.refuse(
+                    path, f"`{entry.band_rows}` cannot be tiled on {soc}: {error}; write another"
+                )
 
 
 def _platform(name: str, entry: PlatformEntry, source: Node) -> Platform:

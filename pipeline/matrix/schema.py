@@ -156,13 +156,19 @@ class ExpectedFailureRule(Entry, frozen=True):
 
 
 class Retries(Entry, frozen=True):
-    """What counts as an infrastructure error, and how often a job that met one is started in all."""
+    """What counts as an infrastructure error, and how often a job that met one is tried again.
 
-    attempts: Annotated[int, Meta(ge=1, le=10, description="the starts of a job in all, from 1 to 10")] = 3
+    What is not written is left to the runner.
+    """
+
+    limit: Annotated[
+        Annotated[int, Meta(ge=0, le=9)] | None,
+        Meta(description="how often a job is tried again, from 0 to 9"),
+    ] = None
     patterns: Annotated[
         tuple[Annotated[str, Meta(min_length=1, description="a regular expression")], ...],
-        Meta(description="a list of regular expressions, searched for in errors and output"),
-    ] = (r"\b507018\b",)
+        Meta(description="a list of regular expressions that count beside the runner's own"),
+    ] = ()
 
 
 class Document(Entry, frozen=True):

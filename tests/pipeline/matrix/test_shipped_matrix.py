@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from emulator.program import Space
-from emulator.soc import SOCS, Soc
+from emulator.soc import SOCS
 from golden.geometry import MC62, Conv, Geometry
 from golden.profiles import PROFILES
-from kernels.plan import Limits, Plan, make_plan, tile_bands
+from kernels.catalogue import KERNELS
+from kernels.plan import Plan
 from pipeline.jobs import Job, Lane
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
+from pipeline.tiling import plan_for
 
 MATRIX = Path(__file__).resolve().parents[3] / "matrix.yaml"
 
@@ -31,24 +32,16 @@ def jobs(matrix: Matrix) -> tuple[Job, ...]:
     return expand(matrix, date(2026, 11, 30))
 
 
-def tile(geometry: Geometry, band_rows: int | None, soc: Soc) -> Plan:
-    limits = Limits(
-        *(soc.capacity[space] for space in (Space.Mat, Space.Left, Space.Right, Space.Acc, Space.Bias)),
-        soc.capacity[Space.LeftScale],
-    )
-    return make_plan(geometry, limits) if band_rows is None else tile_bands(geometry, limits, band_rows)
-
-
 @pytest.fixture(scope="module")
 def plans(jobs: tuple[Job, ...]) -> Mapping[str, Plan]:
-    return {job.geometry_name: tile(job.geometry, job.band_rows, SOCS["a2a3"]) for job in jobs}
+    return {job.geometry_name: plan_for(job.geometry, "a2a3", job.band_rows) for job in jobs}
 
 
 def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: Mapping[str, Plan]) -> None:
     shapes = {job.geometry_name: (job.geometry, job.band_rows) for job in jobs}
-    for soc in SOCS.values():
+    for soc in SOCS:
         for name, (geometry, band_rows) in shapes.items():
-            assert tile(geometry, band_rows, soc) == plans[name]
+            assert plan_for(geometry, soc, band_rows) == plans[name]
 
 
 def test_the_two_given_shapes_are_there(matrix: Matrix) -> None:
@@ -72,7 +65,7 @@ def test_the_emulators_run_every_kernel_on_every_shape_and_profile(
         of_platform = [job for job in jobs if job.platform.name == platform]
         for lane in (Lane.COMPILE, Lane.DEVICE):
             combinations = {(job.geometry_name, job.kernel) for job in of_platform if job.lane is lane}
-            assert len(combinations) == len(matrix.geometries) * 5
+            assert len(combinations) == len(matrix.geometries) * len(KERNELS)
         assert {name.partition("@")[0] for job in of_platform if (name := job.profile)} == set(PROFILES)
 
 
