@@ -32,7 +32,7 @@ class Profile:
     Attributes:
         claim: what the data shows, in a line.
         build: makes the tensors of a geometry from a seeded stream.
-        exceptions: what the golden is *not* sensitive to, by tensor or property, each with its reason.
+        exceptions: tensors of which some elements cannot reach the output, each with the reason.
     """
 
     claim: str
@@ -81,7 +81,10 @@ def _impulse(row: str, column: str) -> Profile:
     return Profile(
         f"one non-zero input, on an {row} row and an {column} column: shows where every tap lands",
         recipes.impulse(row == "odd", column == "odd"),
-        {"filter1": "taps of other input channels meet zeros only, and so do taps the stride steps over"},
+        {
+            "filter1": "taps of other input channels meet zeros only, and so do taps the stride steps over",
+            "filter2": "taps that a stride of conv2 never puts on the few non-zero pixels of mid meet zeros only",
+        },
     )
 
 
@@ -91,7 +94,11 @@ CATALOGUE: Mapping[str, Profile] = {
         "all int8 values; mid and y over the whole range, saturated at both ends", recipes.full_range
     ),
     "ties": Profile("most accumulators exactly on .5 and not saturated", recipes.ties),
-    "edges": Profile("non-zero on the image border only", recipes.edges),
+    "edges": Profile(
+        "non-zero on the image border only",
+        recipes.edges,
+        {"filter1": "taps that the stride never puts on the border meet zeros only"},
+    ),
     "impulse-even-even": _impulse("even", "even"),
     "impulse-even-odd": _impulse("even", "odd"),
     "impulse-odd-even": _impulse("odd", "even"),
