@@ -16,12 +16,16 @@ from pipeline.jobs import Platform
 from pipeline.matrix.errors import closest, shown
 from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
 from pipeline.matrix.model import Matrix
-from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
+from pipeline.matrix.schema import (
+    BACKENDS,
+    CompileBlock,
+    DeviceBlock,
+    Document,
+    GeometryEntry,
+    PlatformEntry,
+)
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from pipeline.tiling import plan_for
-
-BACKENDS = ("emulator", "cann", "pypto")
-"""The backends a platform may name; jobs of one whose engine is not there are skipped, with that reason."""
 
 
 def checked_matrix(document: Document, source: Node) -> Matrix:

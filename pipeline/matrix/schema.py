@@ -1,16 +1,37 @@
-"""The one schema of `matrix.yaml`: its entries as types, and the JSON Schema made from them for editors."""
+"""The one schema of `matrix.yaml`: its entries as types, and the JSON Schema made from them for editors.
+
+The JSON Schema lists names that other rooms define, so that editors complete them; the loader checks those
+names in `pipeline.matrix.check`, which knows the closest one.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from datetime import date
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, field
 
+from emulator.soc import SOCS
+from golden.profiles import NIGHTLY, PROFILES
+from golden.vreq8 import VARIANTS
+from kernels.catalogue import KERNELS
 from pipeline.matrix.durations import PATTERN, Duration
+
+BACKENDS = ("emulator", "cann", "pypto")
+"""The backends a platform may name; jobs of one whose engine is not there are skipped, with that reason."""
+
+
+def _choice(description: str, names: Iterable[str]) -> Meta:
+    return Meta(description=description, extra_json_schema={"enum": list(names)})
+
+
+def _names(description: str) -> Meta:
+    return Meta(min_length=1, description=description, extra_json_schema={"uniqueItems": True})
+
 
 Name = Annotated[
     str,
@@ -59,26 +80,31 @@ class GeometryEntry(Entry, frozen=True):
 class PlatformEntry(Entry, frozen=True):
     """Where jobs run."""
 
-    backend: Annotated[str, Meta(description="the engine that compiles and runs")]
-    soc: Annotated[str, Meta(description="the chip whose limits hold")]
-    variant: Annotated[str, Meta(description="the reading of requantisation that the platform follows")] = (
-        "vreq8"
-    )
+    backend: Annotated[str, _choice("the engine that compiles and runs", BACKENDS)]
+    soc: Annotated[str, _choice("the chip whose limits hold", SOCS)]
+    variant: Annotated[str, _choice("the reading of requantisation it follows", VARIANTS)] = "vreq8"
     devices: Annotated[
         tuple[Annotated[int, Meta(ge=0, le=65535, description="a device id, from 0")], ...],
-        Meta(description="the physical ids of its devices as a list, such as [0, 1]"),
+        Meta(
+            description="the physical ids of its devices as a list, such as [0, 1]",
+            extra_json_schema={"uniqueItems": True},
+        ),
     ] = ()
     required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
 
 
-Geometries = Annotated[tuple[Name, ...], Meta(min_length=1, description="a list of names from `geometries`")]
-Platforms = Annotated[tuple[Name, ...], Meta(min_length=1, description="a list of names from `platforms`")]
-Kernels = Annotated[
-    tuple[str, ...], Meta(min_length=1, description="a list of kernels, such as [fused, two-pass]")
+Kernel = Annotated[str, _choice("a kernel", KERNELS)]
+Profile = Annotated[
+    str,
+    Meta(
+        description="a data profile, such as small, full-range@7 or ties@nightly",
+        extra_json_schema={"pattern": f"^({'|'.join(PROFILES)})(@({NIGHTLY}|[0-9]+))?$"},
+    ),
 ]
-Profiles = Annotated[
-    tuple[str, ...], Meta(min_length=1, description="a list of data profiles, such as [small, full-range@7]")
-]
+Geometries = Annotated[tuple[Name, ...], _names("a list of names from `geometries`")]
+Platforms = Annotated[tuple[Name, ...], _names("a list of names from `platforms`")]
+Kernels = Annotated[tuple[Kernel, ...], _names("a list of kernels, such as [fused, two-pass]")]
+Profiles = Annotated[tuple[Profile, ...], _names("a list of data profiles, such as [small, full-range@7]")]
 
 
 class CompileBlock(Entry, frozen=True):

@@ -40,6 +40,11 @@ def test_the_shipped_matrix_is_valid(validator: jsonschema.Draft202012Validator,
     [
         (("platforms", "emu-a5", "devices"), "0-3"),
         (("platforms", "emu-a5", "devices"), [-1]),
+        (("platforms", "emu-a5", "devices"), [0, 0]),
+        (("platforms", "emu-a5", "soc"), "a6"),
+        (("platforms", "emu-a5", "variant"), "half-awry"),
+        (("lanes", "device", "include", 0, "kernels", 0), "fusd"),
+        (("lanes", "device", "include", 0, "profiles", 0), "small@seven"),
         (("platforms", "emu-a5", "required"), "no"),
         (("platforms", "emu-a5", "backnd"), "emulator"),
         (("lanes", "device", "timeout"), "12:30"),
@@ -50,7 +55,7 @@ def test_the_shipped_matrix_is_valid(validator: jsonschema.Draft202012Validator,
     ],
 )
 def test_an_editor_sees_what_the_loader_refuses(
-    path: tuple[str, ...], value: object, validator: jsonschema.Draft202012Validator, shipped: Any
+    path: tuple[str | int, ...], value: object, validator: jsonschema.Draft202012Validator, shipped: Any
 ) -> None:
     place = shipped
     for key in path[:-1]:
