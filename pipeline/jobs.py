@@ -106,8 +106,8 @@ class ExpectedFailure:
 class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
-    `profile` is None in the compile lane. `timeout` is in seconds and always finite. `band_rows` is the height of a
-    band in output rows where the matrix sets one; None leaves it to the plan.
+    `profile` is None in the compile lane. `timeout` is in seconds and always finite. `band_rows` is the height of
+    a band in output rows where the matrix sets one; None leaves it to the plan.
     """
 
     id: str
@@ -163,7 +163,8 @@ class Diff:
 
     `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts
     elements that still hold the sentinel pattern where the golden differs from it. `differences` are the most
-    frequent values of actual - expected, each with its count.
+    frequent values of actual - expected, each with its count. `against` names what the output was held
+    against: the golden, or another stage's output, whose hash is then in `golden_sha`.
     """
 
     tensor: str
@@ -179,6 +180,7 @@ class Diff:
     channels: tuple[Region, ...] = ()
     first: tuple[Mismatch, ...] = ()
     differences: tuple[tuple[int, int], ...] = ()
+    against: str = "golden"
 
     @property
     def clean(self) -> bool:

@@ -29,7 +29,14 @@ def digest(array: Array) -> str:
 
 
 def compare(
-    tensor: str, actual: Array, golden: Array, *, width: int, band_rows: int, sentinel: int | None
+    tensor: str,
+    actual: Array,
+    golden: Array,
+    *,
+    width: int,
+    band_rows: int,
+    sentinel: int | None,
+    against: str = "golden",
 ) -> Diff:
     """Compare two matrices of NHWC rows element by element, with no tolerance.
 
@@ -41,6 +48,7 @@ def compare(
         width: pixels in an image row.
         band_rows: image rows in a band.
         sentinel: the value every element of the output held before the program ran; None where it had none.
+        against: what `golden` is, where it is another stage's output.
 
     Returns:
         The difference. Where the two cannot be compared, `problem` says why and every element counts as
@@ -55,6 +63,7 @@ def compare(
         actual_sha=digest(actual),
         golden_sha=digest(golden),
         problem=_problem(actual, golden),
+        against=against,
     )
     if diff.problem:
         return diff

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline.jobs import Diff, Region
 
-REGIONS_LIMIT = 16
+REGIONS_LIMIT = 8
 """How many bands or channels a table shows, the worst first."""
 
 
@@ -14,11 +14,13 @@ def verdict(diff: Diff) -> str:
     """One line: what differs, by how much, and where the mismatches gather."""
     if diff.problem:
         return f"{diff.tensor}: not comparable: {diff.problem}"
+    from_what = "" if diff.against == "golden" else f" from that of {diff.against}"
     if not diff.mismatches:
-        return f"{diff.tensor}: 0 of {diff.count} elements differ"
+        return f"{diff.tensor}: 0 of {diff.count} elements differ{from_what}"
     return "; ".join(
         [
-            f"{diff.tensor}: {diff.mismatches} of {diff.count} elements differ, max |diff| {diff.max_abs}",
+            f"{diff.tensor}: {diff.mismatches} of {diff.count} elements differ{from_what}",
+            f"max |diff| {diff.max_abs}",
             *_gathering("band", diff.bands),
             *_gathering("channel", diff.channels),
             *([f"every difference is {diff.differences[0][0]:+d}"] if len(diff.differences) == 1 else []),
@@ -33,7 +35,7 @@ def full(diff: Diff) -> str:
         [
             verdict(diff),
             f"  actual sha256 {diff.actual_sha}",
-            f"  golden sha256 {diff.golden_sha}",
+            f"  {diff.against} sha256 {diff.golden_sha}",
             *_table("bands", diff.bands),
             *_table("channels", diff.channels),
             *_differences(diff),

@@ -120,7 +120,7 @@ def _job_case(
         seconds,
         headline(result),
         _body(
-            *map(_stage_line, result.stages),
+            *(map(_stage_line, result.stages) if len(result.stages) > 1 else ()),
             *map(render.full, diffs),
             result.details,
             *(stage.details for stage in held),
@@ -131,7 +131,8 @@ def _job_case(
 
 
 def _stage_case(classname: str, name: str, result: Result, stage: StageResult) -> Case:
-    facts = {**_facts(result), "state": stage.state.value, **stage.facts}
+    own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
+    facts = {**_facts(result), **own, **stage.facts}
     return Case(
         classname,
         name,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pipeline.jobs import Outcome, State
 from pipeline.report.document import (
+    OUTCOME_TAGS,
     ReportError,
     Totals,
     check,
@@ -24,27 +25,37 @@ from pipeline.report.document import (
 )
 from pipeline.report.published import publish
 from pipeline.report.text import one_line
+from pipeline.run.states import exit_code_of
 
 MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""
 
-SAME_EVERYWHERE = ("git-sha", "plan")
+SAME_EVERYWHERE = ("git",)
 """Run facts that reports of one night share; one that differs is a report of another night."""
 
 _OWN_FACTS = ("report.suites", "report.duplicates")
 """Properties that tell of one document and are made anew for the next."""
 
+_STATES = frozenset(state.value for state in State)
 _SHARD = re.compile(r"\b([1-9]\d*)/([1-9]\d*)\b")
 _WORST_LAST = (Outcome.PASSED, Outcome.SKIPPED, Outcome.FAILURE, Outcome.ERROR)
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge found: the totals published, how many cases stood in several reports, what is missing."""
+    """What a merge found: the totals published, how many cases stood in several reports, what is missing.
+
+    `exit_code` is that of the run as the merged report tells it. As text: the totals, then what is missing.
+    """
 
     totals: Totals
     duplicates: int
     missing: tuple[str, ...]
+    exit_code: int
+
+    def __str__(self) -> str:
+        doubled = f", {self.duplicates} cases in several reports" if self.duplicates else ""
+        return "\n".join([f"{self.totals}{doubled}", *self.missing])
 
 
 @dataclass(frozen=True)
@@ -84,9 +95,11 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
         reports.append(_missing_report(missing))
     # Counted from the parts, so that a case lost on the way to the file is noticed there.
     cases = [case for report in reports for case in report.root.iter("testcase")]
-    totals = Totals.of(Counter(map(outcome, _worst_of_each(cases).values())))
+    worst = _worst_of_each(cases).values()
+    totals = Totals.of(Counter(map(outcome, worst)))
     publish(out, fit(_united(reports)), totals)
-    return Merged(totals, len(cases) - totals.tests, tuple(missing.values()))
+    code = exit_code_of(frozenset(map(_state, worst)))
+    return Merged(totals, len(cases) - totals.tests, tuple(missing.values()), code)
 
 
 def _read_all(paths: Iterable[Path]) -> tuple[list[_Report], dict[str, str]]:
@@ -170,6 +183,14 @@ def _united_suite(suites: Sequence[ET.Element]) -> ET.Element:
     if duplicates:
         set_property(united, "report.duplicates", str(duplicates))
     return united
+
+
+def _state(case: ET.Element) -> State:
+    """The end state a case was written from; one that another tool wrote in red counts as not judged."""
+    if outcome(case) is Outcome.PASSED:
+        return State.PASSED
+    (said,) = (child.get("type") for child in case if child.tag in OUTCOME_TAGS)
+    return State(said) if said in _STATES else State.NO_RESULT
 
 
 def _worst_of_each(cases: Iterable[ET.Element]) -> dict[str, ET.Element]:

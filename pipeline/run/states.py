@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from pipeline.jobs import OUTCOMES, Result, State
 
@@ -40,14 +40,18 @@ def is_end(state: State) -> bool:
 
 
 def exit_code(results: Sequence[Result]) -> int:
+    """Exit code of a run whose jobs ended so; see `exit_code_of`."""
+    return exit_code_of({result.state for result in results})
+
+
+def exit_code_of(ends: Set[State]) -> int:
     """Exit code of a run: 2 interrupted, else 1 failed, else 6 infrastructure, else 5 nothing executed.
 
-    Each result asks for the code of its state in `OUTCOMES`; interruption weighs most because the other
-    results are then not the whole truth.
+    Each end asks for the code of its state in `OUTCOMES`; interruption weighs most because the other ends are
+    then not the whole truth.
     """
-    asked = {OUTCOMES[result.state].exit_code for result in results}
+    asked = {OUTCOMES[state].exit_code for state in ends}
     for code in (2, 1, 6):
         if code in asked:
             return code
-    executed = [result for result in results if result.state is not State.SKIPPED]
-    return 0 if executed else NOTHING_EXECUTED
+    return 0 if ends - {State.SKIPPED} else NOTHING_EXECUTED

@@ -26,7 +26,7 @@ def test_a_clean_diff_says_how_many_elements_were_compared_and_both_hashes() -> 
 
 def test_a_fault_of_the_last_band_is_named_in_one_line() -> None:
     assert verdict(diff_with(slice(36, None), slice(None), -3)) == (
-        "y: 384 of 1536 elements differ, max |diff| 3; "
+        "y: 384 of 1536 elements differ; max |diff| 3; "
         "only in band 3 (last) rows 9..11; every difference is -3"
     )
 
@@ -43,7 +43,7 @@ def test_the_tables_show_the_worst_regions_and_say_how_many_more() -> None:
     assert "bands with mismatches: 1 of 4" in text
     assert "band 0" not in text
     assert "channels with mismatches: 32 of 32" in text
-    assert "and 16 more" in text
+    assert "and 24 more" in text
     assert "actual - expected: +1 x 384" in text
     assert "(9, 0, 0): actual 1, expected 0" in text
 
@@ -52,3 +52,10 @@ def test_a_problem_is_the_verdict() -> None:
     golden = np.zeros((4, 32), np.int8)
     diff = compare("mid", golden[:2], golden, width=2, band_rows=1, sentinel=None)
     assert verdict(diff).startswith("mid: not comparable: shape is (2, 32)")
+
+
+def test_an_output_held_against_another_stages_says_so() -> None:
+    rows = np.zeros((4, 32), np.int8)
+    diff = compare("y", rows, ~rows, width=2, band_rows=1, sentinel=None, against="fused")
+    assert verdict(diff).startswith("y: 128 of 128 elements differ from that of fused; max |diff| 1;")
+    assert f"  fused sha256 {diff.golden_sha}" in full(diff)

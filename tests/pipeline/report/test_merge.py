@@ -29,7 +29,7 @@ def shards(tmp_path: Path, result_of: MakeResult) -> Shards:
                 for k, state in enumerate(states)
             ]
             paths.append(tmp_path / f"shard-{n}" / "junit.xml")
-            shard_facts = {"shard": f"{n}/3", "git-sha": "0123abcd", "host": f"host-{n}", **facts}
+            shard_facts = {"shard": f"{n}/3", "git": "0123abcd", "host": f"host-{n}", **facts}
             write(paths[-1], results, shard_facts, Attachments(tmp_path))
         return paths
 
@@ -54,6 +54,8 @@ def test_suites_of_one_name_become_one_and_totals_are_kept(
     assert merged.missing == ()
     assert merged.duplicates == 0
     assert merged.totals == check(read(out)) == Totals(tests=12, failures=1, skipped=3)
+    assert merged.exit_code == 1
+    assert str(merged) == "12 cases, 1 failures, 0 errors, 3 skipped"
     schema.validate(str(out))
     root = read(out)
     assert [(suite.get("name"), suite.get("tests")) for suite in root] == [
@@ -62,7 +64,7 @@ def test_suites_of_one_name_become_one_and_totals_are_kept(
     ]
     facts = properties_of(root[0])
     assert facts["host"] == "host-1; host-2; host-3"
-    assert facts["git-sha"] == "0123abcd"
+    assert facts["git"] == "0123abcd"
     assert facts["report.suites"] == "device.emu-a2a3 device.emu-a5"
 
 
@@ -126,10 +128,11 @@ def test_of_a_case_in_two_reports_the_worst_outcome_is_kept_and_counted(
     paths = shards()
     again = tmp_path / "again.xml"
     rerun = [result_of(f"device/emu-a5/mc62/fused/p{n}0") for n in (1, 2)]
-    write(again, rerun, {"git-sha": "0123abcd"}, Attachments(tmp_path))
+    write(again, rerun, {"git": "0123abcd"}, Attachments(tmp_path))
     for order in ([*paths, again], [again, *paths]):
         merged = merge(order, tmp_path / "merged.xml")
         assert merged.duplicates == 2
+        assert str(merged).endswith("2 cases in several reports")
         assert merged.totals == Totals(tests=12, failures=1, skipped=3)
         suites = {suite.get("name"): suite for suite in read(tmp_path / "merged.xml")}
         assert properties_of(suites["device.emu-a5"])["report.duplicates"] == "2"
@@ -137,11 +140,11 @@ def test_of_a_case_in_two_reports_the_worst_outcome_is_kept_and_counted(
 
 def test_last_nights_report_among_tonights_is_red(tmp_path: Path, shards: Shards) -> None:
     paths = shards()
-    old = shards(**{"git-sha": "ffff0000"})[0].rename(tmp_path / "old.xml")
+    old = shards(git="ffff0000")[0].rename(tmp_path / "old.xml")
     shards()
     merged = merge([old, *paths[1:]], tmp_path / "merged.xml")
     assert len(merged.missing) == 1
-    assert "git-sha is ffff0000" in merged.missing[0]
+    assert "git is ffff0000" in merged.missing[0]
 
 
 def test_reports_of_different_divisions_do_not_belong_together(tmp_path: Path, shards: Shards) -> None:
@@ -177,3 +180,35 @@ def test_an_entity_bomb_is_refused_before_it_grows(tmp_path: Path, shards: Shard
     bomb.write_text(f'<!DOCTYPE x [<!ENTITY e0 "ha">{entities}]><testsuites>&e11;</testsuites>')
     merged = merge([*shards(), bomb], tmp_path / "merged.xml")
     assert merged.missing == (f"{bomb}: has a document type, which no JUnit report needs",)
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        ([State.PASSED, State.SKIPPED], 0),
+        ([State.SKIPPED, State.SKIPPED], 5),
+        ([State.PASSED, State.INFRASTRUCTURE], 6),
+        ([State.INFRASTRUCTURE, State.CRASHED], 1),
+        ([State.MISMATCH, State.INTERRUPTED], 2),
+    ],
+)
+def test_a_merged_report_asks_for_the_exit_code_its_run_would(
+    tmp_path: Path, result_of: MakeResult, states: list[State], code: int
+) -> None:
+    paths = []
+    for n, state in enumerate(states):
+        paths.append(tmp_path / f"{n}.xml")
+        write(paths[-1], [result_of(f"device/emu/mc62/fused/p{n}", state)], {}, Attachments(tmp_path))
+    assert merge(paths, tmp_path / "merged.xml").exit_code == code
+
+
+def test_what_another_tool_calls_red_is_red(tmp_path: Path, shards: Shards) -> None:
+    foreign = tmp_path / "foreign.xml"
+    totals = 'tests="1" failures="1" errors="0" skipped="0"'
+    foreign.write_text(
+        f'<testsuites {totals}><testsuite name="lint" {totals}><testcase classname="lint" name="ruff">'
+        '<failure type="E501" message="long"/></testcase></testsuite></testsuites>'
+    )
+    merged = merge([shards()[0], foreign], tmp_path / "merged.xml", shards=3)
+    assert merged.totals == Totals(tests=7, failures=1, errors=2, skipped=1)
+    assert merged.exit_code == 1

@@ -26,11 +26,11 @@ def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
     aside = (SetAside("npu-3", "507018 twice"),)
     text = markdown(
         RunSummary("r1", Path(), results, 1, 12.34, aside, problems=("a worker vanished",)),
-        {"git-sha": "0123abcd"},
+        {"git": "0123abcd"},
     )
     assert text.startswith(
         "## Failed (exit code 1): 12 of 14 jobs are red: 1 passed, 12 mismatch, 1 skipped\n"
-        "\nrun `r1`, seconds `12.3`, git-sha `0123abcd`\n"
+        "\nrun `r1`, seconds `12.3`, git `0123abcd`\n"
     )
     for line in (
         "**The pipeline itself failed:** `a worker vanished`",
