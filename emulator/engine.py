@@ -98,13 +98,15 @@ def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], reading: vreq8.
         if not function.orchestration
     }
     held = {tensor.name: tensor for tensor in tensors}
-    for statement in _flat(program.main.body, {}):
+    for statement in program.main.body:
         if isinstance(statement, Invoke):
             function = program.functions[statement.function]
             arguments = [held[name] for name in statement.arguments]
             _Core(function, memory[function.name], soc, counts, reading).run(arguments)
-            outputs = [tensor for tensor in arguments if tensor.type.out]
-            held.update(zip(statement.targets, outputs, strict=False))
+            outputs = [
+                tensor for param, tensor in zip(function.params, arguments, strict=True) if param.type.out
+            ]
+            held.update(zip(statement.targets, outputs, strict=True))
     for tensor in tensors:
         if tensor.written is not None and not tensor.written.all():
             missing = int(tensor.written.size - tensor.written.sum())
@@ -147,6 +149,7 @@ class _Core:
         )
         self._names: dict[str, Tile | Tensor] = {}
         self._loops: dict[str, int] = {}
+        self._lives: dict[int, Tile] = {}
         self._call: Call
 
     def run(self, arguments: Sequence[Tensor]) -> None:
@@ -168,7 +171,14 @@ class _Core:
         assert isinstance(ref, Ref)
         if ref.name not in self._names:
             self._refuse(f"{ref.name} is read before anything was assigned to it")
-        return self._names[ref.name]
+        held = self._names[ref.name]
+        if isinstance(held, Tile) and held.ended:
+            tile = held.resident
+            self._refuse(
+                f"{ref.name} is the tile that {tile.position} made in an earlier round: "
+                f"the present round's lies at the same address, {tile.address} of {tile.type.space.name}"
+            )
+        return held
 
     def _number(self, expr: Any) -> int:
         return evaluate(expr, self._loops)
@@ -179,7 +189,12 @@ class _Core:
 
     def _new(self, *, full: bool = True) -> Tile:
         resident = self._memory.at(self._call)
-        return Tile(resident, self._bytes.get(resident.type.space), full=full)
+        tile = Tile(resident, self._bytes.get(resident.type.space), full=full)
+        earlier = self._lives.get(id(self._call))
+        if earlier is not None:
+            earlier.ended = True
+        self._lives[id(self._call)] = tile
+        return tile
 
     def _inside(
         self, what: str, offset: tuple[int, int], shape: tuple[int, ...], bounds: tuple[int, ...]

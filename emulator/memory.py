@@ -83,6 +83,7 @@ class _Lifetimes:
 
     def __init__(self) -> None:
         self.found: dict[int, Resident] = {}
+        self._created: dict[int, int] = {}
         self._order = 0
         self._loops: list[_Loop] = []
 
@@ -92,8 +93,7 @@ class _Lifetimes:
             if isinstance(statement, Call):
                 self._call(statement, names)
             elif isinstance(statement, Bind):
-                if statement.source in names:
-                    names[statement.target] = names[statement.source]
+                names[statement.target] = names.get(statement.source, frozenset())
             elif isinstance(statement, If):
                 other = dict(names)
                 self.walk(statement.then, names)
@@ -103,25 +103,33 @@ class _Lifetimes:
                 self._loop(statement, names)
 
     def _loop(self, loop: For, names: _Names) -> None:
+        """Walk the body again with what reaches its end, until nothing new does."""
         start = self._order
-        last = start + _length(loop.body)
-        span = _Loop(start, last, _last_position(loop))
+        span = _Loop(start, start + _length(loop.body), _last_position(loop))
+        entering = dict(names)
         self._loops.append(span)
-        before = dict(names)
-        self.walk(loop.body, names)
-        # What reaches the loop's end is there when its body runs again: walk it once more with that.
-        for name, values in names.items():
-            names[name] = frozenset(
-                replace(value, carried=value.carried | {span}) if self._created_in(value, span) else value
-                for value in values
-            )
-        _merge(names, before)
-        self._order = start
-        self.walk(loop.body, names)
+        while True:
+            self._order = start
+            leaving = dict(entering)
+            self.walk(loop.body, leaving)
+            again = dict(entering)
+            _merge(again, {name: self._carried(values, span) for name, values in leaving.items()})
+            if again == entering:
+                break
+            entering = again
         self._loops.pop()
+        if not _runs(loop):
+            _merge(leaving, names)
+        names.update(leaving)
+
+    def _carried(self, values: frozenset[_Value], loop: _Loop) -> frozenset[_Value]:
+        return frozenset(
+            replace(value, carried=value.carried | {loop}) if self._created_in(value, loop) else value
+            for value in values
+        )
 
     def _created_in(self, value: _Value, loop: _Loop) -> bool:
-        return loop.first < self.found[value.call].first <= loop.last
+        return loop.first < self._created[value.call] <= loop.last
 
     def _call(self, call: Call, names: _Names) -> None:
         for operand in call.operands.values():
@@ -131,10 +139,11 @@ class _Lifetimes:
         destination = OPERATORS[call.operator].destination
         if destination:
             source = call.operands[destination]
-            if isinstance(source, Ref) and source.name in names:
-                names[call.target] = names[source.name]
+            assert isinstance(source, Ref)
+            names[call.target] = names.get(source.name, frozenset())
         elif isinstance(call.result, TileType):
             if id(call) not in self.found:
+                self._created[id(call)] = self._order
                 self.found[id(call)] = Resident(
                     name=call.target,
                     type=call.result,
@@ -148,12 +157,11 @@ class _Lifetimes:
 
     def _use(self, value: _Value, position: Position) -> None:
         tile = self.found[value.call]
-        last, last_position = self._order, position
+        first, last, last_position = tile.first, self._order, position
         for loop in self._loops:
             if not self._created_in(value, loop):  # made before the loop: every further round needs it
                 last, last_position = loop.last, loop.last_position
                 break
-        first = tile.first
         for loop in value.carried:
             first = min(first, loop.first)
             if loop.last > last:
@@ -163,9 +171,14 @@ class _Lifetimes:
         self.found[value.call] = replace(tile, first=first, last=last, last_position=last_position)
 
 
-def _merge(names: _Names, other: _Names) -> None:
+def _merge(names: _Names, other: Mapping[str, frozenset[_Value]]) -> None:
     for name, values in other.items():
         names[name] = names.get(name, frozenset()) | values
+
+
+def _runs(loop: For) -> bool:
+    """Whether the loop is known to run at least once."""
+    return isinstance(loop.start, int) and isinstance(loop.stop, int) and loop.start < loop.stop
 
 
 def _length(statements: Iterable[Statement]) -> int:

@@ -109,6 +109,10 @@ def _move(tile: TileType, target_memory: Space) -> TileType:
     _in_space("the source", tile, Space.Mat)
     row = {Space.Bias: (DType.INT32, soc.BIAS_ROW), Space.LeftScale: (DType.UINT64, soc.SCALE_ROW)}
     if target_memory not in row:
+        _require(
+            target_memory in (Space.Left, Space.Right),
+            f"target_memory is {target_memory.name}: must be Left, Right, Bias or LeftScale",
+        )
         return _operand_tile(tile.shape, tile, target_memory)
     dtype, unit = row[target_memory]
     _of_dtype("the row", tile, dtype)
@@ -147,6 +151,11 @@ def _img2col(
         all(0 <= pad < soc.PADDING_LIMIT for pad in padding), f"padding {list(padding)}: sizes are 8-bit"
     )
     _require(min(*kernel_size, *stride) > 0, "kernel_size and stride must be positive")
+    padded = (height + padding[0] + padding[1], width + padding[2] + padding[3])
+    _require(
+        kernel_size[0] <= padded[0] and kernel_size[1] <= padded[1],
+        f"kernel_size {list(kernel_size)}: the padded image is {list(padded)} only",
+    )
     _aligned("image rows x columns", height * width, soc.FRACTAL_ROWS)
     _require(
         tile.shape[0] == height * width,

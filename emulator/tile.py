@@ -20,10 +20,12 @@ class Tile:
 
     `data` is a view of its memory: [rows, columns], but [C1, rows, C0] where it lies in NZ fractals (for rows
     a multiple of 16, `[C/32][R/16][16][32]` is byte for byte that). None when nothing is computed.
+    `ended` is true once its call made a later tile at the same address.
     """
 
     def __init__(self, resident: Resident, memory: npt.NDArray[np.uint8] | None, *, full: bool) -> None:
         self.resident = resident
+        self.ended = False
         self.written: npt.NDArray[np.bool_] | None = None if full else np.zeros(resident.type.shape, bool)
         self.data: Array | None = None
         if memory is not None:
