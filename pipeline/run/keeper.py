@@ -21,6 +21,7 @@ import signal
 import socket
 import tempfile
 import time
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -45,25 +46,52 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     processes.become_subreaper()
     for name in preload:
         import_module(name)
-    control = socket.socket(fileno=descriptor)
-    lines = Lines()
-    while data := control.recv(65536):
-        for line in lines.feed(data):
-            message = _MESSAGES.decode(line)
-            # A cancellation may cross with the report of a job that has just ended.
-            if isinstance(message, Order):
-                report = _Execution(message, control, lines).report()
-                with suppress(ConnectionError):  # the controller died: the next read says so
-                    control.sendall(encode(report) + b"\n")
+    control = _Control(descriptor)
+    while (message := control.next()) is not None:
+        # A cancellation may cross with the report of a job that has just ended.
+        if isinstance(message, Order):
+            control.send(_Execution(message, control).report())
+
+
+class _Control:
+    """The socket to the controller, message by message."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = socket.socket(fileno=descriptor)
+        self._lines = Lines()
+        self._messages: deque[Order | Cancel] = deque()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    @property
+    def waiting(self) -> bool:
+        """True where a message has been read that nobody took; the descriptor does not show it."""
+        return bool(self._messages)
+
+    def next(self) -> Order | Cancel | None:
+        """Wait for the next message. None: the controller is gone."""
+        while not self._messages:
+            data = self._socket.recv(65536)
+            if not data:
+                return None
+            self._messages.extend(_MESSAGES.decode(line) for line in self._lines.feed(data))
+        return self._messages.popleft()
+
+    def send(self, report: Report) -> None:
+        with suppress(ConnectionError):  # the controller is gone: the next read says so
+            self._socket.sendall(encode(report) + b"\n")
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class _Execution:
     """One order, from the fork to the end of the last descendant."""
 
-    def __init__(self, order: Order, control: socket.socket, lines: Lines) -> None:
+    def __init__(self, order: Order, control: _Control) -> None:
         self._order = order
         self._control = control
-        self._lines = lines
         self._capture = Capture()
         self._status: int | None = None
         self._childless = False
@@ -107,42 +135,32 @@ class _Execution:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(children, selectors.EVENT_READ)
             self._reap()
+            told = self._control.waiting
             while self._status is None:
                 left = deadline - time.monotonic()
-                if left <= 0:
-                    self._ended = "timed-out"
-                    return
+                if told or left <= 0:
+                    self._ended = "cancelled" if told else "timed-out"
+                    break
                 for key, _ in selector.select(left):
                     if key.fileobj is children:
                         children.take()
                         self._reap()
                     elif key.fileobj is self._control:
-                        if self._told_to_stop():
-                            self._ended = "cancelled"
-                            return
-                    elif not self._take(reading):
+                        told = True
+                    elif self._take(reading) == b"":
                         selector.unregister(reading)
+        if told:
+            message = self._control.next()
+            self._grace = message.grace if message is not None else 0.0
 
-    def _told_to_stop(self) -> bool:
-        data = self._control.recv(65536)
-        if not data:
-            self._grace = 0.0
-            return True
-        for line in self._lines.feed(data):
-            message = _MESSAGES.decode(line)
-            if isinstance(message, Cancel):
-                self._grace = message.grace
-                return True
-        return False
-
-    def _take(self, reading: int) -> bool:
-        """Take one piece of output, so that a flood cannot keep us from the clock. False where there is none."""
+    def _take(self, reading: int) -> bytes | None:
+        """Take one piece of output: one, so that a flood cannot keep us from the clock. None: nothing now."""
         try:
-            data = os.read(reading, 1 << 20)
+            data = os.read(reading, 65536)
         except BlockingIOError:
-            return False
+            return None
         self._capture.feed(data)
-        return bool(data)
+        return data
 
     def _reap(self) -> bool:
         """Collect children that have ended, adopted ones too. True when none is left."""

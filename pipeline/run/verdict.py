@@ -15,7 +15,7 @@ from pipeline.jobs import Job, Result, State
 from pipeline.run.messages import Report, read_result
 from pipeline.run.states import is_end
 
-DEFAULT_PATTERNS = (r"\b507018\b", r"\b507010\b", r"\b507899\b", r"\b507901\b")
+DEFAULT_PATTERNS = tuple(rf"(?<!\d){code}(?!\d)" for code in (507018, 507010, 507899, 507901))
 """What a sick device prints (CANN's aclError list): AICPU exception, lost heartbeat, driver internal error,
 host-device channel disconnected."""
 

@@ -6,6 +6,7 @@ for looking at a single job under a debugger and as the yardstick of benchmarks/
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import io
 import os
@@ -28,6 +29,8 @@ Target = Callable[[Job, JobContext], Result]
 
 STACKS_SIGNAL = signal.SIGUSR1
 """Makes a worker write the stacks of all its threads, even while it is inside C code that holds the GIL."""
+
+_IOLBF = 1  # stdio.h of glibc and musl: line buffered
 
 
 def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
@@ -54,10 +57,11 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Neither the keeper's cleanup nor a library's atexit, which may hang, belongs to this process.
-        os._exit(status & 0xFF)
+        try:
+            ctypes.CDLL(None).fflush(None)
+        finally:
+            # Neither the keeper's cleanup nor a library's atexit, which may hang, belongs to this process.
+            os._exit(status & 0xFF)
 
 
 def _redirect(output: int) -> None:
@@ -66,9 +70,12 @@ def _redirect(output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
-    # Written through, so that a process that is killed has not kept its last words to itself.
+    # Written through (and what C code prints, by lines), so that nobody takes his last words with him.
     sys.stdout = _writer(1)
     sys.stderr = _writer(2)
+    if processes.SUPPORTED:
+        libc = ctypes.CDLL(None)
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, 0)
 
 
 def _writer(descriptor: int) -> io.TextIOWrapper:

@@ -10,18 +10,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.engines.base import InfrastructureError
 from pipeline.jobs import Diff, Job, JobContext, Result, StageResult, State
 
+Work = Callable[[Job, JobContext, str], Result]
+
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
 
 def perform(job: Job, context: JobContext) -> Result:
-    """Do what the job's kernel says: `name` or `name:argument`."""
+    """Do what the job's kernel says: `name` or `name:argument`, a function of this module."""
     name, _, argument = job.kernel.partition(":")
-    return WORK[name](job, context, argument)
+    work: Work = globals()[name]
+    return work(job, context, argument)
 
 
 def passes(job: Job, context: JobContext, argument: str) -> Result:
@@ -33,7 +37,7 @@ def ends_as(job: Job, context: JobContext, argument: str) -> Result:
 
 
 def hangs(job: Job, context: JobContext, argument: str) -> Result:
-    print("last words", end="")
+    sys.stdout.write("last words")
     threading.Thread(target=_wait_in_thread, daemon=True).start()
     time.sleep(600)
     return Result(job, State.PASSED)
@@ -41,6 +45,14 @@ def hangs(job: Job, context: JobContext, argument: str) -> Result:
 
 def _wait_in_thread() -> None:
     time.sleep(600)
+
+
+def hangs_once(job: Job, context: JobContext, argument: str) -> Result:
+    """Hang the first time; the file `argument` remembers that."""
+    if not Path(argument).exists():
+        Path(argument).write_text("hung")
+        time.sleep(600)
+    return Result(job, State.PASSED)
 
 
 def hangs_deaf(job: Job, context: JobContext, argument: str) -> Result:
@@ -95,18 +107,18 @@ def claims_sick(job: Job, context: JobContext, argument: str) -> Result:
 
 
 def prints_and_exits(job: Job, context: JobContext, argument: str) -> Result:
-    print(argument)
+    sys.stdout.write(argument)
     sys.exit(1)
 
 
 def prints_and_mismatches(job: Job, context: JobContext, argument: str) -> Result:
-    print(argument)
+    sys.stdout.write(argument)
     return Result(job, State.MISMATCH, argument)
 
 
 def garbage(job: Job, context: JobContext, argument: str) -> Result:
     os.write(1, b"\x1b[31m\x00\xff\xfe]]>\xed\xa0\x80\n")
-    print("surrogate \udcff")
+    sys.stdout.write("surrogate \udcff")
     return Result(job, State.PASSED, "bad \udcff text", artefacts=("trace.bin",))
 
 
@@ -119,18 +131,20 @@ def floods(job: Job, context: JobContext, argument: str) -> Result:
     return Result(job, State.PASSED)
 
 
+def c_code_prints(job: Job, context: JobContext, argument: str) -> Result:
+    ctypes.CDLL(None).printf(b"from C\nand the rest")
+    return Result(job, State.PASSED)
+
+
 def corrupts_result(job: Job, context: JobContext, argument: str) -> Result:
-    run = context.folder.parents[2]
-    for path in (run / "results").parent.glob("results"):
-        # The order's number is its file's name; the worker's marker ends with it.
-        number = os.environ["PIPELINE_JOB"].rstrip("_").rstrip("/").rpartition("/")[2]
-        (path / f"{number}.json").write_bytes(argument.encode())
+    results = context.folder.parents[2] / "results"
+    # A result file is named by the number with which the job's mark ends.
+    number = os.environ["PIPELINE_JOB"].rstrip("_").rstrip("/").rpartition("/")[2]
+    (results / f"{number}.json").write_bytes(argument.encode())
     os._exit(0)
 
 
 def speaks_for_another(job: Job, context: JobContext, argument: str) -> Result:
-    from dataclasses import replace
-
     return Result(replace(job, id=argument), State.PASSED)
 
 
@@ -216,14 +230,3 @@ def holds_device(job: Job, context: JobContext, argument: str) -> Result:
     time.sleep(0.05)
     mine.unlink()
     return Result(job, State.PASSED)
-
-
-WORK: dict[str, Callable[[Job, JobContext, str], Result]] = {
-    work.__name__: work
-    for work in (
-        passes, ends_as, hangs, hangs_deaf, stops_itself, stops_keeper, kills_keeper, dies_by, segfaults,
-        exits, exits_hard, raises, claims_sick, prints_and_exits, prints_and_mismatches, garbage, floods,
-        corrupts_result, speaks_for_another, leaves_child, leaves_setsid, leaves_daemon, leaves_deaf_daemon,
-        hangs_with_daemon, hashes, writes, facts, holds_device,
-    )
-}  # fmt: skip

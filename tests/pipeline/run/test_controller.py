@@ -1,11 +1,37 @@
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import psutil
 import pytest
 
-from pipeline.jobs import State
+from pipeline.engines.base import Availability
+from pipeline.jobs import ExpectedFailure, Job, Result, State
+from pipeline.run.controller import Host, PlanError, RunOptions, run_jobs
+from pipeline.run.folders import read_run
+from pipeline.run.listener import RunSummary
+
+Run = Callable[..., RunSummary]
+MakeJob = Callable[..., Job]
 
 
-def test_every_job_ends_with_the_result_its_process_wrote(run, make_job, watcher):
+def only(summary: RunSummary) -> Result:
+    (result,) = summary.results
+    assert summary.problems == ()
+    return result
+
+
+# What a run is
+
+
+def test_every_job_ends_with_the_result_its_process_wrote(run: Run, make_job: MakeJob, watcher: Any) -> None:
     jobs = [make_job("passes:hello"), make_job("ends_as:mismatch"), make_job("passes")]
     summary = run(*jobs)
     assert [result.job for result in summary.results] == jobs
@@ -15,12 +41,408 @@ def test_every_job_ends_with_the_result_its_process_wrote(run, make_job, watcher
     assert summary.problems == ()
     assert sorted(result.job.id for result in watcher.finished) == sorted(job.id for job in jobs)
     assert len(watcher.started) == 3
+    assert watcher.infos[0].plan == tuple(jobs)
     assert watcher.summaries == [summary]
 
 
-def test_hang_is_reported_with_every_stack_and_the_last_output(run, make_job):
-    (result,) = run(make_job("hangs", timeout=0.5)).results
+def test_plan_with_the_same_id_twice_is_refused(options: RunOptions, host: Host, make_job: MakeJob) -> None:
+    job = make_job()
+    with pytest.raises(PlanError, match=f"two jobs of the plan have the id {job.id}"):
+        run_jobs([job, make_job(), job], options, [], host)
+
+
+def test_nothing_executed_is_an_error_whatever_was_skipped(
+    run: Run, make_job: MakeJob, options: RunOptions, watcher: Any
+) -> None:
+    assert run().exit_code == 5
+    host = Host(available=lambda _job: Availability("no simulator", "install it"))
+    summary = run_jobs([make_job(), make_job()], options, [watcher], host)
+    assert summary.exit_code == 5
+    assert {(result.state, result.message) for result in summary.results} == {
+        (State.SKIPPED, "no simulator; install it")
+    }
+    assert watcher.started == []
+
+
+def test_skip_on_a_required_platform_is_an_error(options: RunOptions, make_job: MakeJob) -> None:
+    job = make_job()
+    required = replace(job, platform=replace(job.platform, required=True))
+    host = Host(available=lambda _job: Availability("no simulator"))
+    result = only(run_jobs([required], options, [], host))
+    assert result.state is State.INFRASTRUCTURE
+    assert result.message == "required platform emu is not available: no simulator"
+
+
+def test_job_process_is_set_up(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("facts:numpy"), preload=("numpy",), jobs=1)
+    result = only(summary)
+    assert result.facts["stdin"] == "''"
+    assert result.facts["cwd"] == result.facts["folder"]
+    assert result.facts["loaded"] == "True"
+    assert summary.run_id in result.facts["mark"]
+    assert int(result.facts["openmp"]) == len(os.sched_getaffinity(0))
+
+
+def test_processors_are_shared_between_jobs_that_run_together(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("facts"), make_job("facts"), jobs=2)
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert {result.facts["openmp"] for result in summary.results} == {str(share)}
+
+
+def test_preloaded_module_that_starts_threads_is_refused(
+    run: Run, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "threaded.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    summary = run(make_job(), preload=("threaded",))
+    assert summary.exit_code == 3
+    assert "keepers.log" in summary.problems[0]
+    assert "2 threads in a keeper" in (summary.folder / "keepers.log").read_text()
+    assert summary.results[0].state is State.NO_RESULT
+
+
+def test_listener_that_fails_is_named_and_stops_nobody(
+    options: RunOptions, host: Host, make_job: MakeJob, watcher: Any
+) -> None:
+    class Broken:
+        def job_finished(self, result: Result) -> None:
+            raise OSError("disk full")
+
+        def __getattr__(self, _name: str) -> Callable[..., None]:
+            return lambda *_: None
+
+    summary = run_jobs([make_job()], options, [Broken(), watcher], host)
+    assert summary.exit_code == 3
+    assert summary.problems == ("Broken failed: OSError: disk full",)
+    assert watcher.finished[0].state is State.PASSED
+
+
+def test_fault_of_the_pipeline_ends_the_run_with_all_jobs_accounted_for(
+    options: RunOptions, make_job: MakeJob, watcher: Any
+) -> None:
+    jobs = [make_job(), make_job()]
+
+    def available(job: Job) -> Availability:
+        if job == jobs[1]:
+            raise RuntimeError("probe is broken")
+        return Availability()
+
+    summary = run_jobs(jobs, options, [watcher], Host(available=available))
+    assert summary.exit_code == 3
+    assert "probe is broken" in summary.problems[0]
+    assert {result.state for result in summary.results} == {State.INTERRUPTED}
+    assert len(watcher.finished) == 2
+
+
+# How processes end
+
+
+def test_hang_is_reported_with_every_stack_and_the_last_output(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("hangs", timeout=0.5)))
     assert result.state is State.TIMED_OUT
+    assert result.message == "no end after 0.5 s"
     assert "in hangs" in result.details
-    assert "_wait_in_thread" in result.details
+    assert "in _wait_in_thread" in result.details
     assert result.output == "last words"
+
+
+def test_process_that_does_not_heed_term_is_killed(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("hangs_deaf", timeout=0.3), make_job("stops_itself", timeout=0.3))
+    assert {result.state for result in summary.results} == {State.TIMED_OUT}
+
+
+def test_each_end_of_a_process_is_told_apart(run: Run, make_job: MakeJob) -> None:
+    no_result, crashed = State.NO_RESULT, State.CRASHED
+    ends = {
+        "exits:0": (no_result, "exit code 0, but it wrote no result"),
+        "exits_hard:0": (no_result, "exit code 0, but it wrote no result"),
+        "exits:3": (crashed, "exit code 3; it wrote no result"),
+        "exits_hard:9": (crashed, "exit code 9; it wrote no result"),
+        "dies_by:SIGABRT": (crashed, "crashed by SIGABRT"),
+        "dies_by:SIGKILL": (State.KILLED, "killed from outside by SIGKILL (out of memory?)"),
+        "dies_by:SIGINT": (State.KILLED, "killed from outside by SIGINT"),
+        "raises:boom": (crashed, "ValueError: boom"),
+        "ends_as:running": (no_result, "exit code 0, but its result claims the state running"),
+        "ends_as:nondeterministic": (
+            no_result,
+            "exit code 0, but its result claims the state nondeterministic",
+        ),
+        "speaks_for_another:device/emu/0": (
+            no_result,
+            "exit code 0, but its result file is damaged: it is the result of device/emu/0",
+        ),
+        "passes:well": (State.PASSED, "well"),
+    }
+    summary = run(*(make_job(work) for work in ends))
+    assert {one.job.kernel: (one.state, one.message) for one in summary.results} == ends
+    assert summary.exit_code == 1
+
+
+def test_segmentation_fault_carries_its_stack(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("segfaults")))
+    assert (result.state, result.message) == (State.CRASHED, "crashed by SIGSEGV")
+    assert "in segfaults" in result.details
+
+
+def test_exception_carries_its_traceback(run: Run, make_job: MakeJob) -> None:
+    assert "in raises" in only(run(make_job("raises:boom"))).details
+
+
+def test_damaged_result_file_is_no_result(run: Run, make_job: MakeJob) -> None:
+    contents = ["", "{", '{"job": 1}', "[]", "\x00" * 100]
+    summary = run(*(make_job(f"corrupts_result:{content}") for content in contents))
+    assert {one.state for one in summary.results} == {State.NO_RESULT}
+    assert all("its result file is damaged: " in one.message for one in summary.results)
+
+
+def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
+    summary = run(make_job(f"kills_keeper:{tmp_path / 'pid'}"), make_job(), jobs=1)
+    assert summary.results[0].state is State.KILLED
+    assert summary.results[0].message == "its keeper was killed by SIGKILL"
+    assert summary.results[1].state is State.PASSED
+    assert not alive((tmp_path / "pid").read_text())
+
+
+def test_keeper_that_does_not_answer_is_given_up(
+    run: Run, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.run.controller._KEEPER_MARGIN", 0.5)
+    result = only(run(make_job("stops_keeper", timeout=0.3)))
+    assert result.state is State.TIMED_OUT
+    assert "its keeper did not answer" in result.message
+
+
+# What a process prints
+
+
+def test_hostile_output_and_text_become_plain_text(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("garbage")))
+    assert result.state is State.PASSED
+    assert result.message == "bad \\udcff text"
+    assert result.output == "\x1b[31m\x00\\xff\\xfe]]>\\xed\\xa0\\x80\nsurrogate \\udcff"
+
+
+def test_flood_of_output_keeps_head_and_tail(run: Run, make_job: MakeJob) -> None:
+    output = only(run(make_job("floods:20"))).output
+    assert output.startswith("first xxx")
+    assert output.endswith("xxx last")
+    assert "of 20,000,011 bytes left out" in output
+    assert len(output) < 70_000
+
+
+def test_what_c_code_prints_is_captured(run: Run, make_job: MakeJob) -> None:
+    assert only(run(make_job("c_code_prints"))).output == "from C\nand the rest"
+
+
+# What a process leaves behind
+
+
+def alive(pid: str) -> bool:
+    try:
+        return psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_whatever_a_job_leaves_behind_is_killed(run: Run, make_job: MakeJob) -> None:
+    works = ["leaves_child", "leaves_setsid", "leaves_daemon", "leaves_deaf_daemon"]
+    for result in run(*(make_job(work) for work in works)).results:
+        assert result.state is State.PASSED
+        assert not alive(result.message)
+        assert f"pid {result.message}" in result.facts["swept_processes"]
+
+
+def test_tree_of_a_hanging_job_is_killed(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    assert only(run(make_job(f"hangs_with_daemon:{pid}", timeout=0.3))).state is State.TIMED_OUT
+    assert not alive(pid.read_text())
+
+
+def test_descriptors_and_threads_of_the_runner_stay_what_they_were(run: Run, make_job: MakeJob) -> None:
+    run(make_job())
+    before = psutil.Process().num_fds(), threading.active_count()
+    run(make_job(), make_job("exits:1"), make_job("hangs", timeout=0.2))
+    assert (psutil.Process().num_fds(), threading.active_count()) == before
+
+
+# Devices and infrastructure errors
+
+
+def test_device_is_recorded_and_handed_to_the_job(run: Run, make_job: MakeJob, watcher: Any) -> None:
+    job = make_job("facts", devices=(3,))
+    result = only(run(job))
+    assert result.device == 3
+    assert result.facts["device"] == "3"
+    assert watcher.started == [(job.id, 3, 1)]
+
+
+def test_a_device_has_one_job_at_a_time(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
+    jobs = [make_job(f"holds_device:{tmp_path}", devices=(0, 1)) for _ in range(8)]
+    summary = run(*jobs, jobs=4)
+    assert {result.state for result in summary.results} == {State.PASSED}
+    assert {result.device for result in summary.results} == {0, 1}
+
+
+def test_pools_of_the_options_replace_those_of_the_matrix(run: Run, make_job: MakeJob) -> None:
+    assert only(run(make_job("facts", devices=(0, 1, 2)), pools={"emu": (2,)})).device == 2
+
+
+def test_infrastructure_error_is_retried_on_another_device(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("claims_sick:0", devices=(0, 1)))
+    result = only(summary)
+    assert (result.state, result.device, result.attempts) == (State.PASSED, 1, 2)
+    assert result.facts["attempt_1"] == "emulated-0: device 0 is wedged"
+    assert summary.set_aside == ()
+    assert summary.exit_code == 0
+
+
+def test_device_that_fails_twice_is_set_aside_and_named(run: Run, make_job: MakeJob) -> None:
+    jobs = [make_job("claims_sick:0", devices=(0, 1)) for _ in range(4)]
+    summary = run(*jobs, jobs=1)
+    assert {(result.state, result.device) for result in summary.results} == {(State.PASSED, 1)}
+    (aside,) = summary.set_aside
+    assert aside.device == "emulated-0"
+    assert "device 0 is wedged" in aside.reason
+    assert sum(result.attempts for result in summary.results) == 6
+
+
+def test_retries_end_and_only_infrastructure_errors_exit_6(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("claims_sick:0,1", devices=(0, 1)), make_job("passes"), retries=2)
+    assert summary.results[0].state is State.INFRASTRUCTURE
+    assert summary.results[0].attempts == 3
+    assert summary.exit_code == 6
+
+
+def test_jobs_without_a_device_left_end(run: Run, make_job: MakeJob) -> None:
+    jobs = [make_job("claims_sick:0", devices=(0,)) for _ in range(3)]
+    summary = run(*jobs, jobs=1, retries=1)
+    assert {result.state for result in summary.results} == {State.INFRASTRUCTURE}
+    assert "no device is left (emulated-0: 2 infrastructure errors" in summary.results[2].message
+
+
+def test_pattern_in_the_output_of_a_crash_is_an_infrastructure_error(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("prints_and_exits:aclrtSynchronize failed: 507018"), retries=1))
+    assert (result.state, result.attempts) == (State.INFRASTRUCTURE, 2)
+    assert "crashed: exit code 1" in result.message
+
+
+def test_mismatch_is_never_taken_for_an_infrastructure_error(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("prints_and_mismatches:507018")))
+    assert (result.state, result.attempts) == (State.MISMATCH, 1)
+
+
+# Repeats and expectations
+
+
+def test_repeats_whose_outputs_differ_are_nondeterministic(
+    run: Run, make_job: MakeJob, tmp_path: Path
+) -> None:
+    differ = "of 3 repeats differ from the first, in fused"
+    ends = {
+        "good good good": (State.PASSED, "good"),
+        "bad bad bad": (State.MISMATCH, "bad"),
+        "good bad good": (State.NONDETERMINISTIC, f"1 {differ}, fused: y, verdict"),
+        "bad worse worse": (State.NONDETERMINISTIC, f"2 {differ}: y"),
+        "good crash": (State.CRASHED, "repeat 2: exit code 9; it wrote no result"),
+    }
+    for outputs in ends:
+        (tmp_path / outputs).write_text(outputs)
+    summary = run(*(make_job(f"hashes:{tmp_path / outputs}") for outputs in ends), repeat=3)
+    assert [(one.state, one.message) for one in summary.results] == list(ends.values())
+
+
+NOW = datetime(2026, 3, 10, tzinfo=timezone.utc)
+
+
+YESTERDAY = NOW.date().replace(day=9)
+
+
+def test_only_a_judged_failure_counts_as_the_expected_one(options: RunOptions, make_job: MakeJob) -> None:
+    ends = {
+        ("ends_as:mismatch", None): State.EXPECTED_FAILURE,
+        ("ends_as:compile-error", NOW.date()): State.EXPECTED_FAILURE,
+        ("ends_as:mismatch", YESTERDAY): State.MISMATCH,
+        ("passes", None): State.UNEXPECTED_PASS,
+        ("passes", YESTERDAY): State.PASSED,
+        ("exits:1", None): State.CRASHED,
+        ("hangs", None): State.TIMED_OUT,
+        ("ends_as:infrastructure", None): State.INFRASTRUCTURE,
+    }
+    link = "https://issues.example/7"
+    jobs = [
+        make_job(work, timeout=0.5, expected_failure=ExpectedFailure("offset read unsigned", link, until))
+        for work, until in ends
+    ]
+    host = Host(available=lambda _job: Availability(), now=lambda: NOW)
+    results = run_jobs(jobs, replace(options, retries=0), [], host).results
+    assert [result.state for result in results] == list(ends.values())
+    for result in results:
+        excused = result.state in (State.EXPECTED_FAILURE, State.UNEXPECTED_PASS)
+        assert (link in result.message) == excused
+
+
+# Ending early
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_ends_in_good_order(
+    run: Run, make_job: MakeJob, watcher: Any, number: signal.Signals
+) -> None:
+    watcher.on_start = lambda job: os.kill(os.getpid(), number) if job.kernel == "hangs" else None
+    jobs = [make_job("passes"), make_job("hangs", devices=(0,)), make_job("hangs"), make_job("passes")]
+    summary = run(*jobs, jobs=1)
+    assert [result.state for result in summary.results] == [State.PASSED] + [State.INTERRUPTED] * 3
+    assert summary.results[1].message == f"interrupted by {number.name}"
+    assert summary.exit_code == 2
+    assert len(watcher.finished) == 4
+    assert read_run(summary.folder.parent, summary.run_id).closed
+    assert signal.getsignal(number) is not None
+
+
+def test_deadline_ends_the_whole_run_with_a_report(run: Run, make_job: MakeJob, watcher: Any) -> None:
+    summary = run(make_job("hangs"), make_job("hangs_deaf"), make_job("passes"), deadline=1.0)
+    assert [result.state for result in summary.results] == [State.INTERRUPTED] * 3
+    assert summary.results[2].message == "the run's deadline of 1 s"
+    assert summary.exit_code == 2
+    assert len(watcher.finished) == 3
+
+
+def test_interrupted_repeats_do_not_count_as_a_pass(run: Run, make_job: MakeJob, watcher: Any) -> None:
+    starts: list[str] = []
+
+    def interrupt(job: Job) -> None:
+        starts.append(job.id)
+        if len(starts) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    watcher.on_start = interrupt
+    assert only(run(make_job("passes"), repeat=50)).state is State.INTERRUPTED
+
+
+# Artefacts
+
+
+def test_artefacts_are_named_relative_to_the_run(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("writes:10,passed", id="device/emu/a@1"))
+    (artefact,) = only(summary).artefacts
+    assert artefact == "jobs/device+emu+a@1/1/trace.bin"
+    assert (summary.folder / artefact).stat().st_size == 10
+
+
+def test_artefacts_over_the_cap_go_failures_last(run: Run, make_job: MakeJob) -> None:
+    jobs = [
+        make_job("writes:400,passed"),
+        make_job("writes:400,mismatch"),
+        make_job("writes:400,mismatch"),
+        make_job("writes:400,mismatch"),
+    ]
+    summary = run(*jobs, jobs=1, artefact_bytes=1000)
+    kept = [bool(result.artefacts) for result in summary.results]
+    assert kept == [False, True, True, False]
+    assert summary.dropped == (jobs[0].id, jobs[3].id)
+    assert "over the run's limit of 1,000 bytes" in summary.results[0].facts["artefacts"]
+    recorded = read_run(summary.folder.parent, summary.run_id).all_results()
+    assert [bool(result.artefacts) for result in recorded] == kept
+    assert sum(file.stat().st_size for file in (summary.folder / "jobs").rglob("*.bin")) == 800

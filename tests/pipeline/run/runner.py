@@ -1,0 +1,58 @@
+"""A runner in a process of its own, to be killed: `runner.py ROOT LOCKS [--resume ID] KERNEL@DEVICES...`.
+
+Prints the run's id, a line for each job that starts, and at the end each job's state.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from golden.geometry import Conv, Geometry
+from pipeline.engines.base import Availability
+from pipeline.jobs import Job, Lane, Platform, Result
+from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
+from pipeline.run.listener import RunInfo, RunSummary
+
+
+class Printer:
+    """A listener that tells the test what happens."""
+
+    def run_started(self, run: RunInfo) -> None:
+        self._say("run", run.run_id)
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        self._say("started", job.kernel, device)
+
+    def job_finished(self, result: Result) -> None:
+        self._say("finished", result.job.kernel, result.state.value)
+
+    def run_finished(self, summary: RunSummary) -> None:
+        self._say("end", summary.exit_code)
+
+    @staticmethod
+    def _say(*words: object) -> None:
+        sys.stdout.write(" ".join(map(str, words)) + "\n")
+        sys.stdout.flush()
+
+
+def main(arguments: list[str]) -> int:
+    root, locks, *works = arguments
+    options = RunOptions(
+        Path(root), Path(root) / "cache", Path(locks), jobs=2, grace=0.3, preload=(), target="targets:perform"
+    )
+    host = Host(available=lambda _job: Availability())
+    if works[0] == "--resume":
+        return resume_run(works[1], options, [Printer()], host).exit_code
+    geometry = Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+    plan = []
+    for number, work in enumerate(works):
+        kernel, _, devices = work.partition("@")
+        ids = tuple(int(device) for device in devices.split(",") if device)
+        platform = Platform("emu", "emulator", "a2a3", devices=ids)
+        plan.append(Job(f"device/emu/{number}", Lane.DEVICE, platform, "g", geometry, kernel, "small", 60.0))
+    return run_jobs(plan, options, [Printer()], host).exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

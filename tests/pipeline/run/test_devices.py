@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.jobs import Platform
+from pipeline.run import devices
+from pipeline.run.devices import DeviceError, DevicePool, choose_ids, lock_folder, lock_name, parse_ids
+
+CARD = Platform("a2a3", "pypto", "a2a3", devices=(0, 1, 2))
+EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=(0, 1))
+
+
+def test_ids_are_read() -> None:
+    assert parse_ids("0", "--devices") == (0,)
+    assert parse_ids(" 2, 0", "TASK_DEVICE") == (2, 0)
+
+
+@pytest.mark.parametrize("text", ["", ",", "0,", "-1", "1.0", "zero", "٣", "0x1", "1 2"])
+def test_ids_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(DeviceError, match="is not a device id; give ids such as 0 or 0,2"):
+        parse_ids(text, "TASK_DEVICE")
+
+
+def test_id_given_twice_is_refused() -> None:
+    with pytest.raises(DeviceError, match="--devices='0,1,0': device 0 is named twice"):
+        parse_ids("0,1,0", "--devices")
+
+
+def test_pool_is_what_was_asked_for_else_lent_else_in_the_matrix_else_found() -> None:
+    anything = Platform("a2a3", "pypto", "a2a3")
+    assert choose_ids(CARD, requested=[2], lent=[1, 2], discovered=[0, 1, 2]) == (2,)
+    assert choose_ids(CARD, lent=[1]) == (1,)
+    assert choose_ids(CARD, discovered=[0, 1, 2, 3]) == (0, 1, 2)
+    assert choose_ids(anything, discovered=[4, 5]) == (4, 5)
+    assert choose_ids(anything) == ()
+
+
+def test_lent_cards_do_not_bind_emulated_devices() -> None:
+    assert choose_ids(EMULATED, lent=[7]) == (0, 1)
+    assert choose_ids(EMULATED, requested=[1], lent=[7]) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("platform", "sources", "message"),
+    [
+        (CARD, {"requested": [0], "lent": [1]}, "--devices: device 0 is not among what TASK_DEVICE lent (1)"),
+        (CARD, {"requested": [3]}, "--devices: device 3 is not among the devices of platform a2a3 (0, 1, 2)"),
+        (CARD, {"lent": [9]}, "TASK_DEVICE: device 9 is not among the devices of platform a2a3 (0, 1, 2)"),
+        (CARD, {"requested": [1], "discovered": [0]}, "device 1 is not among the cards of this host (0)"),
+        (CARD, {"discovered": []}, "matrix.yaml: device 0 is not among the cards of this host (none)"),
+        (EMULATED, {"requested": [2]}, "--devices: device 2 is not among the devices of platform emu-a2a3"),
+    ],
+)
+def test_unknown_id_is_an_error(platform: Platform, sources: dict[str, list[int]], message: str) -> None:
+    with pytest.raises(DeviceError) as caught:
+        choose_ids(platform, **sources)
+    assert message in str(caught.value)
+
+
+def test_a_card_has_one_lock_whatever_platform_drives_it() -> None:
+    assert lock_name(CARD, 0) == lock_name(Platform("a2a3sim", "cann", "a2a3"), 0)
+    assert lock_name(CARD, 0) != lock_name(EMULATED, 0)
+
+
+def test_lock_folder_is_fixed_unless_the_environment_names_one() -> None:
+    assert lock_folder({}) == lock_folder({"PIPELINE_LOCKS": "", "TMPDIR": "/elsewhere"})
+    assert lock_folder({"PIPELINE_LOCKS": "/shared/locks"}) == Path("/shared/locks")
+    with pytest.raises(DeviceError, match="PIPELINE_LOCKS=locks: must be an absolute path"):
+        lock_folder({"PIPELINE_LOCKS": "locks"})
+
+
+def test_lock_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DeviceError, match="set PIPELINE_LOCKS"):
+        DevicePool(tmp_path / "file" / "locks")
+
+
+def test_locks_are_open_to_other_users(tmp_path: Path) -> None:
+    pool = DevicePool(tmp_path / "locks")
+    assert pool.acquire(CARD, [0])
+    modes = [
+        stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "locks", tmp_path / "locks" / "npu-0.lock")
+    ]
+    assert modes == [0o1777, 0o666]
+    pool.close()
+
+
+def test_two_pools_never_hold_the_same_device(tmp_path: Path) -> None:
+    mine, other = DevicePool(tmp_path), DevicePool(tmp_path)
+    first = mine.acquire(CARD, [0, 1])
+    second = other.acquire(CARD, [0, 1])
+    assert first is not None
+    assert second is not None
+    assert (first.number, second.number) == (0, 1)
+    assert mine.acquire(CARD, [0, 1]) is None
+    other.release(second)
+    assert mine.acquire(CARD, [0, 1]) == second
+    mine.close()
+    assert other.acquire(CARD, [0]) == first
+    other.close()
+
+
+def test_stale_holder_blocks_nobody(tmp_path: Path) -> None:
+    hold = (
+        "import sys, os, signal; from pathlib import Path; from pipeline.jobs import Platform;"
+        "from pipeline.run.devices import DevicePool;"
+        "pool = DevicePool(Path(sys.argv[1])); pool.acquire(Platform('a2a3', 'pypto', 'a2a3'), [0]);"
+        "print('held', flush=True);"
+        "os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    pool = DevicePool(tmp_path)
+    assert pool.acquire(CARD, [0]) is None
+    holder.kill()
+    holder.wait()
+    holder.stdout.close()
+    assert pool.acquire(CARD, [0]) is not None
+    pool.close()
+
+
+def test_device_is_set_aside_after_two_failures(tmp_path: Path) -> None:
+    pool = DevicePool(tmp_path)
+    device = pool.acquire(CARD, [1])
+    assert device is not None
+    pool.release(device)
+    pool.report_failure(device, "first")
+    assert pool.usable(CARD, [0, 1]) == (0, 1)
+    pool.report_failure(device, "507018")
+    assert pool.usable(CARD, [0, 1]) == (0,)
+    assert pool.acquire(CARD, [1]) is None
+    assert [(one.device, one.reason) for one in pool.set_aside] == [
+        ("npu-1", "2 infrastructure errors, the last: 507018")
+    ]
+
+
+def test_quarantined_device_stays_locked_until_the_run_ends(tmp_path: Path) -> None:
+    pool, other = DevicePool(tmp_path), DevicePool(tmp_path)
+    device = pool.acquire(CARD, [0])
+    assert device is not None
+    pool.quarantine(device, ["pid 7 (disk-sleep): kernel"])
+    assert other.acquire(CARD, [0]) is None
+    assert "pid 7 (disk-sleep): kernel" in pool.set_aside[0].reason
+    pool.close()
+    assert other.acquire(CARD, [0]) == device
+    other.close()
+
+
+def test_network_file_system_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mount:
+        def __init__(self, mountpoint: str, fstype: str) -> None:
+            self.mountpoint, self.fstype = mountpoint, fstype
+
+    mounts = [Mount("/", "ext4"), Mount("/shared", "nfs4"), Mount("/shared/local", "tmpfs")]
+    monkeypatch.setattr(devices.psutil, "disk_partitions", lambda all: mounts)
+    assert "are on nfs4" in devices.network_warning(Path("/shared/locks"))
+    assert devices.network_warning(Path("/shared/local/locks")) == ""
+    assert devices.network_warning(Path(os.sep) / "tmp" / "locks") == ""

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.jobs import Job, State
+from pipeline.run.folders import (
+    RunFolderError,
+    create_run,
+    failed_jobs,
+    prune_runs,
+    read_run,
+    reopen_run,
+    run_ids,
+)
+from pipeline.run.listener import RunSummary
+
+NOW = datetime(2026, 3, 10, 12, tzinfo=timezone.utc)
+FOREVER = timedelta(days=10_000)
+
+
+def make_runs(root: Path, *ages: int) -> list[str]:
+    """Finished runs of so many days ago; their ids."""
+    ids = []
+    for age in ages:
+        folder = create_run(root, NOW - timedelta(days=age))
+        (folder.path / "jobs").mkdir()
+        folder.close()
+        ids.append(folder.run_id)
+    return ids
+
+
+def test_run_id_tells_the_time_and_is_unique(tmp_path: Path) -> None:
+    ids = make_runs(tmp_path, 0, 0, 0)
+    assert len(set(ids)) == 3
+    assert all(run_id.startswith("20260310-120000-") for run_id in ids)
+    assert run_ids(tmp_path) == tuple(sorted(ids))
+    assert run_ids(tmp_path / "none") == ()
+
+
+def test_folders_of_jobs_do_not_lie_in_each_other(tmp_path: Path, make_job: Callable[..., Job]) -> None:
+    folder = create_run(tmp_path, NOW)
+    names = ["a/b", "a+b", "a/b/c", "a%2Fb", "../a", "/a", "a@7"]
+    paths = [folder.job_folder(make_job(id=name)) for name in names]
+    assert len(set(paths)) == len(names)
+    assert {path.parent for path in paths} == {folder.path / "jobs"}
+    folder.close()
+
+
+def test_pruning_goes_by_age_and_by_count(tmp_path: Path) -> None:
+    ids = make_runs(tmp_path, 9, 5, 3, 1)
+    assert prune_runs(tmp_path, keep=10, max_age=timedelta(days=6), now=NOW) == (ids[0],)
+    assert prune_runs(tmp_path, keep=2, max_age=FOREVER, now=NOW) == (ids[1],)
+    assert run_ids(tmp_path) == tuple(ids[2:])
+
+
+def test_newest_run_is_never_pruned(tmp_path: Path) -> None:
+    ids = make_runs(tmp_path, 400, 300)
+    assert prune_runs(tmp_path, keep=0, max_age=timedelta(0), now=NOW) == (ids[0],)
+    assert run_ids(tmp_path) == (ids[1],)
+
+
+def test_run_that_is_being_written_is_never_pruned(tmp_path: Path) -> None:
+    writing = create_run(tmp_path, NOW - timedelta(days=9))
+    make_runs(tmp_path, 1)
+    assert prune_runs(tmp_path, keep=1, max_age=timedelta(days=1), now=NOW) == ()
+    writing.close()
+    assert prune_runs(tmp_path, keep=1, max_age=timedelta(days=1), now=NOW) == (writing.run_id,)
+
+
+def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "20200101-000000-abcdeX").mkdir()
+    make_runs(tmp_path, 1, 0)
+    prune_runs(tmp_path, keep=1, max_age=timedelta(0), now=NOW)
+    assert {path.name for path in tmp_path.iterdir()} >= {"notes", "20200101-000000-abcdeX"}
+
+
+def test_unknown_run_is_named_with_those_there_are(tmp_path: Path) -> None:
+    (run_id,) = make_runs(tmp_path, 0)
+    with pytest.raises(RunFolderError, match=rf"no run 'yesterday' .*; the latest are: {run_id}"):
+        reopen_run(tmp_path, "yesterday")
+    with pytest.raises(RunFolderError, match=r"no run '\.\.'"):
+        read_run(tmp_path, "..")
+
+
+def test_run_that_is_being_written_cannot_be_resumed(tmp_path: Path) -> None:
+    folder = create_run(tmp_path, NOW)
+    with pytest.raises(RunFolderError, match="is being written by another process"):
+        reopen_run(tmp_path, folder.run_id)
+    folder.close()
+
+
+def test_failed_jobs_are_those_whose_case_is_red(
+    run: Callable[..., RunSummary], make_job: Callable[..., Job], watcher: Any
+) -> None:
+    ends = ["passed", "mismatch", "infrastructure", "skipped", "performance"]
+    jobs = [make_job(f"ends_as:{end}") for end in ends]
+    summary = run(*jobs, retries=0)
+    record = read_run(summary.folder.parent, summary.run_id)
+    assert failed_jobs(record) == (jobs[1], jobs[2], jobs[4])
+    assert [result.state for result in record.all_results()] == [State(end) for end in ends]

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.jobs import Job, Result, State
+from pipeline.run.journal import Journal, JournalError, read_journal
+from pipeline.run.listener import RunInfo, RunSummary
+
+RUN_ID = "20260310-010203-abcdef"
+
+
+def info(plan: tuple[Job, ...], *, resumed: bool = False) -> RunInfo:
+    return RunInfo(
+        RUN_ID, Path("/runs"), plan, "2026-03-10T01:02:03+00:00", 2, {"sha": "abc"}, resumed=resumed
+    )
+
+
+@pytest.fixture
+def plan(make_job: Callable[..., Job]) -> tuple[Job, ...]:
+    return tuple(make_job() for _ in range(3))
+
+
+def write(path: Path, plan: tuple[Job, ...]) -> tuple[Result, ...]:
+    """A journal of a run that ended in good order."""
+    journal = Journal(path)
+    journal.run_started(info(plan))
+    results = tuple(Result(job, State.PASSED, f"text {job.id} \udcff", artefacts=("a",)) for job in plan)
+    for result in results:
+        journal.job_started(result.job, 0, 1)
+        journal.job_finished(result)
+    journal.run_finished(RunSummary(RUN_ID, path.parent, results, 0, 1.0, dropped=(plan[0].id,)))
+    return results
+
+
+def test_journal_gives_back_what_it_was_told(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+    write(tmp_path / "journal", plan)
+    record = read_journal(tmp_path / "journal")
+    assert (record.run_id, record.plan, record.facts, record.closed) == (RUN_ID, plan, {"sha": "abc"}, True)
+    assert record.notes == ()
+    assert [result.state for result in record.all_results()] == [State.PASSED] * 3
+    assert [result.artefacts for result in record.all_results()] == [(), ("a",), ("a",)]
+    assert record.all_results()[0].message == f"text {plan[0].id} \\udcff"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(data=st.data())
+def test_journal_cut_at_any_byte_loses_at_most_the_line_that_was_cut(
+    tmp_path: Path, plan: tuple[Job, ...], data: st.DataObject
+) -> None:
+    path = tmp_path / "journal"
+    path.unlink(missing_ok=True)
+    write(path, plan)
+    whole = path.read_bytes()
+    cut = data.draw(st.integers(whole.index(b"\n") + 1, len(whole)))
+    path.write_bytes(whole[:cut])
+    record = read_journal(path)
+    assert len(record.results) == whole[:cut].count(b'"type":"Finished"') - (
+        b'"type":"Finished"' in whole[:cut].rpartition(b"\n")[2]
+    )
+    assert bool(record.notes) == (not whole[:cut].endswith(b"\n"))
+    unfinished = [result for result in record.all_results() if result.state is State.INTERRUPTED]
+    assert len(unfinished) == 3 - len(record.results)
+
+    journal = Journal(path)
+    journal.run_started(info(plan, resumed=True))
+    journal.job_finished(Result(plan[2], State.MISMATCH))
+    again = read_journal(path)
+    assert again.notes == ()
+    assert again.results[plan[2].id].state is State.MISMATCH
+    assert not again.closed
+    journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
+
+
+def test_interrupted_jobs_are_not_finished(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.run_started(info(plan))
+    journal.job_finished(Result(plan[0], State.PASSED))
+    journal.job_finished(Result(plan[1], State.INTERRUPTED))
+    assert set(read_journal(tmp_path / "journal").finished) == {plan[0].id}
+    journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 2, 1.0))
+
+
+def test_damage_before_the_last_line_is_an_error_with_its_line(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+    path = tmp_path / "journal"
+    write(path, plan)
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = lines[2][:20]
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(JournalError, match=r"journal:3: damaged line: "):
+        read_journal(path)
+
+
+def test_missing_and_empty_journals_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="No such file"):
+        read_journal(tmp_path / "none")
+    (tmp_path / "empty").touch()
+    with pytest.raises(JournalError, match="holds no run"):
+        read_journal(tmp_path / "empty")

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.jobs import Diff, Job, Mismatch, Region, Result, StageResult, State
+from pipeline.run.messages import Lines, encode, read_result, write_atomically
+
+
+def test_result_survives_the_file(make_job: Callable[..., Job], tmp_path: Path) -> None:
+    diff = Diff(
+        "y",
+        (4, 2),
+        8,
+        1,
+        255,
+        "a",
+        "b",
+        1,
+        "",
+        (Region("band 0", 8, 1, 255),),
+        (),
+        (Mismatch((1, 0), 127, -128),),
+    )
+    job = make_job()
+    result = Result(
+        job, State.MISMATCH, "m", "d", 1.5, "t", 3, 2, (StageResult("fused", State.MISMATCH, diffs=(diff,)),)
+    )
+    write_atomically(tmp_path / "r.json", encode(result))
+    assert read_result(tmp_path / "r.json", job) == result
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_result_of_another_job_is_refused(make_job: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_bytes(encode(Result(make_job(), State.PASSED)))
+    with pytest.raises(ValueError, match="it is the result of device/emu/1"):
+        read_result(tmp_path / "r.json", make_job())
+
+
+def test_huge_result_is_refused_unread(make_job: Callable[..., Job], tmp_path: Path) -> None:
+    with (tmp_path / "r.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match="at most"):
+        read_result(tmp_path / "r.json", make_job())
+
+
+@given(st.text(st.characters()))
+def test_any_text_can_be_sent(text: str) -> None:
+    """Hypothesis leaves lone surrogates out of `text()` unless asked for all characters."""
+    for value in (text, "\udcff" + text):
+        sent = msgspec.json.decode(encode({value: [value]}))
+        shown = value.encode("utf-8", "backslashreplace").decode()
+        assert sent == {shown: [shown]}
+
+
+@given(lines=st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line)), size=st.integers(1, 5))
+def test_lines_come_out_whatever_pieces_they_arrive_in(lines: list[bytes], size: int) -> None:
+    stream = b"".join(line + b"\n" for line in lines) + b"torn"
+    splitter = Lines()
+    out = [line for at in range(0, len(stream), size) for line in splitter.feed(stream[at : at + size])]
+    assert out == lines
