@@ -6,7 +6,7 @@ import ast
 import difflib
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, NoReturn
@@ -54,10 +54,11 @@ class Inline:
 
 @dataclass(frozen=True)
 class Held:
-    """A tile or tensor in scope: the program's name for it and its type."""
+    """A tile or tensor in scope: the program's name for it, its type, and which parameter a tensor is."""
 
     name: str
     type: TileType | TensorType
+    parameter: str = ""
 
 
 @dataclass
@@ -68,12 +69,14 @@ class Scope:
     constants: Mapping[str, Any]
     held: dict[str, Held] = field(default_factory=dict)
     indices: dict[str, Expr] = field(default_factory=dict)
-    prefix: str = ""
-    line: int = 0
 
     def at(self, node: ast.AST) -> Position:
         """The place of a node in the source being read."""
-        return Position(self.file, getattr(node, "lineno", self.line))
+        return Position(self.file, getattr(node, "lineno", 0))
+
+    def constant(self, name: str) -> Any:
+        """The Python constant of a name; None where there is none, or a tile, tensor or index hides it."""
+        return None if name in self.held or name in self.indices else self.constants.get(name)
 
 
 def read_program(cls: type, names: Mapping[str, Any]) -> Program:
@@ -182,18 +185,21 @@ class _FunctionReader:
     def __init__(self, file: str, names: Mapping[str, Any], functions: Mapping[str, Function]) -> None:
         self._scope = Scope(file, names)
         self._functions = functions
-        self._expansions = 0
+        self._expanding: list[ast.FunctionDef] = []
         self._orchestration = False
 
     def read(self, node: ast.FunctionDef) -> Function:
         self._orchestration = self._is_orchestration(node)
         params = tuple(self._param(argument) for argument in self._arguments(node)[1:])
         for param in params:
-            self._scope.held[param.name] = Held(param.name, param.type)
-        body = tuple(self._block(node.body))
-        if not body or not isinstance(body[-1], Return):
-            self._refuse(node, f"function {node.name}", "must end by returning its outputs")
-        return Function(self._scope.at(node), node.name, self._orchestration, params, body)
+            self._scope.held[param.name] = Held(param.name, param.type, param.name)
+        *statements, last = node.body
+        body = tuple(self._block(statements))
+        if not isinstance(last, ast.Return):
+            self._refuse(last, f"function {node.name}", "must end by returning its outputs")
+        outputs = [param.name for param in params if param.type.out]
+        returned = self._return(last, outputs)
+        return Function(self._scope.at(node), node.name, self._orchestration, params, (*body, returned))
 
     def _refuse(self, node: ast.AST, construct: str, problem: str) -> NoReturn:
         raise SourceError(self._scope.at(node), construct, problem)
@@ -235,6 +241,8 @@ class _FunctionReader:
             )
         shape, dtype = annotation.slice.elts
         sizes = self._constants(shape, f"shape of {argument.arg}")
+        if min(sizes, default=0) < 1:
+            self._refuse(argument, f"parameter {argument.arg}", f"shape {list(sizes)}: must be positive")
         return Param(argument.arg, TensorType(sizes, self._dtype(dtype), out))
 
     # -- statements
@@ -247,12 +255,14 @@ class _FunctionReader:
     def _statement(self, node: ast.stmt) -> Iterator[Statement]:
         if isinstance(node, ast.Assign):
             yield from self._assign(node)
+        elif self._orchestration:
+            self._refuse(node, type(node).__name__.lower(), "an orchestration only calls functions")
         elif isinstance(node, ast.For):
             yield self._for(node)
         elif isinstance(node, ast.If):
             yield from self._if(node)
         elif isinstance(node, ast.Return):
-            yield self._return(node)
+            self._refuse(node, "return", "stands at the end of a function only")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = _dotted(node.value.func) or "call"
             self._refuse(node, call, "its result is dropped: write name = ... (the destination is returned)")
@@ -260,38 +270,40 @@ class _FunctionReader:
             self._refuse(node, type(node).__name__.lower(), "is not part of the language")
 
     def _assign(self, node: ast.Assign) -> Iterator[Statement]:
-        names = [
-            element.id
-            for target in node.targets
-            for element in (target.elts if isinstance(target, ast.Tuple) else [target])
-            if isinstance(element, ast.Name)
-        ]
-        if len(node.targets) != 1 or not names:
-            self._refuse(node, "assignment", "assigns to one plain name")
+        target = node.targets[0]
+        elements = target.elts if isinstance(target, ast.Tuple) else [target]
+        names = [element.id for element in elements if isinstance(element, ast.Name)]
+        if len(node.targets) != 1 or not names or len(names) != len(elements):
+            self._refuse(node, "assignment", "assigns to one plain name, or to the outputs of a call")
+        for name in names:
+            if name in self._scope.indices:
+                self._refuse(node, f"assignment to {name}", "is an index here: take another name")
         if not isinstance(node.value, ast.Call):
             self._refuse(node, f"assignment to {names[0]}", "the right side must be a call of an operator")
         called = _dotted(node.value.func)
         if called.startswith("self."):
             yield self._invoke(node, names, node.value)
-        elif isinstance(node.targets[0], ast.Tuple):
+        elif self._orchestration:
+            self._refuse(node, called or "call", "an orchestration only calls functions")
+        elif isinstance(target, ast.Tuple):
             self._refuse(node, called or "call", "gives one result: assign it to one name")
-        elif isinstance(self._scope.constants.get(called), Inline):
-            yield from self._expand(node, names[0], self._scope.constants[called], node.value)
+        elif isinstance(helper := self._scope.constant(called), Inline):
+            yield from self._expand(node, names[0], helper, node.value)
         else:
             yield self._operator_call(node, names[0], node.value)
 
-    def _hold(self, name: str, typed: TileType | TensorType) -> str:
-        """Bind a source name to a tile or tensor; gives the program's name for it."""
-        held = Held(self._scope.prefix + name, typed)
-        self._scope.held[name] = held
-        self._scope.indices.pop(name, None)
-        return held.name
+    def _hold(self, node: ast.AST, name: str, typed: TileType | TensorType, parameter: str = "") -> str:
+        """Bind a source name, which keeps the type it has had so far; gives the program's name for it."""
+        held = self._scope.held.get(name)
+        if held is not None and held.type != typed:
+            problem = f"a name keeps its type: {name} was {held.type}, this is {typed}"
+            self._refuse(node, f"assignment to {name}", problem)
+        self._scope.held[name] = Held(held.name if held else name, typed, parameter)
+        return self._scope.held[name].name
 
     def _operator_call(self, node: ast.Assign, target: str, call: ast.Call) -> Call:
         operator = self._operator(call)
         label = f"pl.{operator.name}"
-        if self._orchestration:
-            self._refuse(node, label, "an orchestration only calls functions")
         operands: dict[str, Operand] = {}
         typed: dict[str, Any] = {}
         for name, kind, value in self._arguments_of(call, operator):
@@ -302,13 +314,16 @@ class _FunctionReader:
             raise TypeMismatchError(self._scope.at(node), label, str(misfit)) from None
         if isinstance(result, TensorType) and not result.out:
             self._refuse(node, label, f"writes {operands[operator.destination]}, which is not marked pl.Out")
+        parameter = ""
         if operator.destination:
             source = call.args[list(operator.positional).index(operator.destination)]
             if not (isinstance(source, ast.Name) and source.id == target):
                 self._refuse(
                     node, label, f"writes its {operator.destination} in place: assign to the same name"
                 )
-        return Call(self._scope.at(node), self._hold(target, result), operator.name, operands, result)
+            parameter = self._scope.held[target].parameter
+        held = self._hold(node, target, result, parameter)
+        return Call(self._scope.at(node), held, operator.name, operands, result)
 
     def _operator(self, call: ast.Call) -> Operator:
         called = _dotted(call.func)
@@ -388,33 +403,29 @@ class _FunctionReader:
             self._refuse(node, called, "takes one loop variable, one or two bounds, no else")
         if len(node.iter.args) not in (1, 2):
             self._refuse(node, called, "takes (stop) or (start, stop)")
+        variable = node.target.id
+        if variable in self._scope.indices or variable in self._scope.held:
+            self._refuse(node, called, f"{variable} already means something here; use another name")
         bounds = [self._expr(bound, called) for bound in node.iter.args]
         start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
-        variable = self._scope.prefix + node.target.id
-        self._scope.indices[node.target.id] = LoopVar(variable)
         before = dict(self._scope.held)
+        self._scope.indices[variable] = LoopVar(variable)
         body = tuple(self._block(node.body))
-        self._refuse_changed_types(node, called, before)
+        del self._scope.indices[variable]
+        self._scope.held = before  # what a loop binds first does not live past it
         return For(self._scope.at(node), variable, start, stop, body)
-
-    def _refuse_changed_types(self, node: ast.AST, construct: str, before: Mapping[str, Held]) -> None:
-        for name, held in before.items():
-            after = self._scope.held[name]
-            if after.type != held.type:
-                self._refuse(
-                    node, construct, f"{name} changes its type from {held.type} to {after.type} inside"
-                )
 
     def _if(self, node: ast.If) -> Iterator[Statement]:
         """A branch. Both sides are read and checked; where the condition is a constant only one is kept."""
         condition = self._condition(node.test)
         before = dict(self._scope.held)
         then = tuple(self._block(node.body))
-        after_then = dict(self._scope.held)
-        self._scope.held = before | {name: held for name, held in after_then.items() if name not in before}
+        after_then = self._scope.held
+        self._scope.held = dict(before)
         orelse = tuple(self._block(node.orelse))
-        self._refuse_changed_types(node, "if", before)
-        self._refuse_changed_types(node, "if", {n: h for n, h in after_then.items() if n in before})
+        # What only one branch binds does not live past it.
+        in_both = {name: held for name, held in self._scope.held.items() if after_then.get(name) == held}
+        self._scope.held = before | in_both
         if isinstance(condition, int):
             yield from then if condition else orelse
         else:
@@ -423,22 +434,18 @@ class _FunctionReader:
     def _condition(self, node: ast.expr) -> Expr:
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
             left, right = self._expr(node.left, "if"), self._expr(node.comparators[0], "if")
-            return Binary(_COMPARISONS[type(node.ops[0])], left, right)
-        if isinstance(node, ast.Name) and isinstance(self._scope.constants.get(node.id), bool):
-            return int(self._scope.constants[node.id])
+            return _fold(Binary(_COMPARISONS[type(node.ops[0])], left, right))
+        if isinstance(node, ast.Name) and isinstance(flag := self._scope.constant(node.id), bool):
+            return int(flag)
         self._refuse(node, "if", f"{ast.unparse(node)}: must be a comparison of indices or a Python bool")
 
-    def _return(self, node: ast.Return) -> Return:
+    def _return(self, node: ast.Return, outputs: Sequence[str]) -> Return:
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-        names = []
-        for value in values:
-            if not isinstance(value, ast.Name) or value.id not in self._scope.held:
-                self._refuse(node, "return", "returns outputs by name")
-            held = self._scope.held[value.id]
-            if not isinstance(held.type, TensorType) or not held.type.out:
-                self._refuse(node, "return", f"{value.id} is not an output (pl.Out)")
-            names.append(held.name)
-        return Return(self._scope.at(node), tuple(names))
+        held = [self._scope.held.get(value.id) for value in values if isinstance(value, ast.Name)]
+        if not outputs or [value.parameter if value else "" for value in held] != outputs:
+            wanted = ", ".join(outputs) or "at least one, but no parameter is marked pl.Out"
+            self._refuse(node, "return", f"gives back the outputs by name, in order: {wanted}")
+        return Return(self._scope.at(node), tuple(value.name for value in held if value))
 
     # -- calls of other functions
 
@@ -461,46 +468,56 @@ class _FunctionReader:
                 self._refuse(node, called, f"{param.name} needs {param.type.dtype.value}")
             if param.type.out and not held.type.out:
                 self._refuse(node, called, f"writes {held.name}, which is not marked pl.Out")
-            arguments.append(held.name)
-        outputs = [
-            argument for param, argument in zip(function.params, arguments, strict=True) if param.type.out
-        ]
+            arguments.append(held)
+        outputs = [held for param, held in zip(function.params, arguments, strict=True) if param.type.out]
         if len(targets) != len(outputs):
             self._refuse(node, called, f"gives {len(outputs)} outputs, assigned to {len(targets)} names")
-        types = [self._scope.held[name].type for name in outputs]
-        held_targets = [self._hold(name, typed) for name, typed in zip(targets, types, strict=True)]
-        return Invoke(self._scope.at(node), tuple(held_targets), function.name, tuple(arguments))
+        held_targets = [
+            self._hold(node, name, held.type, held.parameter)
+            for name, held in zip(targets, outputs, strict=True)
+        ]
+        names = tuple(held.name for held in arguments)
+        return Invoke(self._scope.at(node), tuple(held_targets), function.name, names)
 
     def _expand(self, node: ast.Assign, target: str, helper: Inline, call: ast.Call) -> Iterator[Statement]:
-        """An inline helper's body, in a scope of its own: parameters bound, its result bound to `target`."""
+        """An inline helper's body, its result bound to `target`.
+
+        As in PyPTO the body shares the caller's names: parameters and locals stay bound after the call, an
+        assignment to a parameter assigns the caller's tile, and a name keeps its type over all calls.
+        """
         name = helper.node.name
         params = [argument.arg for argument in helper.node.args.args]
         if call.keywords or len(call.args) != len(params):
             self._refuse(node, name, f"takes {len(params)} positional arguments ({', '.join(params)})")
-        caller = self._scope
+        if helper.node in self._expanding:
+            self._refuse(node, name, "calls itself")
         self._refuse_hidden_names(node, helper)
-        self._expansions += 1
-        prefix = f"{caller.prefix}{name}#{self._expansions}."
-        inner = Scope(
-            helper.file, {**helper.names, **caller.constants}, prefix=prefix, line=helper.node.lineno
-        )
-        for param, argument in zip(params, call.args, strict=True):
-            if isinstance(argument, ast.Name) and argument.id in caller.held:
-                held = caller.held[argument.id]
-                inner.held[param] = replace(held, name=prefix + param)
-                yield Bind(caller.at(node), prefix + param, held.name)
+        for param, argument in [(p, self._argument(a, name)) for p, a in zip(params, call.args, strict=True)]:
+            self._scope.held.pop(param, None)
+            self._scope.indices.pop(param, None)
+            if isinstance(argument, Held):
+                self._scope.held[param] = argument
             else:
-                inner.indices[param] = self._expr(argument, f"{name}({param})")
-        self._scope = inner
-        try:
-            *body, last = (item for item in helper.node.body if not _is_docstring(item))
-            yield from self._block(body)
-            if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
-                self._refuse(last, name, "an inline helper ends by returning one name")
-            result = self._held(last.value, name)
-        finally:
-            self._scope = caller
-        yield Bind(caller.at(node), self._hold(target, result.type), result.name)
+                self._scope.indices[param] = argument
+        caller_file, caller_constants = self._scope.file, self._scope.constants
+        position = self._scope.at(node)
+        self._scope.file, self._scope.constants = helper.file, {**helper.names, **caller_constants}
+        self._expanding.append(helper.node)
+        *body, last = (item for item in helper.node.body if not _is_docstring(item))
+        yield from self._block(body)
+        if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
+            self._refuse(last, name, "an inline helper ends by returning one name")
+        result = self._held(last.value, name)
+        self._expanding.pop()
+        self._scope.file, self._scope.constants = caller_file, caller_constants
+        bound = self._hold(node, target, result.type, result.parameter)
+        if bound != result.name:
+            yield Bind(position, bound, result.name)
+
+    def _argument(self, node: ast.expr, helper: str) -> Held | Expr:
+        if isinstance(node, ast.Name) and node.id in self._scope.held:
+            return self._scope.held[node.id]
+        return self._expr(node, helper)
 
     def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
         """Where caller and helper both know a constant PyPTO takes the caller's: refuse the mix-up."""
@@ -519,10 +536,12 @@ class _FunctionReader:
 
     def _constants(self, node: ast.expr, what: str) -> tuple[int, ...]:
         if isinstance(node, ast.Name):
-            value = self._scope.constants.get(node.id)
+            value = self._scope.constant(node.id)
             if isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
                 return tuple(value)
             self._refuse(node, what, f"{node.id} is not a list or tuple of Python ints of the factory")
+        if isinstance(node, ast.Attribute):
+            self._refuse(node, what, f"{ast.unparse(node)}: bind it to a name in the factory first")
         if not isinstance(node, (ast.List, ast.Tuple)):
             self._refuse(node, what, f"{ast.unparse(node)}: must be a list of constants")
         values = [self._expr(element, what) for element in node.elts]
@@ -545,8 +564,8 @@ class _FunctionReader:
             return _fold(Binary("-", 0, self._expr(node.operand, what)))
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
             left, right = self._expr(node.left, what), self._expr(node.right, what)
-            if right == 0 and isinstance(node.op, (ast.FloorDiv, ast.Mod)):
-                self._refuse(node, what, f"{ast.unparse(node)}: divides by zero")
+            if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and not (isinstance(right, int) and right > 0):
+                self._refuse(node, what, f"{ast.unparse(node)}: the divisor must be a positive constant")
             return _fold(Binary(_ARITHMETIC[type(node.op)], left, right))
         if isinstance(node, ast.Attribute):
             self._refuse(node, what, f"{ast.unparse(node)}: bind it to a name in the factory first")

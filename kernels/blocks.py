@@ -1,104 +1,198 @@
 """Helpers that the tile programs share, each expanded in place where a kernel calls it.
 
-Their constants come from the function around them. A program's own names win over a helper's where both have
-one, so names here start with what they belong to.
+PyPTO expands a helper among the caller's own names: its parameters and locals stay bound there, a name keeps
+its type over all calls, and a constant of the caller's hides one of the helper's. So every name here is the
+helper's own (`conv1_...`, `plane_...`); the two convolutions, whose tiles differ in shape, are two helpers.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from golden.geometry import Conv
-from kernels.plan import Tile, Window
+from golden.geometry import C0
+from kernels.plan import Plan, Tile, Window
 
 
-def conv_tile(pl: Any, conv: Conv, tile: Tile, window: Window, width: int, channels: int) -> Any:
-    """A helper `(feature_map, filters, bias, pos_m) -> acc`: one ACC tile of a convolution, bias included.
+def conv1_tile(pl: Any, plan: Plan, tile: Tile, window: Window) -> Any:
+    """A helper `(feature_map, filters, bias, position) -> acc`: one ACC tile of conv1, bias included.
 
     Args:
         pl: the DSL.
-        conv: kernel, stride (the padding is the window's).
-        tile: positions of the tile and its K loop.
-        window: image rows in the feature map and the padding around them.
-        width: image columns.
-        channels: output channels.
+        plan: the tiled geometry.
+        tile: the K loop: over the whole of K, or over one C1 plane.
+        window: x rows in the feature map and the padding around them.
     """
-    tile_shape = [tile.positions, tile.step]
-    tile_filter = [tile.step, channels]
-    tile_step, tile_steps = tile.step, tile.steps
-    tile_image = (window.rows, width)
-    tile_kernel = (conv.kernel, conv.kernel)
-    tile_stride = (conv.stride, conv.stride)
-    tile_padding = window.padding
+    geometry = plan.geometry
+    conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, geometry.cmid]
+    conv1_step, conv1_steps = tile.step, tile.steps
+    conv1_image, conv1_padding = (window.rows, geometry.width), window.padding
+    conv1_kernel = (geometry.conv1.kernel, geometry.conv1.kernel)
+    conv1_stride = (geometry.conv1.stride, geometry.conv1.stride)
 
     @pl.inline
-    def conv_tile(feature_map: Any, filters: Any, bias: Any, pos_m: Any) -> Any:
-        a = pl.tile.img2col(
-            feature_map,
-            pos_m,
+    def conv1_tile(conv1_map: Any, conv1_taps: Any, conv1_bias: Any, conv1_position: Any) -> Any:
+        conv1_a = pl.tile.img2col(
+            conv1_map,
+            conv1_position,
             0,
-            tile_shape,
-            image_shape=tile_image,
-            kernel_size=tile_kernel,
-            stride=tile_stride,
-            padding=tile_padding,
+            conv1_shape,
+            image_shape=conv1_image,
+            kernel_size=conv1_kernel,
+            stride=conv1_stride,
+            padding=conv1_padding,
         )
-        b = pl.tile.extract(filters, 0, 0, shape=tile_filter, target_memory=pl.MemorySpace.Right)
-        acc = pl.tile.matmul_bias(a, b, bias)
-        for step in pl.range(1, tile_steps):
-            a = pl.tile.img2col(
-                feature_map,
-                pos_m,
-                step * tile_step,
-                tile_shape,
-                image_shape=tile_image,
-                kernel_size=tile_kernel,
-                stride=tile_stride,
-                padding=tile_padding,
+        conv1_b = pl.tile.extract(conv1_taps, 0, 0, shape=conv1_filter, target_memory=pl.MemorySpace.Right)
+        conv1_acc = pl.tile.matmul_bias(conv1_a, conv1_b, conv1_bias)
+        for conv1_k in pl.range(1, conv1_steps):
+            conv1_a = pl.tile.img2col(
+                conv1_map,
+                conv1_position,
+                conv1_k * conv1_step,
+                conv1_shape,
+                image_shape=conv1_image,
+                kernel_size=conv1_kernel,
+                stride=conv1_stride,
+                padding=conv1_padding,
             )
-            b = pl.tile.extract(
-                filters, step * tile_step, 0, shape=tile_filter, target_memory=pl.MemorySpace.Right
+            conv1_b = pl.tile.extract(
+                conv1_taps,
+                conv1_k * conv1_step,
+                0,
+                shape=conv1_filter,
+                target_memory=pl.MemorySpace.Right,
             )
-            acc = pl.tile.matmul_acc(acc, a, b)
-        return acc
+            conv1_acc = pl.tile.matmul_acc(conv1_acc, conv1_a, conv1_b)
+        return conv1_acc
 
-    return conv_tile
+    return conv1_tile
 
 
-def plane_tile(pl: Any, conv: Conv, tile: Tile, window: Window, width: int, channels: int) -> Any:
-    """A helper `(acc, feature_map, filters, first_row, pos_m) -> acc`: adds a further C1 plane to a tile.
+def conv2_tile(pl: Any, plan: Plan, window: Window) -> Any:
+    """A helper `(mid, filters, bias, position) -> acc`: one ACC tile of conv2, bias included.
 
-    Arguments are those of `conv_tile`; `first_row` is the row of the filter matrix where the plane begins.
+    Args:
+        pl: the DSL.
+        plan: the tiled geometry.
+        window: mid rows in L1 and the padding around them.
     """
-    plane_shape = [tile.positions, tile.step]
-    plane_filter = [tile.step, channels]
-    plane_step, plane_steps = tile.step, tile.steps
-    plane_image = (window.rows, width)
-    plane_kernel = (conv.kernel, conv.kernel)
-    plane_stride = (conv.stride, conv.stride)
-    plane_padding = window.padding
+    geometry, tile = plan.geometry, plan.conv2
+    conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, geometry.cout]
+    conv2_step, conv2_steps = tile.step, tile.steps
+    conv2_image, conv2_padding = (window.rows, geometry.mid_width), window.padding
+    conv2_kernel = (geometry.conv2.kernel, geometry.conv2.kernel)
+    conv2_stride = (geometry.conv2.stride, geometry.conv2.stride)
 
     @pl.inline
-    def plane_tile(acc: Any, feature_map: Any, filters: Any, first_row: Any, pos_m: Any) -> Any:
-        for step in pl.range(plane_steps):
-            a = pl.tile.img2col(
-                feature_map,
-                pos_m,
-                step * plane_step,
+    def conv2_tile(conv2_map: Any, conv2_taps: Any, conv2_bias: Any, conv2_position: Any) -> Any:
+        conv2_a = pl.tile.img2col(
+            conv2_map,
+            conv2_position,
+            0,
+            conv2_shape,
+            image_shape=conv2_image,
+            kernel_size=conv2_kernel,
+            stride=conv2_stride,
+            padding=conv2_padding,
+        )
+        conv2_b = pl.tile.extract(conv2_taps, 0, 0, shape=conv2_filter, target_memory=pl.MemorySpace.Right)
+        conv2_acc = pl.tile.matmul_bias(conv2_a, conv2_b, conv2_bias)
+        for conv2_k in pl.range(1, conv2_steps):
+            conv2_a = pl.tile.img2col(
+                conv2_map,
+                conv2_position,
+                conv2_k * conv2_step,
+                conv2_shape,
+                image_shape=conv2_image,
+                kernel_size=conv2_kernel,
+                stride=conv2_stride,
+                padding=conv2_padding,
+            )
+            conv2_b = pl.tile.extract(
+                conv2_taps,
+                conv2_k * conv2_step,
+                0,
+                shape=conv2_filter,
+                target_memory=pl.MemorySpace.Right,
+            )
+            conv2_acc = pl.tile.matmul_acc(conv2_acc, conv2_a, conv2_b)
+        return conv2_acc
+
+    return conv2_tile
+
+
+def load_plane(pl: Any, plan: Plan, number: int, window: Window) -> Any:
+    """A helper `(plane0, x, x_row) -> plane`: C1 plane `number` of x as a tile; `plane0` where there is none.
+
+    Args:
+        pl: the DSL.
+        plan: the tiled geometry.
+        number: which plane.
+        window: how many x rows to load.
+    """
+    geometry = plan.geometry
+    load_shape = [window.rows * geometry.width, C0]
+    load_start, load_width = number * geometry.height * geometry.width, geometry.width
+
+    @pl.inline
+    def load_plane(load_first: Any, load_x: Any, load_row: Any) -> Any:
+        loaded = pl.load(
+            load_x,
+            [load_start + load_row * load_width, 0],
+            load_shape,
+            target_memory=pl.MemorySpace.Mat,
+        )
+        return loaded
+
+    @pl.inline
+    def no_plane(load_first: Any, load_x: Any, load_row: Any) -> Any:
+        return load_first
+
+    return load_plane if number < plan.planes else no_plane
+
+
+def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window) -> Any:
+    """A helper `(acc, plane, filters, position) -> acc`: adds C1 plane `number` to a tile, if x has it.
+
+    Args:
+        pl: the DSL.
+        plan: the tiled geometry.
+        tile: the K loop over one plane.
+        number: which plane.
+        window: x rows in the plane and the padding around them.
+    """
+    geometry = plan.geometry
+    plane_shape, plane_filter = [tile.positions, tile.step], [tile.step, geometry.cmid]
+    plane_step, plane_steps = tile.step, tile.steps
+    plane_first = number * tile.steps * tile.step
+    plane_image, plane_padding = (window.rows, geometry.width), window.padding
+    plane_kernel = (geometry.conv1.kernel, geometry.conv1.kernel)
+    plane_stride = (geometry.conv1.stride, geometry.conv1.stride)
+
+    @pl.inline
+    def plane_tile(plane_acc: Any, plane_map: Any, plane_taps: Any, plane_position: Any) -> Any:
+        for plane_k in pl.range(plane_steps):
+            plane_a = pl.tile.img2col(
+                plane_map,
+                plane_position,
+                plane_k * plane_step,
                 plane_shape,
                 image_shape=plane_image,
                 kernel_size=plane_kernel,
                 stride=plane_stride,
                 padding=plane_padding,
             )
-            b = pl.tile.extract(
-                filters,
-                first_row + step * plane_step,
+            plane_b = pl.tile.extract(
+                plane_taps,
+                plane_first + plane_k * plane_step,
                 0,
                 shape=plane_filter,
                 target_memory=pl.MemorySpace.Right,
             )
-            acc = pl.tile.matmul_acc(acc, a, b)
-        return acc
+            plane_acc = pl.tile.matmul_acc(plane_acc, plane_a, plane_b)
+        return plane_acc
 
-    return plane_tile
+    @pl.inline
+    def no_plane(plane_acc: Any, plane_map: Any, plane_taps: Any, plane_position: Any) -> Any:
+        return plane_acc
+
+    return plane_tile if number < plan.planes else no_plane

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
-from kernels.blocks import conv_tile, plane_tile
-from kernels.plan import Plan
+from kernels.blocks import conv1_tile, load_plane, plane_tile
+from kernels.plan import MAX_PLANES, Plan
 from kernels.unfused_conv2d import one_plane
 
 
@@ -26,10 +26,11 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
     filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
     window = plan.bands[0].x
     load_shape = [window.rows * geometry.width, C0]
-    planes, image = plan.planes, geometry.height * geometry.width
-    depth, start = geometry.conv1.kernel**2 * C0, window.skip * geometry.mid_width
-    arguments = (geometry.conv1, one_plane(plan), window, geometry.width, geometry.cmid)
-    first_plane, further_plane = conv_tile(pl, *arguments), plane_tile(pl, *arguments)
+    start = window.skip * geometry.mid_width
+    plane_loop = one_plane(plan)
+    first_plane = conv1_tile(pl, plan, plane_loop, window)
+    load1, load2, load3 = (load_plane(pl, plan, number, window) for number in range(1, MAX_PLANES))
+    add1, add2, add3 = (plane_tile(pl, plan, plane_loop, number, window) for number in range(1, MAX_PLANES))
 
     @pl.program
     class FirstTileLoad:
@@ -42,16 +43,19 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
             scale1: pl.Tensor[row_shape, pl.UINT64],
             tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
         ) -> pl.Tensor[result_shape, pl.INT8]:
-            feature_map = pl.load(x, [0, 0], load_shape, target_memory=pl.MemorySpace.Mat)
+            plane0 = pl.load(x, [0, 0], load_shape, target_memory=pl.MemorySpace.Mat)
+            plane1 = load1(plane0, x, 0)
+            plane2 = load2(plane0, x, 0)
+            plane3 = load3(plane0, x, 0)
             f1 = pl.load(filter1, [0, 0], filter_shape, target_memory=pl.MemorySpace.Mat)
             b1 = pl.load(bias1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
             s1 = pl.load(scale1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
             bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
             scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
-            acc = first_plane(feature_map, f1, bias, start)
-            for plane in pl.range(1, planes):
-                feature_map = pl.load(x, [plane * image, 0], load_shape, target_memory=pl.MemorySpace.Mat)
-                acc = further_plane(acc, feature_map, f1, plane * depth, start)
+            acc0 = first_plane(plane0, f1, bias, start)
+            acc1 = add1(acc0, plane1, f1, start)
+            acc2 = add2(acc1, plane2, f1, start)
+            acc = add3(acc2, plane3, f1, start)
             tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
             return tile
 
@@ -83,7 +87,7 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
     result_shape = [plan.conv1.positions, geometry.cmid]
     filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
     start = window.skip * geometry.mid_width
-    whole_tile = conv_tile(pl, geometry.conv1, plan.conv1, window, geometry.width, geometry.cmid)
+    whole_tile = conv1_tile(pl, plan, plan.conv1, window)
 
     @pl.program
     class FirstTilePacked:
@@ -142,7 +146,7 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
     mid_shape = [band.mid.rows * geometry.mid_width, geometry.cmid]
     start = band.x.skip * geometry.mid_width
     placeholder_a, placeholder_b = [16, 32], [32, geometry.cout]
-    whole_tile = conv_tile(pl, geometry.conv1, plan.conv1, band.x, geometry.width, geometry.cmid)
+    whole_tile = conv1_tile(pl, plan, plan.conv1, band.x)
 
     @pl.program
     class FirstTileFusedAlloc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
-from kernels.blocks import conv_tile
+from kernels.blocks import conv1_tile, conv2_tile
 from kernels.plan import Band, Plan
 
 
@@ -25,43 +25,44 @@ def _band(pl: Any, plan: Plan, band: Band) -> Any:
     band_mid_start = band.x.skip * geometry.mid_width
     band_out_tiles, band_out_tile = band.rows // plan.conv2.rows, plan.conv2.positions
     band_out_start, band_out_width = band.mid.skip * geometry.out_width, geometry.out_width
-    conv1_tile = conv_tile(pl, geometry.conv1, plan.conv1, band.x, geometry.width, geometry.cmid)
-    conv2_tile = conv_tile(pl, geometry.conv2, plan.conv2, band.mid, geometry.mid_width, geometry.cout)
+    first_conv, second_conv = conv1_tile(pl, plan, plan.conv1, band.x), conv2_tile(pl, plan, band.mid)
 
     @pl.inline
     def band_of_y(
-        x: Any,
-        filter1: Any,
-        bias1: Any,
-        scale1: Any,
-        filter2: Any,
-        bias2: Any,
-        scale2: Any,
-        y: Any,
-        x_row: Any,
-        y_row: Any,
+        band_x: Any,
+        band_taps1: Any,
+        band_bias1: Any,
+        band_scale1: Any,
+        band_taps2: Any,
+        band_bias2: Any,
+        band_scale2: Any,
+        band_y: Any,
+        band_x_row: Any,
+        band_y_row: Any,
     ) -> Any:
         feature_map = pl.tile.create(band_map, pl.INT8, target_memory=pl.MemorySpace.Mat)
         for plane in pl.range(band_planes):
             feature_map = pl.tile.gather_row(
                 feature_map,
-                x,
+                band_x,
                 dst_offset=[0, plane * band_c0],
-                src_offset=[plane * band_image + x_row * band_width, 0],
+                src_offset=[plane * band_image + band_x_row * band_width, 0],
                 shapes=band_plane,
             )
         mid = pl.tile.create(band_mid, pl.INT8, target_memory=pl.MemorySpace.Mat)
-        bias_row1 = pl.move(bias1, target_memory=pl.MemorySpace.Bias)
-        scale_row1 = pl.move(scale1, target_memory=pl.MemorySpace.LeftScale)
-        for tile in pl.range(band_mid_tiles):
-            acc1 = conv1_tile(feature_map, filter1, bias_row1, band_mid_start + tile * band_mid_tile)
-            mid = pl.tile.fixpipe_requant(mid, acc1, scale_row1, [tile * band_mid_tile, 0])
-        bias_row2 = pl.move(bias2, target_memory=pl.MemorySpace.Bias)
-        scale_row2 = pl.move(scale2, target_memory=pl.MemorySpace.LeftScale)
-        for tile in pl.range(band_out_tiles):
-            acc2 = conv2_tile(mid, filter2, bias_row2, band_out_start + tile * band_out_tile)
-            y = pl.tile.fixpipe_store(acc2, scale_row2, y, [y_row * band_out_width + tile * band_out_tile, 0])
-        return y
+        bias_table1 = pl.move(band_bias1, target_memory=pl.MemorySpace.Bias)
+        scale_table1 = pl.move(band_scale1, target_memory=pl.MemorySpace.LeftScale)
+        for mid_tile in pl.range(band_mid_tiles):
+            acc1 = first_conv(feature_map, band_taps1, bias_table1, band_mid_start + mid_tile * band_mid_tile)
+            mid = pl.tile.fixpipe_requant(mid, acc1, scale_table1, [mid_tile * band_mid_tile, 0])
+        bias_table2 = pl.move(band_bias2, target_memory=pl.MemorySpace.Bias)
+        scale_table2 = pl.move(band_scale2, target_memory=pl.MemorySpace.LeftScale)
+        for out_tile in pl.range(band_out_tiles):
+            acc2 = second_conv(mid, band_taps2, bias_table2, band_out_start + out_tile * band_out_tile)
+            band_y = pl.tile.fixpipe_store(
+                acc2, scale_table2, band_y, [band_y_row * band_out_width + out_tile * band_out_tile, 0]
+            )
+        return band_y
 
     return band_of_y
 

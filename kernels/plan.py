@@ -158,26 +158,28 @@ def _tile(width: int, depth: int, longest: int) -> Tile:
 
 
 def _bands(geometry: Geometry, band_rows: int) -> Iterator[Band]:
+    """Bands of y. All read windows of one size, also a shorter last band: one buffer serves them all."""
     unit = _row_unit(geometry.mid_width)
+    halo = (band_rows - 1) * geometry.conv2.stride + geometry.conv2.kernel
+    mid_rows = min(-(-halo // unit) * unit, geometry.mid_height)
     for row in range(0, geometry.out_height, band_rows):
         rows = min(band_rows, geometry.out_height - row)
-        halo = (rows - 1) * geometry.conv2.stride + geometry.conv2.kernel
-        mid_rows = min(-(-halo // unit) * unit, geometry.mid_height)
         mid = window(geometry.conv2, row, rows, geometry.mid_height, mid_rows)
-        yield Band(row, rows, mid, _x_window(geometry, mid.row, mid_rows))
+        yield Band(row, rows, mid, _x_window(geometry, mid.row, mid_rows, mid_rows))
 
 
-def _x_window(geometry: Geometry, mid_row: int, mid_rows: int) -> Window:
-    held = min((mid_rows - 1) * geometry.conv1.stride + geometry.conv1.kernel, geometry.height)
+def _x_window(geometry: Geometry, mid_row: int, mid_rows: int, longest: int) -> Window:
+    """The x rows of some mid rows, in a buffer that holds those of `longest` mid rows."""
+    held = min((longest - 1) * geometry.conv1.stride + geometry.conv1.kernel, geometry.height)
     return window(geometry.conv1, mid_row, mid_rows, geometry.height, held)
 
 
 def _pass1_bands(geometry: Geometry, band_rows: int) -> Iterator[tuple[int, int, Window]]:
     """Bands of mid that hold what a band of y spans, without halo."""
-    height = band_rows * geometry.conv2.stride
+    height = min(band_rows * geometry.conv2.stride, geometry.mid_height)
     for row in range(0, geometry.mid_height, height):
         rows = min(height, geometry.mid_height - row)
-        yield row, rows, _x_window(geometry, row, rows)
+        yield row, rows, _x_window(geometry, row, rows, height)
 
 
 def _check_rows(plan: Plan) -> None:

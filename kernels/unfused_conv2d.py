@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from golden.geometry import C0
-from kernels.blocks import conv_tile, plane_tile
+from kernels.blocks import conv1_tile, conv2_tile, load_plane, plane_tile
 from kernels.plan import MAX_PLANES, Band, Plan, PlanError, Tile, Window
 
 
@@ -23,41 +23,38 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
     geometry = plan.geometry
     if plan.planes > MAX_PLANES:
         raise PlanError(f"pass1 holds at most {MAX_PLANES} C1 planes: x has {plan.planes}")
-    mid_width, mid_x_width = geometry.mid_width, geometry.width
-    mid_image = geometry.height * geometry.width
-    mid_plane = [x_window.rows * geometry.width, C0]
-    mid_depth = geometry.conv1.kernel**2 * C0
-    mid_tiles, mid_tile = rows // plan.conv1.rows, plan.conv1.positions
-    mid_start = x_window.skip * geometry.mid_width
-    mid_second, mid_third, mid_fourth = (plan.planes > number for number in range(1, MAX_PLANES))
-    arguments = (geometry.conv1, one_plane(plan), x_window, geometry.width, geometry.cmid)
-    first_plane, further_plane = conv_tile(pl, *arguments), plane_tile(pl, *arguments)
+    band_width, band_x_width = geometry.mid_width, geometry.width
+    band_plane = [x_window.rows * geometry.width, C0]
+    band_tiles, band_tile = rows // plan.conv1.rows, plan.conv1.positions
+    band_start = x_window.skip * geometry.mid_width
+    tile = one_plane(plan)
+    first_plane = conv1_tile(pl, plan, tile, x_window)
+    load1, load2, load3 = (load_plane(pl, plan, number, x_window) for number in range(1, MAX_PLANES))
+    add1, add2, add3 = (plane_tile(pl, plan, tile, number, x_window) for number in range(1, MAX_PLANES))
 
     @pl.inline
-    def band_of_mid(x: Any, filters: Any, bias: Any, scale: Any, mid: Any, x_row: Any, mid_row: Any) -> Any:
-        plane0 = pl.load(x, [x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat)
-        if mid_second:
-            plane1 = pl.load(
-                x, [mid_image + x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat
+    def band_of_mid(
+        band_x: Any,
+        band_taps: Any,
+        band_bias: Any,
+        band_scale: Any,
+        band_mid: Any,
+        band_x_row: Any,
+        band_mid_row: Any,
+    ) -> Any:
+        plane0 = pl.load(band_x, [band_x_row * band_x_width, 0], band_plane, target_memory=pl.MemorySpace.Mat)
+        plane1 = load1(plane0, band_x, band_x_row)
+        plane2 = load2(plane0, band_x, band_x_row)
+        plane3 = load3(plane0, band_x, band_x_row)
+        for mid_tile in pl.range(band_tiles):
+            acc0 = first_plane(plane0, band_taps, band_bias, band_start + mid_tile * band_tile)
+            acc1 = add1(acc0, plane1, band_taps, band_start + mid_tile * band_tile)
+            acc2 = add2(acc1, plane2, band_taps, band_start + mid_tile * band_tile)
+            acc3 = add3(acc2, plane3, band_taps, band_start + mid_tile * band_tile)
+            band_mid = pl.tile.fixpipe_store(
+                acc3, band_scale, band_mid, [band_mid_row * band_width + mid_tile * band_tile, 0]
             )
-        if mid_third:
-            plane2 = pl.load(
-                x, [2 * mid_image + x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat
-            )
-        if mid_fourth:
-            plane3 = pl.load(
-                x, [3 * mid_image + x_row * mid_x_width, 0], mid_plane, target_memory=pl.MemorySpace.Mat
-            )
-        for tile in pl.range(mid_tiles):
-            acc = first_plane(plane0, filters, bias, mid_start + tile * mid_tile)
-            if mid_second:
-                acc = further_plane(acc, plane1, filters, mid_depth, mid_start + tile * mid_tile)
-            if mid_third:
-                acc = further_plane(acc, plane2, filters, 2 * mid_depth, mid_start + tile * mid_tile)
-            if mid_fourth:
-                acc = further_plane(acc, plane3, filters, 3 * mid_depth, mid_start + tile * mid_tile)
-            mid = pl.tile.fixpipe_store(acc, scale, mid, [mid_row * mid_width + tile * mid_tile, 0])
-        return mid
+        return band_mid
 
     return band_of_mid
 
@@ -131,19 +128,31 @@ def build_pass1(pl: Any, plan: Plan) -> Any:
 def _band_from_mid(pl: Any, plan: Plan, band: Band) -> Any:
     """A helper `(mid, filters, bias, scale, y, mid_row, y_row) -> y`: one band of y from mid rows in GM."""
     geometry = plan.geometry
-    from_width, from_out_width = geometry.mid_width, geometry.out_width
-    from_rows = [band.mid.rows * geometry.mid_width, geometry.cmid]
-    from_tiles, from_tile = band.rows // plan.conv2.rows, plan.conv2.positions
-    from_start = band.mid.skip * geometry.out_width
-    second_tile = conv_tile(pl, geometry.conv2, plan.conv2, band.mid, geometry.mid_width, geometry.cout)
+    band_width, band_out_width = geometry.mid_width, geometry.out_width
+    band_rows = [band.mid.rows * geometry.mid_width, geometry.cmid]
+    band_tiles, band_tile = band.rows // plan.conv2.rows, plan.conv2.positions
+    band_start = band.mid.skip * geometry.out_width
+    second_conv = conv2_tile(pl, plan, band.mid)
 
     @pl.inline
-    def band_from_mid(mid: Any, filters: Any, bias: Any, scale: Any, y: Any, mid_row: Any, y_row: Any) -> Any:
-        rows = pl.load(mid, [mid_row * from_width, 0], from_rows, target_memory=pl.MemorySpace.Mat)
-        for tile in pl.range(from_tiles):
-            acc = second_tile(rows, filters, bias, from_start + tile * from_tile)
-            y = pl.tile.fixpipe_store(acc, scale, y, [y_row * from_out_width + tile * from_tile, 0])
-        return y
+    def band_from_mid(
+        band_mid: Any,
+        band_taps: Any,
+        band_bias: Any,
+        band_scale: Any,
+        band_y: Any,
+        band_mid_row: Any,
+        band_y_row: Any,
+    ) -> Any:
+        mid_rows = pl.load(
+            band_mid, [band_mid_row * band_width, 0], band_rows, target_memory=pl.MemorySpace.Mat
+        )
+        for out_tile in pl.range(band_tiles):
+            acc = second_conv(mid_rows, band_taps, band_bias, band_start + out_tile * band_tile)
+            band_y = pl.tile.fixpipe_store(
+                acc, band_scale, band_y, [band_y_row * band_out_width + out_tile * band_tile, 0]
+            )
+        return band_y
 
     return band_from_mid
 
