@@ -293,10 +293,13 @@ class _FunctionReader:
             yield self._operator_call(node, names[0], node.value)
 
     def _hold(self, node: ast.AST, name: str, typed: TileType | TensorType, parameter: str = "") -> str:
-        """Bind a source name, which keeps the type it has had so far; gives the program's name for it."""
+        """Bind a source name, which keeps its type and its tensor; gives the program's name for it."""
         held = self._scope.held.get(name)
         if held is not None and held.type != typed:
             problem = f"a name keeps its type: {name} was {held.type}, this is {typed}"
+            self._refuse(node, f"assignment to {name}", problem)
+        if held is not None and held.parameter != parameter:
+            problem = f"a name keeps its tensor: {name} was {held.parameter}, this is {parameter}"
             self._refuse(node, f"assignment to {name}", problem)
         self._scope.held[name] = Held(held.name if held else name, typed, parameter)
         return self._scope.held[name].name
@@ -408,21 +411,21 @@ class _FunctionReader:
             self._refuse(node, called, f"{variable} already means something here; use another name")
         bounds = [self._expr(bound, called) for bound in node.iter.args]
         start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
-        before = dict(self._scope.held)
+        held, indices = dict(self._scope.held), dict(self._scope.indices)
         self._scope.indices[variable] = LoopVar(variable)
         body = tuple(self._block(node.body))
-        del self._scope.indices[variable]
-        self._scope.held = before  # what a loop binds first does not live past it
+        self._scope.held, self._scope.indices = held, indices  # what a loop binds first does not live past it
         return For(self._scope.at(node), variable, start, stop, body)
 
     def _if(self, node: ast.If) -> Iterator[Statement]:
         """A branch. Both sides are read and checked; where the condition is a constant only one is kept."""
         condition = self._condition(node.test)
-        before = dict(self._scope.held)
+        before, indices = dict(self._scope.held), dict(self._scope.indices)
         then = tuple(self._block(node.body))
         after_then = self._scope.held
-        self._scope.held = dict(before)
+        self._scope.held, self._scope.indices = dict(before), dict(indices)
         orelse = tuple(self._block(node.orelse))
+        self._scope.indices = indices
         # What only one branch binds does not live past it.
         in_both = {name: held for name, held in self._scope.held.items() if after_then.get(name) == held}
         self._scope.held = before | in_both
@@ -503,7 +506,7 @@ class _FunctionReader:
         position = self._scope.at(node)
         self._scope.file, self._scope.constants = helper.file, {**helper.names, **caller_constants}
         self._expanding.append(helper.node)
-        *body, last = (item for item in helper.node.body if not _is_docstring(item))
+        *body, last = helper.node.body
         yield from self._block(body)
         if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
             self._refuse(last, name, "an inline helper ends by returning one name")
