@@ -212,14 +212,15 @@ class _Run:
             signals = stack.enter_context(SignalWatch(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             self._selector = stack.enter_context(selectors.DefaultSelector())
             self._selector.register(signals, selectors.EVENT_READ)
-            self._everybody.run_started(self._info(notes, resumed))
+            info = self._info(notes, resumed)
+            self._everybody.run_started(info)
             try:
                 self._admit_plan()
                 self._loop(signals, self._stop_time(begun))
             except Exception:
                 # Whatever is wrong with us, the run ends with a report, and with exit code 3.
                 self._problems.append(f"internal error:\n{traceback.format_exc()}")
-            return self._conclude(time.monotonic() - begun)
+            return self._conclude(info, time.monotonic() - begun)
 
     def _info(self, notes: Sequence[str], resumed: bool) -> RunInfo:
         remarks = [*notes, network_warning(self._options.locks)]
@@ -472,7 +473,7 @@ class _Run:
         for keeper in (*self._idle, *self._running):
             keeper.close()
 
-    def _conclude(self, seconds: float) -> RunSummary:
+    def _conclude(self, info: RunInfo, seconds: float) -> RunSummary:
         for job in self._plan:
             if job.id not in self._results:
                 result = Result(job, State.INTERRUPTED, "the run ended before this job did")
@@ -481,12 +482,13 @@ class _Run:
         results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
         shutil.rmtree(self._folder.path / "results", ignore_errors=True)
         summary = RunSummary(
-            self._folder.run_id,
-            self._folder.path,
+            info.run_id,
+            info.folder,
             results,
             states.exit_code(results),
             seconds,
             self._pool.set_aside,
+            info.notes,
             tuple(sorted(self._artefacts.dropped)),
         )
         self._everybody.run_finished(self._with_problems(summary))

@@ -42,7 +42,7 @@ class RunSummary:
     """How a run ended. `results` are in plan order, one a job, with only such artefacts as were kept.
 
     `dropped` are ids of jobs whose artefacts were too much to keep. `problems` are faults of the pipeline
-    itself; any of them makes `exit_code` 3.
+    itself; any of them makes `exit_code` 3. `notes` are those of `RunInfo`.
     """
 
     run_id: str
@@ -51,6 +51,7 @@ class RunSummary:
     exit_code: int
     seconds: float
     set_aside: tuple[SetAside, ...] = ()
+    notes: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 

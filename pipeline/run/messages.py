@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,13 +84,13 @@ def _without_surrogates(value: Any) -> Any:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file that others see whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with written.open("xb") as file:
             file.write(data)
-        Path(name).replace(path)
+        written.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
         raise
 
 
