@@ -126,7 +126,7 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
             geometry=matrix.geometries[one.geometry],
             kernel=one.kernel,
             profile=one.profile,
-            timeout=time_limit(matrix, one.lane, timeouts(one.id)),
+            timeout=float(time_limit(matrix, one.lane, timeouts(one.id))),
             expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
             band_rows=matrix.document.geometries[one.geometry].band_rows,
         )

@@ -1,0 +1,227 @@
+"""What each command of the command line does; every function gives the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+
+from golden import profiles
+from kernels.catalogue import KERNELS, PROGRAMS
+from pipeline.engines.base import Availability
+from pipeline.engines.registry import BACKENDS, engine_for
+from pipeline.jobs import Job, Lane, Result, State
+from pipeline.matrix.expand import expand
+from pipeline.matrix.explain import explain
+from pipeline.matrix.load import load
+from pipeline.matrix.model import Matrix
+from pipeline.matrix.select import EmptySelectionError, Filters, parse_shard, select, take_shard
+from pipeline.options import LANES
+
+_BASE = Path("matrix.yaml")
+_KEPT_RUNS, _KEPT_DAYS = 50, 30
+_INPUTS = "inputs"
+
+
+def list_jobs(arguments: Namespace) -> int:
+    """`list`: the selected jobs' ids, a line each, or where one job comes from."""
+    today = arguments.date or date.today()
+    matrix = _matrix(arguments)
+    if arguments.explain:
+        lines = [str(origin) for origin in explain(matrix, arguments.explain, today)]
+    else:
+        lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
+        lines = [job.id for job in _selected(matrix, lanes, arguments, today)]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
+    """`compile`, `run`, `compare`: the selected jobs of the lane, or the rest or failures of an old run."""
+    # Imported here, since `list` needs none of it and must answer at once.
+    from rich.console import Console
+
+    from pipeline.facts import run_facts
+    from pipeline.report.files import ReportFiles
+    from pipeline.report.terminal import Terminal
+    from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
+    from pipeline.run.devices import lock_folder
+    from pipeline.run.folders import failed_jobs, prune_runs, read_run
+    from pipeline.run.listener import Listener
+
+    root = arguments.output.absolute() / "runs"
+    matrix = _matrix(arguments)
+    today = arguments.date or date.today()
+    if arguments.resume:
+        plan = read_run(root, _run_id(root, arguments.resume)).plan
+    elif arguments.failed:
+        run = _run_id(root, arguments.failed)
+        plan = failed_jobs(read_run(root, run))
+        if not plan:
+            raise EmptySelectionError(f"nothing failed in run {run}")
+    else:
+        plan = _selected(matrix, [LANES[arguments.command]], arguments, today)
+    inputs = getattr(arguments, "inputs", None)
+    if inputs is not None:
+        plan = _on_inputs(plan, inputs)
+    facts = run_facts(command)
+    if arguments.shard:
+        facts["shard"] = arguments.shard
+    retries = matrix.document.retries
+    options = RunOptions(
+        root=root,
+        cache=arguments.output.absolute() / "goldens",
+        locks=lock_folder(os.environ),
+        jobs=arguments.jobs,
+        pools=_pools(plan, arguments.devices),
+        inputs=inputs.absolute() if inputs is not None else None,
+        stage=getattr(arguments, "stage", "all"),
+        repeat=getattr(arguments, "repeat", 1),
+        deadline=arguments.deadline,
+        preload=_preload(plan),
+        facts=facts,
+    )
+    limit = arguments.retries if arguments.retries is not None else retries.limit
+    if limit is not None:
+        options = replace(options, retries=limit)
+    options = replace(options, patterns=(*options.patterns, *retries.patterns))
+    listeners: list[Listener] = [Terminal(Console()), ReportFiles(arguments.junit, arguments.summary)]
+    host = Host(availability)
+    if arguments.resume:
+        summary = resume_run(_run_id(root, arguments.resume), options, listeners, host)
+    else:
+        summary = run_jobs(plan, options, listeners, host)
+    prune_runs(root, keep=_KEPT_RUNS, max_age=timedelta(days=_KEPT_DAYS), now=datetime.now(timezone.utc))
+    return summary.exit_code
+
+
+def show_report(arguments: Namespace) -> int:
+    """`report show`: an earlier run's summary on the terminal, and its report files where asked for."""
+    from rich.console import Console
+
+    from pipeline.report.files import ReportFiles
+    from pipeline.report.terminal import Terminal
+    from pipeline.run.folders import read_run
+    from pipeline.run.listener import Listener, RunInfo, RunSummary
+    from pipeline.run.states import exit_code
+
+    root = arguments.output.absolute() / "runs"
+    run_id = _run_id(root, arguments.run)
+    record = read_run(root, run_id)
+    results = record.all_results()
+    run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
+    seconds = sum(result.seconds for result in results)
+    summary = RunSummary(run_id, root / run_id, results, exit_code(results), seconds)
+    listeners: list[Listener] = [Terminal(Console())]
+    if arguments.junit or arguments.summary:
+        listeners.append(ReportFiles(arguments.junit, arguments.summary))
+        for listener in listeners[1:]:
+            listener.run_started(run)
+    for listener in listeners:
+        listener.run_finished(summary)
+    return summary.exit_code
+
+
+def merge_reports(arguments: Namespace) -> int:
+    """`report merge`: one JUnit file of several."""
+    from pipeline.report.merge import merge
+
+    merged = merge(arguments.files, arguments.out, arguments.shards)
+    sys.stdout.write(f"{arguments.out}: {merged}\n")
+    return 0
+
+
+def availability(job: Job) -> Availability:
+    """Whether a job can run here, by what its engine says of the job's programs."""
+    if job.platform.backend not in BACKENDS:
+        return Availability(f"backend {job.platform.backend} is not available yet")
+    programs = KERNELS.get(job.kernel, tuple(PROGRAMS))
+    return engine_for(job.platform.backend).probe(job.platform, programs)
+
+
+def _matrix(arguments: Namespace) -> Matrix:
+    return load([_BASE, *arguments.matrix])
+
+
+def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today: date) -> tuple[Job, ...]:
+    filters = Filters(
+        geometries=tuple(arguments.geometry),
+        platforms=tuple(arguments.platform),
+        kernels=tuple(arguments.kernel),
+        profiles=tuple(arguments.profile),
+        ids=tuple(arguments.id),
+    )
+    jobs = select(expand(matrix, today), lanes, filters)
+    if arguments.shard:
+        jobs = take_shard(jobs, parse_shard(arguments.shard), _durations(arguments.output / "runs"))
+    # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
+    return tuple(
+        job if job.profile is None else replace(job, profile=profiles.resolve(job.profile, today))
+        for job in jobs
+    )
+
+
+def _on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
+    """The jobs on a user's tensors in place of their profiles': one for each that differ in more than that.
+
+    Raises:
+        InputsError: the file does not fit a job's geometry.
+    """
+    from golden.inputs import load_inputs
+
+    for geometry in {job.geometry for job in plan}:
+        load_inputs(inputs, geometry)
+    found: dict[str, Job] = {}
+    for job in plan:
+        renamed = f"{job.id.rpartition('/')[0]}/{_INPUTS}"
+        found.setdefault(renamed, replace(job, id=renamed, profile=_INPUTS))
+    return tuple(found.values())
+
+
+def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:
+    from pipeline.run.devices import choose_ids, parse_ids
+
+    wanted = parse_ids(requested, "--devices") if requested is not None else None
+    lent_text = os.environ.get("TASK_DEVICE")
+    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text else None
+    platforms = {job.platform.name: job.platform for job in plan}
+    return {name: choose_ids(each, requested=wanted, lent=lent) for name, each in platforms.items()}
+
+
+def _preload(plan: Sequence[Job]) -> tuple[str, ...]:
+    """What the jobs' parent imports once for all of them."""
+    return ("numpy", "golden.cache") if any(job.lane is not Lane.COMPILE for job in plan) else ("numpy",)
+
+
+def _run_id(root: Path, written: str) -> str:
+    from pipeline.run.folders import RunFolderError, run_ids
+
+    if written != "last":
+        return written
+    ids = run_ids(root)
+    if not ids:
+        raise RunFolderError(f"{root}: there is no run yet")
+    return ids[-1]
+
+
+def _durations(root: Path) -> Mapping[str, float]:
+    """Seconds of each job in the last run that had it, for balancing shards."""
+    from pipeline.run.folders import RunFolderError, read_run, run_ids
+    from pipeline.run.journal import JournalError
+
+    found: dict[str, float] = {}
+    for run_id in run_ids(root)[-10:]:
+        try:
+            results = read_run(root, run_id).results
+        except (RunFolderError, JournalError):
+            continue  # a run that was killed before it began has no durations to give
+        found |= {job: result.seconds for job, result in results.items() if _was_judged(result)}
+    return found
+
+
+def _was_judged(result: Result) -> bool:
+    return result.state in (State.PASSED, State.MISMATCH)

@@ -1,0 +1,158 @@
+"""The command line's options."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline.jobs import Lane
+from pipeline.matrix.durations import parse_duration
+
+USAGE = 4
+"""Exit code of a command line that cannot be understood."""
+
+LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
+"""The lane that each of the running commands is for."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse with this project's exit code and without its guesses at abbreviated options."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line. `command` tells the commands apart, `action` those of `report`."""
+    top = _Parser(
+        prog="python -m pipeline", description="Regression of int8 conv2d kernels, exact to the bit."
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    listing = commands.add_parser("list", help="the jobs of the matrix, without running any")
+    _add_selection(listing)
+    _add_root(listing)
+    listing.add_argument(
+        "--lane", choices=[lane.value for lane in Lane], help="only this lane (default: compile and device)"
+    )
+    listing.add_argument("--explain", metavar="JOB", help="which lines of the matrix made this job")
+    for name, lane in LANES.items():
+        _add_run(commands, name, lane)
+    report = commands.add_parser("report", help="show or merge reports of earlier runs")
+    actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="an earlier run's summary; writes its reports again on request")
+    show.add_argument(
+        "run", nargs="?", default="last", metavar="RUN", help="a run's id (default: the last run)"
+    )
+    _add_output(show)
+    merge = actions.add_parser("merge", help="one JUnit file of several, red where a shard is missing")
+    merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JUnit files of this pipeline")
+    merge.add_argument("--out", type=Path, required=True, metavar="FILE", help="the merged file")
+    merge.add_argument("--shards", type=_positive, metavar="N", help="how many shards there must be")
+    return top
+
+
+def _add_selection(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("which jobs (each option may be repeated)")
+    group.add_argument(
+        "--matrix",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="FILE",
+        help="an overlay, merged over ./matrix.yaml; later ones win",
+    )
+    for name in ("geometry", "platform", "kernel", "profile"):
+        group.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
+    group.add_argument("--id", action="append", default=[], metavar="GLOB", help="only jobs whose id matches")
+    group.add_argument("--shard", metavar="I/N", help="only part I of N, balanced by recorded durations")
+    group.add_argument(
+        "--date",
+        type=_argument(date.fromisoformat, "a day is written YYYY-MM-DD"),
+        help="the night that @nightly seeds and end dates are taken from (default: today)",
+    )
+
+
+def _add_root(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--output",
+        type=Path,
+        default=Path("out"),
+        metavar="DIR",
+        help="where runs and computed goldens are kept (default: out)",
+    )
+
+
+def _add_output(command: argparse.ArgumentParser) -> None:
+    _add_root(command)
+    command.add_argument(
+        "--junit", type=Path, metavar="FILE", help="JUnit report (default: junit.xml in the run's folder)"
+    )
+    command.add_argument(
+        "--summary",
+        type=Path,
+        metavar="FILE",
+        help="Markdown summary (default: summary.md in the run's folder)",
+    )
+
+
+def _add_run(commands: Any, name: str, lane: Lane) -> None:
+    helps = {
+        Lane.COMPILE: "compile kernels without running them",
+        Lane.DEVICE: "run kernels and compare them with the golden",
+        Lane.COMPARE: "run every comparison stage and say which is the first that is wrong",
+    }
+    command = commands.add_parser(name, help=helps[lane])
+    _add_selection(command)
+    group = command.add_argument_group("how to run them")
+    group.add_argument(
+        "--jobs", type=_positive, default=0, metavar="N", help="at a time (default: processors)"
+    )
+    group.add_argument("--devices", metavar="IDS", help="only these device ids, such as 0,2")
+    group.add_argument("--retries", type=_count, metavar="N", help="after infrastructure errors (default: 2)")
+    group.add_argument(
+        "--deadline",
+        type=_argument(parse_duration, "a duration is 90s, 5m, 1h30m or a number of seconds"),
+        metavar="TIME",
+        help="end the whole run by then, with a valid report",
+    )
+    group.add_argument("--resume", metavar="RUN", help="finish this run (an id, or last)")
+    group.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")
+    if lane is not Lane.COMPILE:
+        group.add_argument(
+            "--repeat", type=_positive, default=1, metavar="N", help="times, outputs must agree"
+        )
+        group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors of this .npz file")
+    if lane is Lane.COMPARE:
+        group.add_argument(
+            "--stage", choices=["tile", "all"], default="all", help="tile: first-tile stages only"
+        )
+    _add_output(command)
+
+
+def _argument(read: Callable[[str], Any], rule: str) -> Callable[[str], Any]:
+    def checked(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r}: {rule}") from None
+
+    return checked
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number, at least 0")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    number = _count(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("0: must be at least 1")
+    return number

@@ -1,0 +1,40 @@
+"""The files a run leaves for others: the JUnit report and the Markdown summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.jobs import Job, Result
+from pipeline.report.junit import JunitReport
+from pipeline.report.summary import markdown
+from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.run.messages import write_atomically
+
+
+class ReportFiles:
+    """A `pipeline.run.listener.Listener` that writes both, into the run's folder where no path is given."""
+
+    def __init__(self, junit: Path | None, summary: Path | None) -> None:
+        self._junit_path = junit
+        self._summary_path = summary
+
+    def run_started(self, run: RunInfo) -> None:
+        """Take older files away, or they could pass for this run's."""
+        self._facts = run.facts
+        self._junit = JunitReport(self._junit_path or run.folder / "junit.xml")
+        self._summary = self._summary_path or run.folder / "summary.md"
+        self._summary.unlink(missing_ok=True)
+        self._junit.run_started(run)
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        """Nothing to do: the files are about ends."""
+
+    def job_finished(self, result: Result) -> None:
+        """Nothing to do: `run_finished` brings every result."""
+
+    def run_finished(self, summary: RunSummary) -> None:
+        """Write both files; raises as `pipeline.report.junit.write`, or OSError."""
+        try:
+            write_atomically(self._summary, markdown(summary, self._facts).encode())
+        finally:
+            self._junit.run_finished(summary)
