@@ -132,7 +132,7 @@ def merge_reports(arguments: Namespace) -> int:
 
     merged = merge(arguments.files, arguments.out, arguments.shards)
     sys.stdout.write(f"{arguments.out}: {merged}\n")
-    return 0
+    return merged.exit_code
 
 
 def availability(job: Job) -> Availability:

@@ -14,6 +14,7 @@ from golden.inputs import load_inputs
 from kernels.catalogue import KERNELS
 from kernels.plan import Plan, PlanError
 from pipeline.diff.compare import compare
+from pipeline.diff.render import verdict
 from pipeline.engines.base import (
     SENTINEL,
     Array,
@@ -23,7 +24,7 @@ from pipeline.engines.base import (
     Request,
 )
 from pipeline.engines.registry import engine_for
-from pipeline.jobs import Diff, Job, JobContext, Lane, Result, StageResult, State
+from pipeline.jobs import Job, JobContext, Lane, Result, StageResult, State
 from pipeline.tiling import plan_for
 
 
@@ -183,10 +184,11 @@ class _Comparison:
             width=width,
             band_rows=self._band_rows(tensor, height),
             sentinel=SENTINEL if stage.program else None,
+            against=stage.against or "golden",
         )
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
-        message = "; ".join([*([] if diff.clean else [describe(diff)]), *problems])
+        message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
         return StageResult(stage.name, State.MISMATCH, message, diffs=(diff,), facts=facts)
 
     def _band_rows(self, tensor: str, height: int) -> int:
@@ -196,18 +198,6 @@ class _Comparison:
         except PlanError:
             return height
         return plan.band_rows if tensor == "y" else plan.pass1[0][1]
-
-
-def describe(diff: Diff) -> str:
-    """One line about a difference: how many elements, how far off, and where it begins."""
-    if diff.problem:
-        return f"{diff.tensor}: {diff.problem}"
-    where = ", ".join(region.name for region in diff.bands if region.mismatches)
-    return (
-        f"{diff.tensor}: {diff.mismatches} of {diff.count} elements differ, at most by {diff.max_abs}"
-        + (f", in {where}" if where else "")
-        + (f"; {diff.unwritten} never written" if diff.unwritten else "")
-    )
 
 
 def _first_line(error: Exception) -> str:
