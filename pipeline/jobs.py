@@ -107,7 +107,7 @@ class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
     `profile` is None in the compile lane. `timeout` is in seconds and always finite. `band_rows` is the height
-    of a band in output rows where the matrix sets one; None leaves it to the plan.
+    of a band in output rows if the matrix sets one; None leaves it to the plan.
     """
 
     id: str

@@ -1,0 +1,122 @@
+"""Sessions. All share one environment, made once; arguments after `--` reach what the session calls."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["device"]
+nox.options.reuse_existing_virtualenvs = True
+
+ROOT = Path(__file__).parent
+ENVIRONMENT = Path(nox.options.envdir or ROOT / ".nox") / "environment"
+PYTHON = str(ENVIRONMENT / "bin" / "python")
+TORCH_INDEX = "PIPELINE_TORCH_INDEX"
+OTHER_PYTHONS = ["3.10", "3.12", "3.13"]
+WITHOUT_WHEELS = ("torch", "pypto")
+
+
+@nox.session(python=False)
+def environment(session: nox.Session) -> None:
+    """Make the shared environment, or bring it up to date after pyproject.toml changed."""
+    stamp = ENVIRONMENT / "made-from"
+    made_from = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode()).hexdigest()
+    if stamp.exists() and stamp.read_text() == made_from:
+        return
+    session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT), external=True)
+    index = os.environ.get(TORCH_INDEX)
+    if index:
+        pinned = next(line for line in requirements() if line.startswith("torch"))
+        session.run(PYTHON, "-m", "pip", "install", "--index-url", index, pinned, external=True)
+    session.run(PYTHON, "-m", "pip", "install", "-e", ".[dev]", external=True)
+    warn_of_gpu_build(session)
+    stamp.write_text(made_from)
+
+
+def requirements() -> list[str]:
+    """The project's runtime requirements."""
+    return list(nox.project.load_toml("pyproject.toml")["project"]["dependencies"])
+
+
+def warn_of_gpu_build(session: nox.Session) -> None:
+    """Say loudly where a GPU build of torch came in: gigabytes that nothing here uses."""
+    (packages,) = ENVIRONMENT.glob("lib/python*/site-packages")
+    for torch in metadata.distributions(name="torch", path=[str(packages)]):
+        if any(line.startswith(("nvidia-", "cuda-")) for line in torch.requires or []):
+            session.warn(
+                f"torch {torch.version} is a GPU build: gigabytes that nothing here uses. To avoid it, "
+                f"delete {ENVIRONMENT} and set {TORCH_INDEX} to an index of CPU builds, such as "
+                "https://download.pytorch.org/whl/cpu"
+            )
+
+
+def shared(session: nox.Session, *command: str) -> None:
+    """Run a Python command in the shared environment, with the session's arguments behind it."""
+    session.run(PYTHON, *command, *session.posargs, external=True)
+
+
+@nox.session(python=False, requires=["environment"])
+def compile(session: nox.Session) -> None:
+    """Compile lane: every kernel of the matrix, nothing run."""
+    shared(session, "-m", "pipeline", "compile")
+
+
+@nox.session(python=False, requires=["environment"])
+def device(session: nox.Session) -> None:
+    """Device lane: every kernel of the matrix run and compared with the golden."""
+    shared(session, "-m", "pipeline", "run")
+
+
+@nox.session(python=False, requires=["environment"])
+def compare(session: nox.Session) -> None:
+    """Compare lane: every stage of every pair, and which is the first that is wrong."""
+    shared(session, "-m", "pipeline", "compare")
+
+
+@nox.session(python=False, requires=["environment"])
+def report(session: nox.Session) -> None:
+    """The last run's report, or what is asked for after `--` (`show RUN`, `merge FILES --out FILE`)."""
+    session.run(PYTHON, "-m", "pipeline", "report", *(session.posargs or ["show"]), external=True)
+
+
+@nox.session(python=False, requires=["environment"])
+def tests(session: nox.Session) -> None:
+    """All tests."""
+    shared(session, "-m", "pytest", "-n", "auto", "--dist", "worksteal")
+
+
+@nox.session(python=False, requires=["environment"])
+def lint(session: nox.Session) -> None:
+    """Lint and format check of the code, and of the workflows."""
+    session.run(PYTHON, "-m", "ruff", "check", ".", external=True)
+    session.run(PYTHON, "-m", "ruff", "format", "--check", ".", external=True)
+
+
+@nox.session(python=False, requires=["environment"])
+def typecheck(session: nox.Session) -> None:
+    """Strict type check."""
+    shared(session, "-m", "mypy")
+
+
+@nox.session(python=False, requires=["environment"])
+def bench(session: nox.Session) -> None:
+    """Every benchmark, or those named after `--`: ratios against a reference of the same run."""
+    names = session.posargs or sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+    for name in names:
+        session.run(PYTHON, f"benchmarks/{name}.py", external=True)
+
+
+@nox.session(python=OTHER_PYTHONS)
+def portability(session: nox.Session) -> None:
+    """The tests on other Pythons, without torch and pypto: what needs them skips and says so."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    session.install(*(line for line in wanted if not line.startswith(WITHOUT_WHEELS)))
+    session.run("python", "-m", "pytest", "-n", "auto", "--dist", "worksteal", *session.posargs)
