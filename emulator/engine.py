@@ -28,8 +28,8 @@ from emulator.program import (
     TileType,
     evaluate,
 )
-from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc
-from emulator.tile import Array, Tensor, Tile
+from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc
+from emulator.tile import Array, Tensor, Tile, view
 
 _EXACT_DEPTH = 2**24 // 2**14
 """Largest K whose int8 products sum exactly in fp32: K * 128 * 128 <= 2**24."""
@@ -188,11 +188,15 @@ class _Core:
         return evaluate(row, self._loops), evaluate(column, self._loops)
 
     def _new(self, *, full: bool = True) -> Tile:
-        resident = self._memory.at(self._call)
-        tile = Tile(resident, self._bytes.get(resident.type.space), full=full)
         earlier = self._lives.get(id(self._call))
-        if earlier is not None:
+        if earlier is None:
+            resident = self._memory.at(self._call)
+            tile = Tile(
+                resident, view(resident, self._bytes[resident.type.space]) if self._bytes else None, full=full
+            )
+        else:
             earlier.ended = True
+            tile = Tile(earlier.resident, earlier.data, full=full)
         self._lives[id(self._call)] = tile
         return tile
 
@@ -271,7 +275,6 @@ class _Core:
     def _cut(self, tile: Tile, offset: tuple[int, int], shape: tuple[int, int]) -> Tile:
         """Copy part of an L1 tile into a new tile of another memory."""
         self._source(tile, offset, shape)
-        self._nz_position(tile, offset)
         result = self._new()
         self._move(tile.resident.type.space, result.resident.type.space, result.resident.type.size)
         if result.data is not None:
@@ -284,6 +287,9 @@ class _Core:
 
     def _extract(self, operands: Mapping[str, Any]) -> Tile:
         offset = (self._number(operands["row"]), self._number(operands["col"]))
+        left = operands["target_memory"] is Space.Left
+        self._aligned("row position", offset[0], FRACTAL_ROWS if left else FRACTAL_DEPTH)
+        self._aligned("column position", offset[1], FRACTAL_DEPTH if left else FRACTAL_COLUMNS)
         return self._cut(self._held(operands["tile"]), offset, operands["shape"])
 
     def _img2col(self, operands: Mapping[str, Any]) -> Tile:
@@ -302,6 +308,8 @@ class _Core:
             self._refuse(f"position [{pos_m}, {pos_k}]: positions are 16-bit")
         result = self._new()
         self._move(Space.Mat, Space.Left, count * depth)
+        if image.written is None and result.data is None:
+            return result
         for group in range(depth // FRACTAL_DEPTH):
             plane, tap = divmod(pos_k // FRACTAL_DEPTH + group, taps)
             index, outside = tap_rows(window, pos_m, count, divmod(tap, window.kernel[1]))
@@ -357,7 +365,10 @@ class _Core:
         if self._reading is None:
             return None
         acc, scale = self._held(operands["acc"]), self._held(operands["scale"])
-        return vreq8.requantise(acc.data, scale.data, self._reading)
+        try:
+            return vreq8.requantise(acc.data, scale.data, self._reading)
+        except vreq8.ScaleError as error:
+            self._refuse(str(error))
 
     def _fixpipe_requant(self, operands: Mapping[str, Any]) -> Tile:
         tile: Tile = self._held(operands["tile"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ class Window:
     stride: tuple[int, int]
     padding: tuple[int, int, int, int]
 
-    @property
+    @cached_property
     def out(self) -> tuple[int, int]:
         """Output rows and columns."""
         top, bottom, left, right = self.padding

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from math import prod
 from pathlib import PurePath
 
@@ -71,12 +72,12 @@ class TileType:
     dtype: DType
     space: Space
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes it occupies."""
         return prod(self.shape) * self.dtype.size
 
-    @property
+    @cached_property
     def fractal(self) -> bool:
         """Whether it is stored in NZ fractals: every L1 tile but a single row."""
         return self.space is Space.Mat and self.shape[0] > 1

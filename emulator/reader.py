@@ -316,7 +316,9 @@ class _FunctionReader:
         except MisfitError as misfit:
             raise TypeMismatchError(self._scope.at(node), label, str(misfit)) from None
         if isinstance(result, TensorType) and not result.out:
-            self._refuse(node, label, f"writes {operands[operator.destination]}, which is not marked pl.Out")
+            written = operands[operator.destination]
+            assert isinstance(written, Ref)
+            self._refuse(node, label, f"writes {written.name}, which is not marked pl.Out")
         parameter = ""
         if operator.destination:
             source = call.args[list(operator.positional).index(operator.destination)]

@@ -15,6 +15,14 @@ from emulator.soc import FRACTAL_DEPTH
 Array = npt.NDArray[Any]
 
 
+def view(resident: Resident, memory: npt.NDArray[np.uint8]) -> Array:
+    """The bytes of a tile in its memory as `Tile.data` wants them."""
+    flat = memory[resident.address : resident.end].view(resident.type.dtype.numpy)
+    rows, columns = resident.type.shape
+    fractal = resident.type.fractal
+    return flat.reshape((columns // FRACTAL_DEPTH, rows, FRACTAL_DEPTH) if fractal else (rows, columns))
+
+
 class Tile:
     """One life of a resident tile. `written` is a mask of its elements, None once all of them are.
 
@@ -23,18 +31,11 @@ class Tile:
     `ended` is true once its call made a later tile at the same address.
     """
 
-    def __init__(self, resident: Resident, memory: npt.NDArray[np.uint8] | None, *, full: bool) -> None:
+    def __init__(self, resident: Resident, data: Array | None, *, full: bool) -> None:
         self.resident = resident
+        self.data = data
         self.ended = False
         self.written: npt.NDArray[np.bool_] | None = None if full else np.zeros(resident.type.shape, bool)
-        self.data: Array | None = None
-        if memory is not None:
-            flat = memory[resident.address : resident.end].view(resident.type.dtype.numpy)
-            rows, columns = resident.type.shape
-            fractal = resident.type.fractal
-            self.data = flat.reshape(
-                (columns // FRACTAL_DEPTH, rows, FRACTAL_DEPTH) if fractal else (rows, columns)
-            )
 
     def mark(self, row: int, column: int, shape: tuple[int, int]) -> None:
         """Note a rectangle as written."""

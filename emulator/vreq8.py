@@ -15,6 +15,10 @@ _SCALE_19_BITS = 0xFFFFE000
 _SCALE_32_BITS = 0xFFFFFFFF
 
 
+class ScaleError(ValueError):
+    """A table entry holds a scale that is no number; the message names the channel."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a platform reads table entries and rounds; the names are the variants of the requantisation."""
@@ -41,16 +45,23 @@ def requantise(
     """Requantise accumulators [M, N] with a table [1, N], every step in fp32.
 
     Gives the output values as [M, N] int8; where bit 46 of an entry is 0, the uint8 value's bit pattern.
+
+    Raises:
+        ScaleError: a scale is NaN or infinite.
     """
     entries = table.reshape(-1)
     scale = (entries & np.uint64(reading.scale_bits)).astype(np.uint32).view(np.float32)
+    if not np.isfinite(scale).all():
+        channel = int(np.argmin(np.isfinite(scale)))
+        raise ScaleError(f"channel {channel} of the scale table holds {scale[channel]}: must be finite")
     offset = ((entries >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int32)
     if reading.offset_signed:
         offset = np.where(offset > 255, offset - 512, offset)
     signed = (entries >> np.uint64(46)) & np.uint64(1) == 1
     shift = offset.astype(np.float32)
     value = acc.astype(np.float32)
-    value *= scale
+    with np.errstate(over="ignore"):  # an infinite product saturates
+        value *= scale
     if reading.add_after_rounding:
         np.clip(value, -256, 255, out=value)
         np.rint(value, out=value)
@@ -70,5 +81,6 @@ def _round(value: npt.NDArray[np.float32], half_away: bool) -> None:
         np.rint(value, out=value)
         return
     whole = np.trunc(value)
-    away = np.abs(value - whole) >= 0.5
+    with np.errstate(invalid="ignore"):  # infinite: no fraction to round, and NaN >= 0.5 is false
+        away = np.abs(value - whole) >= 0.5
     np.copyto(value, whole + np.where(away, np.copysign(np.float32(1), value), np.float32(0)))
