@@ -417,7 +417,20 @@ class _FunctionReader:
         self._scope.indices[variable] = LoopVar(variable)
         body = tuple(self._block(node.body))
         self._scope.held, self._scope.indices = held, indices  # what a loop binds first does not live past it
+        if not (isinstance(start, int) and isinstance(stop, int) and stop - start < 2):
+            self._refuse_carried_twins(body)
         return For(self._scope.at(node), variable, start, stop, body)
+
+    def _refuse_carried_twins(self, body: Sequence[Statement]) -> None:
+        """Refuse two names of one tile that were bound before a loop and are bound again in it.
+
+        The loop carries both; PyPTO then wants to move the tile onto itself, and cannot.
+        """
+        tiles = {held.name for held in self._scope.held.values() if isinstance(held.type, TileType)}
+        for twin in _binds(body):
+            if twin.target in tiles and twin.source in tiles:
+                problem = f"two names of one tile, both from before the loop: do not carry {twin.source} too"
+                raise SourceError(twin.position, f"assignment to {twin.target}", problem)
 
     def _if(self, node: ast.If) -> Iterator[Statement]:
         """A branch. Both sides are read and checked; where the condition is a constant only one is kept."""
@@ -587,6 +600,16 @@ class _FunctionReader:
         if type(value) is not int:
             self._refuse(node, what, f"{node.id} is a {type(value).__name__}: must be a plain Python int")
         return value
+
+
+def _binds(body: Sequence[Statement]) -> Iterator[Bind]:
+    for statement in body:
+        if isinstance(statement, Bind):
+            yield statement
+        elif isinstance(statement, For):
+            yield from _binds(statement.body)
+        elif isinstance(statement, If):
+            yield from _binds((*statement.then, *statement.orelse))
 
 
 def _fold(expr: Binary) -> Expr:

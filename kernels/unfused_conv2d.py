@@ -100,12 +100,14 @@ def build_pass1(pl: Any, plan: Plan) -> Any:
             s1 = pl.load(scale1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
             bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
             scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
-            mid = first_of_mid(x, f1, bias, scale, mid, 0, 0)
+            # Interior bands first: a loop carries what was bound before it, and PyPTO cannot carry two names
+            # of one tile, such as a plane's and load_plane's own.
             if interior:
                 for band in pl.range(1, last_band):
                     mid = inner_of_mid(
                         x, f1, bias, scale, mid, inner_x + (band - 1) * inner_step, band * rows_of_band
                     )
+            mid = first_of_mid(x, f1, bias, scale, mid, 0, 0)
             if several:
                 mid = last_of_mid(x, f1, bias, scale, mid, last_x, last_mid)
             return mid

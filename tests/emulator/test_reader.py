@@ -442,3 +442,23 @@ def test_types_and_branches_reach_the_program(read: Read) -> None:
     assert isinstance(loop.body[0], If)
     first: Any = loop.body[0].then[0]
     assert first.result == TileType((64, 64), DType.INT8, Space.Mat)
+
+
+# What `pypto.ir.compile` said to these forms, with a helper that returns a local (August 2026 sources).
+@pytest.mark.parametrize(
+    ("before", "rounds", "refused"),
+    [("u = load(x)", 2, True), ("u = load(x)", 1, False), ("", 2, False)],
+    ids=["both from before the loop", "a single round", "both from within the loop"],
+)
+def test_a_loop_carries_no_two_names_of_one_tile(read: Read, before: str, rounds: int, refused: bool) -> None:
+    factory = """
+    @pl.inline
+    def load(load_x):
+        loaded = pl.load(load_x, [0, 0], [64, 64], @Vec)
+        return loaded
+    """
+    body = f"{before}\nfor i in pl.range({rounds}):\n    u = load(x)\n    y = pl.store(u, [0, 0], y)"
+    if refused:
+        assert "two names of one tile" in str(refusal(read, body, factory))
+    else:
+        read(body, factory)
