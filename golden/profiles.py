@@ -83,7 +83,7 @@ def _impulse(row: str, column: str) -> Profile:
         recipes.impulse(row == "odd", column == "odd"),
         {
             "filter1": "taps of other input channels meet zeros only, and so do taps the stride steps over",
-            "filter2": "taps that a stride of conv2 never puts on the few non-zero pixels of mid meet zeros only",
+            "filter2": "taps that conv2's stride never puts on a non-zero pixel of mid meet zeros only",
         },
     )
 

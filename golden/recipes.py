@@ -172,7 +172,7 @@ def _spread(sums: Int32, draw: Draw) -> _Requant:
 
 
 def _centred(sums: Int32, draw: Draw) -> _Requant:
-    """Outputs around 0, some 30 wide, hardly ever saturated, and not 0 where the sum is (the bias sees to it)."""
+    """Outputs around 0, some 30 wide, hardly ever saturated; the bias keeps them off 0 where the sum is 0."""
     count = sums.shape[1]
     typical = _typical(sums)
     sign = 2 * draw.integers(0, 1, (count,)) - 1

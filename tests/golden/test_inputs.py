@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from golden.geometry import Conv, Geometry
+from golden.inputs import InputsError, load_inputs
+from golden.specs import pair_specs
+from golden.vreq8 import pack, unpack
+
+PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+GIVEN = "conv-pair-24x16-full-range.npz"
+
+
+@pytest.fixture
+def arrays(cases: Path) -> dict[str, Any]:
+    with np.load(cases / GIVEN) as given:
+        return {spec.name: given[spec.name] for spec in pair_specs(PAIR) if spec.role == "in"}
+
+
+def saved(folder: Path, arrays: dict[str, Any]) -> Path:
+    path = folder / "mine.npz"
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(InputsError) as caught:
+        load_inputs(path, PAIR)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+def test_a_given_pair_is_loaded_as_it_is(cases: Path) -> None:
+    tensors = load_inputs(cases / GIVEN, PAIR).arrays("vreq8")
+    with np.load(cases / GIVEN) as given:
+        for name, array in tensors.items():
+            assert array.dtype == given[name].dtype
+            assert np.array_equal(array, given[name])
+
+
+def test_tables_may_come_as_int64_or_unpacked_in_full_fp32(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    signed = saved(tmp_path, arrays | {"scale1": arrays["scale1"].view(np.int64)})
+    assert np.array_equal(load_inputs(signed, PAIR).arrays("vreq8")["scale1"], arrays["scale1"])
+
+    del arrays["scale2"]
+    scales = np.linspace(0.1, 0.3, 64, dtype=np.float32)
+    offsets = np.arange(-32, 32, dtype=np.int32)
+    loose = load_inputs(saved(tmp_path, arrays | {"scales2": scales, "offsets2": offsets}), PAIR)
+    for variant in ("vreq8", "scale32"):
+        assert np.array_equal(loose.arrays(variant)["scale2"], pack(scales, offsets, variant=variant))
+
+
+def test_a_fortran_ordered_array_is_the_same_array(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    loaded = load_inputs(saved(tmp_path, arrays | {"filter1": np.asfortranarray(arrays["filter1"])}), PAIR)
+    assert np.array_equal(loaded.filter1, arrays["filter1"])
+    assert loaded.filter1.flags.c_contiguous
+
+
+def test_names_are_checked(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    everything = "it must hold x, filter1, bias1, scale1, filter2, bias2, scale2"
+    assert refusal(saved(tmp_path, arrays | {"bias3": arrays["bias2"]})) == (
+        f"array 'bias3' is not part of a pair: {everything}"
+    )
+    both = arrays | {"scales1": np.ones(64, np.float32)}
+    assert refusal(saved(tmp_path, both)).startswith("array 'scales1' is not part of a pair")
+    missing = {name: array for name, array in arrays.items() if name != "filter2"}
+    assert refusal(saved(tmp_path, missing)) == f"array 'filter2' is missing: {everything}"
+    half = {name: array for name, array in arrays.items() if name != "scale1"}
+    assert refusal(saved(tmp_path, half)).startswith("array 'scale1' is missing")
+    half["offsets1"] = np.zeros(64, np.int32)
+    assert refusal(saved(tmp_path, half)).startswith("array 'scales1' is missing: it must hold x, filter1")
+
+
+def test_two_arrays_of_one_name_are_refused(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    path = saved(tmp_path, arrays)
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("x.npy", archive.read("x.npy"))
+    assert refusal(path) == "holds two arrays of one name"
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("x", np.zeros((768, 31), np.int8), "array 'x' has shape [768, 31]: must be [768, 32]"),
+        ("x", np.zeros((1, 64, 24, 16), np.int8), "array 'x' has shape [1, 64, 24, 16]: must be [768, 32]"),
+        ("filter1", np.zeros((576, 64), np.uint8), "array 'filter1' is uint8: must be int8"),
+        ("bias1", np.zeros((1, 64), np.int64), "array 'bias1' is int64: must be int32"),
+        ("bias1", np.zeros((1, 64), ">i4"), "array 'bias1' is >i4: must be int32"),
+        ("bias2", np.zeros(64, np.int32), "array 'bias2' has shape [64]: must be [1, 64]"),
+        ("scale2", np.zeros((1, 64), np.float32), "array 'scale2' is float32: must be uint64"),
+    ],
+)
+def test_dtype_and_shape_are_checked(
+    tmp_path: Path, arrays: dict[str, Any], name: str, array: np.ndarray, message: str
+) -> None:
+    assert refusal(saved(tmp_path, arrays | {name: array})).startswith(message)
+
+
+def test_values_are_checked(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    fields = unpack(arrays["scale1"])
+    signed = fields.signed.copy()
+    signed[9] = False
+    unsigned = pack(fields.scale, fields.offset, signed=signed)
+    assert refusal(saved(tmp_path, arrays | {"scale1": unsigned})).startswith(
+        "scale1: channel 9: bit 46 is 0"
+    )
+    junk = arrays["scale2"].copy()
+    junk[0, 2] |= np.uint64(1 << 50)
+    assert refusal(saved(tmp_path, arrays | {"scale2": junk})).startswith("scale2: channel 2: table entry")
+    large = arrays["bias2"].copy()
+    large[0, 63] = 2**31 - 1
+    assert refusal(saved(tmp_path, arrays | {"bias2": large})).startswith(
+        "bias2: channel 63: bias is 2147483647: must be "
+    )
+
+
+def test_files_that_are_no_npz_are_refused_in_one_line(
+    tmp_path: Path, arrays: dict[str, Any], cases: Path
+) -> None:
+    assert refusal(tmp_path / "nowhere.npz") == "cannot be read: No such file or directory"
+    assert refusal(tmp_path) == "cannot be read: Is a directory"
+    other = tmp_path / "text.npz"
+    other.write_text("x: 1\n")
+    assert refusal(other) == "is not an .npz file"
+    other.write_bytes(b"")
+    assert refusal(other) == "is not an .npz file"
+    np.save(tmp_path / "one.npy", arrays["x"])
+    assert refusal(tmp_path / "one.npy") == "is not an .npz file"
+    with zipfile.ZipFile(other, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    assert refusal(other).startswith("array 'x' is missing")
+    objects = saved(tmp_path, arrays | {"x": np.array([{}], dtype=object)})
+    assert refusal(objects).startswith("is damaged or not made by numpy: Object arrays cannot be loaded")
+
+
+def test_a_damaged_file_is_refused_in_one_line_wherever_the_damage_is(tmp_path: Path, cases: Path) -> None:
+    whole = (cases / GIVEN).read_bytes()
+    path = tmp_path / "damaged.npz"
+    for cut in range(0, len(whole), 4999):
+        path.write_bytes(whole[:cut])
+        assert refusal(path)
+    messages = []
+    for at in range(0, len(whole), 997):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            load_inputs(path, PAIR)
+        except InputsError as error:
+            messages.append(str(error))
+    assert len(messages) > 60
+    assert not any("\n" in message for message in messages)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")
+def test_an_unreadable_file_is_refused(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    path = saved(tmp_path, arrays)
+    path.chmod(0)
+    assert refusal(path) == "cannot be read: Permission denied"
