@@ -1,7 +1,7 @@
 """The faults that can be injected and that a diagnosis may name: what each does, and where it cannot show.
 
-An id is a family and, where both convolutions can have the fault, the number of the convolution. `what` is the
-contract between injection and diagnosis; both follow it to the byte. Facts only: the injection is in
+An id is a family and, where both convolutions can have the fault, the number of the convolution. `what` is
+the contract between injection and diagnosis; both follow it to the byte. Facts only: the injection is in
 `pipeline.inject`.
 """
 
@@ -121,21 +121,21 @@ _WHOLE = (
         "band-up",
         "band-up",
         0,
-        "every band but the first reads its x rows from one row higher, where there is one",
+        "the bands but the first read their x rows from one row higher, where that is in the image",
         "load",
     ),
     Fault(
         "band-down",
         "band-down",
         0,
-        "every band but the first reads its x rows from one row lower, where that stays in the image",
+        "the bands but the first read their x rows from one row lower, where that is in the image",
         "load",
     ),
     Fault(
         "halo-stale",
         "halo-stale",
         0,
-        "the first kernel2 - stride2 rows of a band's mid buffer are what the band before had in those places",
+        "the first kernel2 - stride2 rows of a band's mid buffer are still what the band before had there",
         "hand-over",
     ),
     Fault(
@@ -228,13 +228,15 @@ def can_show(fault: Fault, geometry: Geometry, plan: Plan) -> str:
 
 
 def shifted_bands(fault: Fault, geometry: Geometry, plan: Plan) -> tuple[int, ...]:
-    """Which bands `band-up` or `band-down` moves: those but the first that stay in the image."""
-    shift = shift_of(fault)
-    return tuple(
-        number
-        for number, band in enumerate(plan.bands)
-        if number > 0 and 0 <= band.x.row + shift <= geometry.height - band.x.rows
-    )
+    """Which bands `band-up` or `band-down` moves: the interior ones together, and the last."""
+    shift, last = shift_of(fault), len(plan.bands) - 1
+
+    def fits(number: int) -> bool:
+        x = plan.bands[number].x
+        return 0 <= x.row + shift <= geometry.height - x.rows
+
+    interior = tuple(range(1, last))
+    return (interior if all(map(fits, interior)) else ()) + ((last,) if last > 0 and fits(last) else ())
 
 
 def shift_of(fault: Fault) -> int:
