@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.vreq8 import READINGS, ScaleError, requantise
+from golden import vreq8 as golden
+
+
+def value(acc: int, table: np.ndarray, variant: str, signed: bool) -> int:
+    out = requantise(np.array([[acc]], np.int32), table, READINGS[variant])
+    return int(out.view(np.int8 if signed else np.uint8)[0, 0])
+
+
+def test_the_readings_are_the_variants() -> None:
+    assert tuple(READINGS) == golden.VARIANTS
+
+
+def test_the_given_cases(cases: Path) -> None:
+    given_cases: list[dict[str, Any]] = json.loads((cases / "vreq8.json").read_text("utf-8"))["cases"]
+    assert len(given_cases) > 40
+    for case in given_cases:
+        for variant in READINGS:
+            table = golden.pack([case["scale"]], [case["offset"]], signed=case["signed"], variant=variant)
+            assert value(case["acc"], table, variant, case["signed"]) == case[variant], (case, variant)
+
+
+scales = st.one_of(
+    st.floats(-4, 4, width=32),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.sampled_from([1 / 16, 1 / 32, -1 / 16, 0.1, 0.5, 1.0, 0.0]),
+)
+accs = st.one_of(
+    st.integers(-(2**31), 2**31 - 1), st.integers(-600, 600), st.sampled_from([2**24 + 1, 8, 24])
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows=st.lists(st.tuples(accs, scales, st.integers(-256, 255)), min_size=1, max_size=6),
+    signed=st.booleans(),
+    variant=st.sampled_from(golden.VARIANTS),
+)
+def test_the_two_readings_agree(rows: list[tuple[int, float, int]], signed: bool, variant: str) -> None:
+    acc, scale, offset = (list(column) for column in zip(*rows, strict=True))
+    try:
+        table = golden.pack(scale, offset, signed=signed, variant=variant)
+    except golden.Vreq8Error:
+        return  # rounds to an infinite scale, which cannot be packed
+    accumulators = np.array([acc, acc[::-1]], np.int32)
+    expected = golden.requantise(accumulators, table, variant)
+    actual = requantise(accumulators, table, READINGS[variant]).view(expected.dtype)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_signed_and_unsigned_channels_may_stand_side_by_side() -> None:
+    table = golden.pack([1.0, 1.0], [0, 0], signed=[True, False])
+    out = requantise(np.array([[200, 200], [-200, -200]], np.int32), table, READINGS["vreq8"])
+    assert out.view(np.uint8).tolist() == [[127, 200], [0x80, 0]]
+
+
+@pytest.mark.parametrize(("bits", "shown"), [(0x7F800000, "inf"), (0xFF800000, "-inf"), (0x7FC00000, "nan")])
+def test_a_scale_that_is_no_number_is_refused(bits: int, shown: str) -> None:
+    table = golden.pack([1.0, 1.0], [0, 0])
+    table[0, 1] |= np.uint64(bits)
+    with pytest.raises(ScaleError, match=f"channel 1 of the scale table holds {shown}: must be finite"):
+        requantise(np.zeros((1, 2), np.int32), table, READINGS["vreq8"])
