@@ -59,7 +59,7 @@ def test_a_line_a_statement_with_every_constant_resolved(read: Read) -> None:
             f" -> L1 64x32 int8{at(line + 7)}",
             "    f = tile.gather_row(tile=f, tensor=x, dst_offset=[0, 0], src_offset=[0, 32], "
             "shapes=[64, 32])" + at(line + 8),
-            f"    return y{at(line + 9)}",
+            f"    return y{at(line + 10)}",
             "  orchestration main(x: 64x64 int8, y: out 64x64 int8)" + at(program.main.position.line),
             f"    y = kernel(x, y){at(program.main.position.line + 1)}",
             f"    return y{at(program.main.position.line + 2)}",
