@@ -113,15 +113,15 @@ def make_plan(geometry: Geometry, limits: Limits) -> Plan:
     """
     unit = _row_unit(geometry.out_width)
     fitting: list[Plan] = []
-    problem = f"{geometry.out_height} output rows are fewer than the {unit} of a tile"
+    refused = ""
     for band_rows in range(unit, geometry.out_height + 1, unit):
         try:
             fitting.append(tile_bands(geometry, limits, band_rows))
         except PlanError as error:
-            if not fitting:
-                problem = str(error)
+            refused = refused or str(error)
     if not fitting:
-        raise PlanError(problem)
+        fewer = f"{geometry.out_height} output rows are fewer than the {unit} of a tile"
+        raise PlanError(refused or fewer)
     highest = fitting[-1].band_rows
     even = [plan for plan in fitting if geometry.out_height % plan.band_rows == 0]
     return even[-1] if even and even[-1].band_rows * 2 >= highest else fitting[-1]
@@ -218,15 +218,18 @@ def _check_uniform(plan: Plan) -> None:
 
 def _check_memories(plan: Plan, limits: Limits) -> None:
     geometry = plan.geometry
-    filters = geometry.depth1 * geometry.cmid + geometry.depth2 * geometry.cout
-    rows = (4 + 8) * (geometry.cmid + geometry.cout)
-    l1 = max(
+    # Filters, bias rows (int32) and scale rows (uint64) stay all along, beside the widest band's images.
+    staged1 = (geometry.depth1 + 4 + 8) * geometry.cmid
+    staged2 = (geometry.depth2 + 4 + 8) * geometry.cout
+    fused = max(
         band.x.rows * geometry.width * geometry.cin + band.mid.rows * geometry.mid_width * geometry.cmid
         for band in plan.bands
     )
+    pass1 = max(x.rows * geometry.width * geometry.cin for _, _, x in plan.pass1)
     wider = max(geometry.cmid, geometry.cout)
     uses = (
-        ("L1", l1 + filters + rows, limits.l1),
+        ("L1", fused + staged1 + staged2, limits.l1),
+        ("L1 in pass1", pass1 + staged1, limits.l1),
         ("L0A", max(tile.positions * tile.step for tile in (plan.conv1, plan.conv2)), limits.l0a),
         ("L0B", max(plan.conv1.step * geometry.cmid, plan.conv2.step * geometry.cout), limits.l0b),
         (

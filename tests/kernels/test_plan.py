@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from golden.geometry import MC62, Conv, Geometry
+from kernels.plan import Limits, PlanError, Window, make_plan, tile_bands, window
+
+
+def test_mc62_is_tiled_as_the_specification_says(limits: Limits) -> None:
+    plan = make_plan(MC62, limits)
+    assert plan == tile_bands(MC62, limits, 18)
+    assert plan.band_rows == 18
+    assert [(band.row, band.rows) for band in plan.bands] == [(row, 18) for row in range(0, 144, 18)]
+    assert {band.mid.rows for band in plan.bands} == {20}
+    assert {band.x.rows for band in plan.bands} == {41}
+    assert (plan.conv1.rows, plan.conv1.positions) == (plan.conv2.rows, plan.conv2.positions) == (2, 112)
+    assert (plan.conv1.step, plan.conv1.steps) == (64, 9)
+    assert (plan.conv2.step, plan.conv2.steps) == (32, 18)
+    assert [x.rows for _, _, x in plan.pass1] == [37] * 8
+
+
+def test_the_bands_of_mc62_have_the_padding_of_their_place(limits: Limits) -> None:
+    first, *interior, last = make_plan(MC62, limits).bands
+    assert first.mid == Window(0, 20, (1, 0, 1, 1), 0)
+    assert {band.mid.padding for band in interior} == {(0, 0, 1, 1)}
+    assert {band.mid.skip for band in interior} == {0}
+    assert last.mid == Window(124, 20, (0, 1, 1, 1), 1)  # shifted up: it starts one output row in
+    assert last.mid.skip * MC62.out_width == 56
+    assert first.x.padding == (1, 0, 1, 1)
+    assert {band.x.padding for band in (*interior, last)} == {(0, 0, 1, 1)}
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> tuple[Conv, int, int, int, int]:
+    """A convolution, output rows of it, the image's rows and a buffer that can hold what they read."""
+    kernel = draw(st.integers(1, 5))
+    conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
+    size = draw(st.integers(kernel, 40))
+    row = draw(st.integers(0, conv.out_size(size) - 1))
+    rows = draw(st.integers(1, conv.out_size(size) - row))
+    needed = min((rows - 1) * conv.stride + kernel, size)
+    return conv, row, rows, size, draw(st.integers(needed, size))
+
+
+@given(asked())
+def test_a_window_reads_the_rows_of_the_whole_image(case: tuple[Conv, int, int, int, int]) -> None:
+    conv, row, rows, size, held = case
+    found = window(conv, row, rows, size, held)
+    top, bottom, left, right = found.padding
+    assert found.rows == held
+    assert 0 <= found.row <= size - held
+    assert min(top, bottom) >= 0
+    assert left == right == conv.padding
+    assert (held + top + bottom - conv.kernel) // conv.stride + 1 >= found.skip + rows
+    for number in range(rows):
+        for tap in range(conv.kernel):
+            wanted = (row + number) * conv.stride - conv.padding + tap
+            buffered = (found.skip + number) * conv.stride - top + tap
+            inside = 0 <= buffered < held
+            assert inside == (0 <= wanted < size)
+            if inside:
+                assert found.row + buffered == wanted
+
+
+GEOMETRY = Geometry(24, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+
+
+@pytest.mark.parametrize("band_rows", [4, 7, 8, 10, 24])
+def test_bands_cut_the_image_once(limits: Limits, band_rows: int) -> None:
+    plan = tile_bands(GEOMETRY, limits, band_rows)
+    rows = [row for band in plan.bands for row in range(band.row, band.row + band.rows)]
+    assert rows == list(range(24))
+    mid = [row for first, count, _ in plan.pass1 for row in range(first, first + count)]
+    assert mid == list(range(24))
+    assert {band.rows for band in plan.bands[:-1]} <= {band_rows}
+
+
+def test_one_band_holds_the_whole_image_with_both_paddings(limits: Limits) -> None:
+    (band,) = make_plan(GEOMETRY, limits).bands
+    assert band.mid == Window(0, 24, (1, 1, 1, 1), 0)
+    assert band.x == Window(0, 24, (1, 1, 1, 1), 0)
+
+
+def test_an_even_cut_is_preferred_down_to_half_the_height(limits: Limits) -> None:
+    tight = replace(limits, l1=34_000)
+    highest = max(rows for rows in range(1, 25) if not isinstance(attempt(GEOMETRY, tight, rows), PlanError))
+    assert 24 % highest
+    chosen = make_plan(GEOMETRY, tight).band_rows
+    assert chosen < highest <= 2 * chosen
+    assert 24 % chosen == 0
+
+
+def attempt(geometry: Geometry, limits: Limits, band_rows: int) -> object:
+    try:
+        return tile_bands(geometry, limits, band_rows)
+    except PlanError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    ("change", "band_rows", "rule"),
+    [
+        ({"width": 8}, 3, "output rows of a band: 3 is no multiple of the 2 rows of a tile"),
+        ({"width": 8, "height": 15}, 4, "output rows of a band: 3 is no multiple of the 2 rows of a tile"),
+        (
+            {"width": 17, "conv1": Conv(3, 1, 1), "conv2": Conv(2, 1, 0)},
+            20,
+            "mid rows of a band: 24 is no multiple of the 16 rows of a tile",
+        ),
+        (
+            {"width": 18, "height": 25, "conv1": Conv(3, 1, 0)},
+            5,
+            "x rows x columns of a band: 9 x 18 is no multiple of 16",
+        ),
+        (
+            {"width": 32, "height": 2400, "conv1": Conv(3, 1, 1), "conv2": Conv(3, 1, 1)},
+            2100,
+            "mid rows x columns of a band: 2102 x 32 passes the 16-bit positions of img2col",
+        ),
+    ],
+)  # fmt: skip
+def test_rules_of_the_tiling(
+    limits: Limits, change: dict[str, int | Conv], band_rows: int, rule: str
+) -> None:
+    with pytest.raises(PlanError) as caught:
+        tile_bands(replace(GEOMETRY, **change), limits, band_rows)
+    assert str(caught.value) == rule
+
+
+MEMORIES = [
+    # x and mid rows, two filters, bias and scale rows
+    ("l1", (6 + 4) * 16 * 32 + 2 * 288 * 32 + 12 * 64, "L1"),
+    ("l0a", 16 * 32, "L0A"),
+    ("l0b", 32 * 32, "L0B"),
+    ("l0c", 4 * 16 * 32, "L0C"),
+    ("bias", 4 * 32, "the bias table"),
+    ("fixpipe", 8 * 32, "the fixpipe table"),
+]
+
+
+@pytest.mark.parametrize(("memory", "needed", "shown"), MEMORIES, ids=[memory for memory, *_ in MEMORIES])
+def test_a_memory_that_is_too_small_by_a_byte(limits: Limits, memory: str, needed: int, shown: str) -> None:
+    assert tile_bands(GEOMETRY, replace(limits, **{memory: needed}), 2).band_rows == 2
+    with pytest.raises(PlanError) as caught:
+        tile_bands(GEOMETRY, replace(limits, **{memory: needed - 1}), 2)
+    assert str(caught.value) == f"bands of 2 rows need {needed} B of {shown}, which has {needed - 1}"
+
+
+def test_pass1_may_need_more_of_l1_than_the_fused_kernel(limits: Limits) -> None:
+    """With stride 2 and a kernel of 1 in conv2, pass1's bands are higher than the fused kernel's."""
+    geometry = Geometry(64, 64, 128, 32, 32, Conv(3, 2, 1), Conv(1, 2, 0))
+    fits = 5 * 64 * 128 + (1152 + 12) * 32
+    assert tile_bands(geometry, replace(limits, l1=fits), 1).pass1[1][2].rows == 5
+    with pytest.raises(PlanError, match=f"need {fits} B of L1 in pass1, which has {fits - 1}"):
+        tile_bands(geometry, replace(limits, l1=fits - 1), 1)
+
+
+def test_where_no_band_fits_the_smallest_ones_rule_is_told(limits: Limits) -> None:
+    with pytest.raises(PlanError, match=r"^bands of 1 rows need \d+ B of L1, which has 1000$"):
+        make_plan(GEOMETRY, replace(limits, l1=1000))
+    with pytest.raises(PlanError, match=r"^8 output rows are fewer than the 16 of a tile$"):
+        make_plan(Geometry(8, 17, 32, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)), limits)
