@@ -1,0 +1,145 @@
+"""All programs against the golden: the given cases, and random geometries and data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from emulator.engine import Report
+from golden import profiles
+from golden.geometry import Conv, Geometry
+from golden.reference import reference
+from kernels.catalogue import PROGRAMS
+from kernels.plan import Limits, Plan, PlanError, make_plan, tile_bands
+
+Compiled = Callable[[str, Plan], Report]
+Computed = Callable[..., npt.NDArray[np.int8]]
+GIVEN = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+
+
+@pytest.mark.parametrize("band_rows", [4, 6, 8, 10, 12])
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("case", ["full-range", "ties"])
+def test_the_given_cases(
+    case: str, name: str, band_rows: int, cases: Path, limits: Limits, computed: Computed
+) -> None:
+    with np.load(cases / f"conv-pair-24x16-{case}.npz") as file:
+        arrays = dict(file)
+    plan = tile_bands(GIVEN, limits, band_rows)
+    expected = {"y": arrays["y"], "mid": arrays["mid"], "tile": arrays["mid"][: plan.conv1.positions]}
+    np.testing.assert_array_equal(computed(name, plan, arrays), expected[PROGRAMS[name].output])
+
+
+@st.composite
+def convs(draw: st.DrawFn) -> Conv:
+    kernel = draw(st.sampled_from([3, 3, 3, 1, 5, 2]))
+    padding = draw(st.sampled_from([kernel // 2, kernel // 2, kernel // 2, 0, min(kernel - 1, 2)]))
+    return Conv(kernel, draw(st.sampled_from([1, 1, 2, 3])), padding)
+
+
+@st.composite
+def plans(draw: st.DrawFn, limits: Limits) -> Plan:
+    """A geometry that can be tiled, in bands of some height that is not refused."""
+    conv1, conv2 = draw(convs()), draw(convs())
+    width = draw(st.sampled_from([16, 32, 64, 48, 8, 24]))
+    height = draw(st.sampled_from([16, 32, 24, 40, 12, 20, 21, 30, 35]))
+    channels = st.sampled_from([32, 32, 64, 96])
+    try:
+        geometry = Geometry(height, width, draw(channels), draw(channels), draw(channels), conv1, conv2)
+    except ValueError:
+        assume(False)
+    heights = [rows for rows in range(1, geometry.out_height + 1) if tiled(geometry, limits, rows)]
+    assume(heights)
+    plan = tiled(geometry, limits, draw(st.sampled_from(heights)))
+    assert plan is not None
+    return plan
+
+
+def tiled(geometry: Geometry, limits: Limits, band_rows: int) -> Plan | None:
+    try:
+        return tile_bands(geometry, limits, band_rows)
+    except PlanError:
+        return None
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(data=st.data())
+def test_every_plan_compiles_and_moves_what_it_should(
+    data: st.DataObject, limits: Limits, compiled: Compiled
+) -> None:
+    plan = data.draw(plans(limits))
+    geometry = plan.geometry
+    reports = {name: compiled(name, plan) for name in PROGRAMS}
+    fused = reports["fused"].counts
+    y_bytes = geometry.out_height * geometry.out_width * geometry.cout
+    mid_bytes = geometry.mid_height * geometry.mid_width * geometry.cmid
+    assert fused.written == {"y": y_bytes}
+    assert "mid" not in fused.read
+    assert fused.read["x"] == sum(band.x.rows for band in plan.bands) * geometry.width * geometry.cin
+    assert reports["pass1"].counts.written == {"mid": mid_bytes}
+    assert reports["pass2"].counts.written == {"y": y_bytes}
+    assert reports["pass2"].counts.read["mid"] == fused.moved[("L0C", "L1")]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(data=st.data(), profile=st.sampled_from(profiles.PROFILES), seed=st.integers(0, 99))
+def test_fused_is_two_pass_is_golden(
+    data: st.DataObject, profile: str, seed: int, limits: Limits, computed: Computed
+) -> None:
+    pytest.importorskip("torch", reason="the golden reference needs torch")
+    plan = data.draw(plans(limits))
+    tensors = profiles.make(f"{profile}@{seed}", plan.geometry)
+    expected = reference(plan.geometry, tensors)
+    arrays: dict[str, Any] = tensors.arrays("vreq8")
+    mid = computed("pass1", plan, arrays)
+    np.testing.assert_array_equal(mid, expected.mid)
+    np.testing.assert_array_equal(computed("pass2", plan, arrays | {"mid": mid}), expected.y)
+    np.testing.assert_array_equal(computed("fused", plan, arrays), expected.y)
+    for name in ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc"):
+        tile = computed(name, plan, arrays)
+        np.testing.assert_array_equal(tile, expected.mid[: plan.conv1.positions])
+
+
+CUTS = {
+    "one band": (Geometry(12, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 12, 1),
+    "two bands": (Geometry(12, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 6, 2),
+    "a shorter last band": (Geometry(14, 16, 32, 64, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 4, 4),
+    "stride 2 then 2": (Geometry(64, 64, 96, 32, 64, Conv(3, 2, 1), Conv(3, 2, 1)), 4, 4),
+    "no padding": (Geometry(26, 16, 64, 32, 32, Conv(3, 1, 1), Conv(3, 1, 0)), 8, 3),
+    "padding 2": (Geometry(16, 16, 32, 32, 32, Conv(5, 1, 2), Conv(5, 1, 2)), 8, 2),
+    "kernel 1": (Geometry(16, 16, 32, 64, 96, Conv(1, 1, 0), Conv(1, 1, 0)), 5, 4),
+    "four planes": (Geometry(12, 16, 128, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 6, 2),
+}
+
+
+@pytest.mark.parametrize(("geometry", "band_rows", "bands"), CUTS.values(), ids=CUTS.keys())
+def test_the_cases_of_banding(
+    geometry: Geometry, band_rows: int, bands: int, limits: Limits, computed: Computed
+) -> None:
+    pytest.importorskip("torch", reason="the golden reference needs torch")
+    plan = tile_bands(geometry, limits, band_rows)
+    assert len(plan.bands) == bands
+    tensors = profiles.make("full-range", geometry)
+    expected = reference(geometry, tensors)
+    arrays: dict[str, Any] = tensors.arrays("vreq8")
+    np.testing.assert_array_equal(computed("fused", plan, arrays), expected.y)
+    np.testing.assert_array_equal(computed("pass1", plan, arrays), expected.mid)
+    np.testing.assert_array_equal(computed("pass2", plan, {**arrays, "mid": expected.mid}), expected.y)
+
+
+def test_tight_memories_make_lower_bands_not_other_numbers(limits: Limits, computed: Computed) -> None:
+    pytest.importorskip("torch", reason="the golden reference needs torch")
+    tight = replace(limits, l1=100_000)
+    plan = make_plan(GIVEN, tight)
+    assert plan.band_rows < make_plan(GIVEN, limits).band_rows
+    tensors = profiles.make("channels", GIVEN)
+    arrays: dict[str, Any] = tensors.arrays("vreq8")
+    np.testing.assert_array_equal(computed("fused", plan, arrays), reference(GIVEN, tensors).y)
