@@ -148,21 +148,35 @@ def requantise(
         low_bits = table[0] & np.uint64(_SCALE_LOW_BITS)
         _refuse(low_bits != 0, "scale bits 12..0", low_bits, "0 unless packed for scale32")
 
-    offset = fields.offset & _OFFSET_BITS if variant == "offset-unsigned" else fields.offset
-    offset32 = offset.astype(np.float32)
-    with np.errstate(over="ignore"):  # an infinite product saturates, as it should
-        value = acc.astype(np.float32) * fields.scale
-    if variant == "round-then-add":
-        rounded = np.rint(np.clip(value, OFFSET_MIN, OFFSET_MAX)) + offset32
-    elif variant == "half-away":
-        rounded = _round_half_away(value + offset32)
-    else:
-        value += offset32
-        rounded = np.rint(value, out=value)
+    rounded = unsaturated(acc, fields.scale, fields.offset, variant)
     kind: type[np.int8 | np.uint8] = np.int8 if fields.signed[0] else np.uint8
     limits = np.iinfo(kind)
     saturated: Floats = np.clip(rounded, limits.min, limits.max)
     return saturated.astype(kind)
+
+
+def unsaturated(
+    acc: npt.NDArray[np.int32], scale: Floats, offset: npt.NDArray[np.int64], variant: str
+) -> Floats:
+    """What `requantise` saturates: the rounded values, fp32, of accumulators int32[N, C].
+
+    Args:
+        acc: accumulators, bias included.
+        scale: fp32 as a table for this variant holds it; anything that broadcasts to the accumulators' shape.
+        offset: integers; so too.
+        variant: one of `VARIANTS`.
+    """
+    if variant == "offset-unsigned":
+        offset = offset & _OFFSET_BITS
+    offset32 = offset.astype(np.float32)
+    with np.errstate(over="ignore"):  # an infinite product saturates, as it should
+        value: Floats = acc.astype(np.float32) * scale
+    if variant == "round-then-add":
+        return np.rint(np.clip(value, OFFSET_MIN, OFFSET_MAX)) + offset32
+    if variant == "half-away":
+        return _round_half_away(value + offset32)
+    value += offset32
+    return np.rint(value, out=value)
 
 
 def _round_half_away(value: Floats) -> Floats:

@@ -1,0 +1,206 @@
+"""From a mismatch to its cause: which known faults predict the output that is there.
+
+Each hypothesis predicts the whole output from the inputs. All of them are tried at a few positions, the best
+at more, and the few that are left on every element. What is reported has been held against all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.specs import Int8
+from pipeline.diff.evidence import Evidence
+from pipeline.diff.hypotheses.base import Hypothesis, View
+from pipeline.diff.hypotheses.layers import Ints
+from pipeline.diff.hypotheses.model import model_of
+from pipeline.diff.hypotheses.registry import hypotheses
+
+EXPLAINS = 0.9
+"""Least score of a hypothesis that is reported. A score is the elements wrong just as predicted, of
+those wrong or that it predicts wrong; 1 means that the prediction is the output, byte for byte."""
+
+_SCREENS = ((24, 24), (160, 6))
+"""Positions of a screening, and how many hypotheses stay: cheap ones for all, more for the rest."""
+
+_GOLDEN_RATIO = 0.6180339887
+
+_PLAUSIBLE = 0.5
+"""Least score at a few positions of a hypothesis that is tried further."""
+
+_SECONDS = 30.0
+"""Time after which no further hypothesis is tried: a diagnosis must not eat the job's own."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Hypotheses that predict one and the same output, and how well it is the output that is there.
+
+    Attributes:
+        hypotheses: their names, the likeliest first.
+        notes: what their names leave open, one each, empty where nothing.
+        explained: wrong elements that are wrong just as predicted.
+        mismatches: wrong elements.
+        predicted_clean: right elements that are predicted right.
+        total: all elements.
+    """
+
+    hypotheses: tuple[str, ...]
+    notes: tuple[str, ...]
+    explained: int
+    mismatches: int
+    predicted_clean: int
+    total: int
+
+    @property
+    def false_alarms(self) -> int:
+        """Elements that are right and predicted wrong."""
+        return self.total - self.mismatches - self.predicted_clean
+
+    @property
+    def score(self) -> float:
+        """See `EXPLAINS`."""
+        return self.explained / (self.mismatches + self.false_alarms)
+
+    @property
+    def line(self) -> str:
+        """The finding in one line."""
+        names = (
+            f"{name} ({note})" if note else name
+            for name, note in zip(self.hypotheses, self.notes, strict=True)
+        )
+        alarms = f", but predicts {self.false_alarms} more that are right" if self.false_alarms else ""
+        return f"{' or '.join(names)}: explains {self.explained} of {self.mismatches} mismatches{alarms}"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What explains a mismatch, best first; empty where nothing does or nothing is wrong.
+
+    `text` says it in a line; empty where nothing is wrong.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    text: str = ""
+
+
+def diagnose(
+    evidence: Evidence, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic
+) -> Diagnosis:
+    """Find the known faults that explain an output.
+
+    Args:
+        evidence: the output and what it was made from.
+        seconds: after so many, hypotheses not yet tried are left out, and the text says so.
+        clock: seconds that pass.
+
+    Returns:
+        The findings, each confirmed on every element. An output that is right, or that cannot be compared
+        (another shape), has none.
+    """
+    if evidence.actual.shape != evidence.expected.shape or evidence.actual.dtype != np.int8:
+        return Diagnosis(text="unexplained: the output does not have the form of the golden")
+    wrong = evidence.wrong
+    if not wrong.any():
+        return Diagnosis()
+    model = model_of(evidence)
+    known = hypotheses(model)
+    trials = _Trials(evidence.actual, evidence.expected, clock, clock() + seconds)
+    left: Sequence[Hypothesis] = known
+    for count, keep in _SCREENS:
+        tried = trials.at(View(model, _sample(wrong, count)), left)
+        left = [trial.hypothesis for trial in tried[:keep] if trial.score >= _PLAUSIBLE]
+    explaining = [
+        trial for trial in trials.at(View(model, np.arange(len(wrong))), left) if trial.score >= EXPLAINS
+    ]
+    findings = tuple(_finding(alike, evidence) for alike in _alike(explaining))
+    told = (
+        findings[0].line
+        if findings
+        else f"unexplained: no known fault predicts this output ({len(known)} tried)"
+    )
+    return Diagnosis(findings, told + trials.late)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A hypothesis held against the output at some positions."""
+
+    hypothesis: Hypothesis
+    predicted: Int8
+    score: float
+
+
+@dataclass
+class _Trials:
+    """Holds predictions against the output until time is up."""
+
+    actual: Int8
+    expected: Int8
+    clock: Callable[[], float]
+    until: float
+    late: str = ""
+
+    def at(self, view: View, candidates: Sequence[Hypothesis]) -> list[_Trial]:
+        """Try hypotheses at a view's positions, the best first; equally good ones stay in order."""
+        actual, expected = self.actual[view.positions], self.expected[view.positions]
+        trials = []
+        for number, hypothesis in enumerate(candidates):
+            if self.clock() > self.until:
+                self.late = f"; time ran out: {len(candidates) - number} hypotheses were not tried to the end"
+                break
+            predicted = hypothesis.predict(view)
+            trials.append(_Trial(hypothesis, predicted, _score(actual, expected, predicted)))
+        return sorted(trials, key=lambda trial: -trial.score)
+
+
+def _score(actual: Int8, expected: Int8, predicted: Int8) -> float:
+    wrong = actual != expected
+    explained = np.count_nonzero(wrong & (predicted == actual))
+    either = np.count_nonzero(wrong | (predicted != expected))
+    return explained / either if either else 0.0
+
+
+def _alike(trials: Sequence[_Trial]) -> Iterator[list[_Trial]]:
+    """Classes of hypotheses that predict the same output."""
+    classes: list[list[_Trial]] = []
+    for trial in trials:
+        for alike in classes:
+            if np.array_equal(alike[0].predicted, trial.predicted):
+                alike.append(trial)
+                break
+        else:
+            classes.append([trial])
+    yield from classes
+
+
+def _finding(alike: Sequence[_Trial], evidence: Evidence) -> Finding:
+    wrong, right = evidence.wrong, alike[0].predicted == evidence.actual
+    return Finding(
+        hypotheses=tuple(trial.hypothesis.name for trial in alike),
+        notes=tuple(trial.hypothesis.note for trial in alike),
+        explained=int(np.count_nonzero(wrong & right)),
+        mismatches=int(np.count_nonzero(wrong)),
+        predicted_clean=int(np.count_nonzero(~wrong & right)),
+        total=wrong.size,
+    )
+
+
+def _sample(wrong: npt.NDArray[np.bool_], count: int) -> Ints:
+    """Positions to try hypotheses at: three in four with mismatches, the others without, both spread out."""
+    with_mismatch = wrong.any(axis=1)
+    bad, good = np.flatnonzero(with_mismatch), np.flatnonzero(~with_mismatch)
+    return np.sort(np.concatenate([_spread(bad, count * 3 // 4), _spread(good, count // 4)]))
+
+
+def _spread(positions: Ints, count: int) -> Ints:
+    """So many of the positions, evenly but not in step with rows or tiles; all where there are fewer."""
+    if len(positions) <= count:
+        return positions
+    number = np.arange(count)
+    within = number * _GOLDEN_RATIO % 1
+    return positions[((number + within) * len(positions) / count).astype(np.int64)]

@@ -1,0 +1,133 @@
+"""Faults of bias and requantisation: another reading of the table, another table, other saturation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from golden import vreq8
+from golden.specs import Int8, Int32, Tensors
+from pipeline.diff.hypotheses.base import Hypothesis, RequantHypothesis
+from pipeline.diff.hypotheses.layers import Ints, Layer, saturated
+from pipeline.diff.hypotheses.model import Model
+
+_INT32 = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherVariant(RequantHypothesis):
+    """The table is packed for, and read as, another variant than the platform declares."""
+
+    variant: str
+
+    def altered(self, layer: Layer) -> Layer:
+        """With the other variant."""
+        return replace(layer, variant=self.variant)
+
+
+@dataclass(frozen=True)
+class OffsetSign(RequantHypothesis):
+    """The offset has the opposite sign; -256, which 9 bits cannot negate, stays."""
+
+    def altered(self, layer: Layer) -> Layer:
+        """With offsets of the other sign."""
+        lowest = layer.offsets == vreq8.OFFSET_MIN
+        return replace(layer, offsets=np.where(lowest, layer.offsets, -layer.offsets))
+
+
+@dataclass(frozen=True)
+class ScaleIgnored(RequantHypothesis):
+    """The scale is taken as 1."""
+
+    def altered(self, layer: Layer) -> Layer:
+        """With scales of 1."""
+        return replace(layer, scales=np.ones_like(layer.scales))
+
+
+@dataclass(frozen=True)
+class BiasMissing(RequantHypothesis):
+    """The bias is 0."""
+
+    def altered(self, layer: Layer) -> Layer:
+        """Without bias."""
+        return replace(layer, bias=np.zeros_like(layer.bias))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OtherTable(RequantHypothesis):
+    """The other convolution's table is used."""
+
+    tensors: Tensors
+
+    def altered(self, layer: Layer) -> Layer:
+        """With the other scales and offsets."""
+        own = self.tensors
+        scales, offsets = (own.scales2, own.offsets2) if layer.number == 1 else (own.scales1, own.offsets1)
+        return replace(layer, scales=scales, offsets=offsets.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OtherBias(RequantHypothesis):
+    """The other convolution's bias is added."""
+
+    tensors: Tensors
+
+    def altered(self, layer: Layer) -> Layer:
+        """With the other bias."""
+        return replace(layer, bias=self.tensors.bias2 if layer.number == 1 else self.tensors.bias1)
+
+
+@dataclass(frozen=True)
+class NoSaturation(RequantHypothesis):
+    """The low 8 bits of the rounded integer are kept."""
+
+    def values(self, layer: Layer, sums: Int32, sites: Ints) -> Int8:
+        """Wrapped values."""
+        return np.clip(layer.rounded(sums), _INT32.min, _INT32.max).astype(np.int64).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class UnsignedSaturation(RequantHypothesis):
+    """Saturated to 0..255, of which the low 8 bits are kept."""
+
+    def values(self, layer: Layer, sums: Int32, sites: Ints) -> Int8:
+        """Values saturated as unsigned ones."""
+        return np.clip(layer.rounded(sums), 0, 255).astype(np.uint8).view(np.int8)
+
+
+@dataclass(frozen=True)
+class PerRowScale(RequantHypothesis):
+    """Row m of an ACC tile uses table entry m % C for all its channels."""
+
+    def values(self, layer: Layer, sums: Int32, sites: Ints) -> Int8:
+        """Values scaled by row."""
+        _, position = layer.split(sites)
+        entry = (position % layer.tile.positions % layer.filter.shape[1])[:, None]
+        acc = sums + layer.bias
+        return saturated(vreq8.unsaturated(acc, layer.scale[entry], layer.offsets[entry], layer.variant))
+
+
+def hypotheses(model: Model) -> Iterator[Hypothesis]:
+    """Every fault of this family, in each convolution of the program and in both."""
+    evidence = model.evidence
+    simple: dict[str, type[RequantHypothesis]] = {
+        "offset-sign": OffsetSign,
+        "scale-ignored": ScaleIgnored,
+        "bias-missing": BiasMissing,
+        "no-saturation": NoSaturation,
+        "unsigned-saturation": UnsignedSaturation,
+        "per-row-scale": PerRowScale,
+    }
+    numbers = tuple(layer.number for layer in model.layers)
+    for layers in (*((number,) for number in numbers), *([numbers] if len(numbers) == 2 else [])):
+        suffix = f"-{layers[0]}" if len(layers) == 1 else ""
+        for variant in vreq8.VARIANTS:
+            if variant != evidence.variant:
+                yield OtherVariant(variant + suffix, layers, variant=variant)
+        for family, kind in simple.items():
+            yield kind(family + suffix, layers)
+        if evidence.geometry.cmid == evidence.geometry.cout:
+            yield OtherTable(f"other-table{suffix}", layers, tensors=evidence.tensors)
+            yield OtherBias(f"other-bias{suffix}", layers, tensors=evidence.tensors)
