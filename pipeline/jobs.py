@@ -92,6 +92,11 @@ class Platform:
     devices: tuple[int, ...] = ()
     required: bool = False
 
+    @property
+    def on_cards(self) -> bool:
+        """Whether its jobs run on cards: those of hw-native-sys PyPTO do, save its simulators (`a2a3sim`)."""
+        return self.backend == "pypto" and not self.name.endswith("sim")
+
 
 @dataclass(frozen=True)
 class ExpectedFailure:
@@ -128,7 +133,7 @@ class JobContext:
 
     `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has
     none); `cache` the golden cache; `inputs` a user's tensors in place of the profile's; `stage` is `all` or
-    `tile` (compare lane).
+    `tile` (compare lane); `inject` the id of a fault (`pipeline.faults`) to commit, or empty.
     """
 
     folder: Path
@@ -136,6 +141,7 @@ class JobContext:
     cache: Path
     inputs: Path | None = None
     stage: str = "all"
+    inject: str = ""
 
 
 @dataclass(frozen=True)

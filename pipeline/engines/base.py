@@ -47,7 +47,8 @@ class Request:
     """One program to compile or run: its name (see `kernels.catalogue`), geometry, platform and device.
 
     `folder` is where the engine leaves artefacts; it exists, is empty and belongs to this request alone.
-    `band_rows` is the height of a band where the matrix sets one.
+    `band_rows` is the height of a band where the matrix sets one. `fault` is the id of a fault to commit in
+    the kernel; only the emulator can.
     """
 
     program: str
@@ -56,6 +57,7 @@ class Request:
     folder: Path
     device: int | None = None
     band_rows: int | None = None
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,13 @@ class Engine(Protocol):
 
     name: str
 
-    def probe(self, platform: Platform, programs: Sequence[str]) -> Availability:
-        """Say, without importing heavy packages, whether these programs can be compiled and run here."""
+    def probe(
+        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+    ) -> Availability:
+        """Say, without importing heavy packages, whether these programs can be compiled and run here.
+
+        With `compile_only` what running them would need beside may be missing.
+        """
         ...
 
     def compile(self, request: Request) -> Compiled:

@@ -13,10 +13,10 @@ from emulator.artefact import report_data
 from emulator.engine import Report, compile_program, run_program
 from emulator.errors import KernelError
 from emulator.listing import listing
-from emulator.program import Space
+from emulator.program import Program, Space
 from emulator.soc import SOCS
 from kernels.catalogue import PROGRAMS
-from kernels.plan import PlanError
+from kernels.plan import Plan, PlanError
 from pipeline.engines.base import (
     SENTINEL,
     Array,
@@ -26,6 +26,8 @@ from pipeline.engines.base import (
     Executed,
     Request,
 )
+from pipeline.faults import fault_named
+from pipeline.injection.kernel import faulty_plan, faulty_program
 from pipeline.jobs import Platform
 from pipeline.tiling import plan_for
 
@@ -35,7 +37,9 @@ class EmulatorEngine:
 
     name = "emulator"
 
-    def probe(self, platform: Platform, programs: Sequence[str]) -> Availability:
+    def probe(
+        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+    ) -> Availability:
         """Say yes: it needs nothing but NumPy."""
         return Availability()
 
@@ -54,7 +58,7 @@ class EmulatorEngine:
         return Compiled(_facts(report), _leave(report, request.folder))
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
-        """Walk the program with data, exactly as the platform's variant requantises.
+        """Walk the program with data, exactly as the platform's variant requantises, or with a fault.
 
         Raises:
             CompileError: as `compile`.
@@ -65,7 +69,7 @@ class EmulatorEngine:
             output = np.full(entry.output_shape(plan), SENTINEL, np.int8)
             arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
             report = run_program(
-                entry.build(emulator.language, plan),
+                _program(request, plan),
                 SOCS[request.platform.soc],
                 {**arrays, entry.output: output},
                 request.platform.variant,
@@ -73,6 +77,17 @@ class EmulatorEngine:
         except (KernelError, PlanError) as error:
             raise CompileError(str(error)) from error
         return Executed({entry.output: output}, _facts(report), _leave(report, request.folder))
+
+
+def _program(request: Request, plan: Plan) -> Program:
+    """The typed program of a request, with the fault it asks for."""
+    build = PROGRAMS[request.program].build
+    if not request.fault:
+        right: Program = build(emulator.language, plan)
+        return right
+    fault = fault_named(request.fault)
+    program = build(emulator.language, faulty_plan(fault, plan))
+    return faulty_program(fault, request.program, program, plan, request.platform.variant)
 
 
 def _facts(report: Report) -> dict[str, str]:

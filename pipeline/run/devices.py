@@ -64,9 +64,9 @@ def choose_ids(
     Args:
         platform: its `devices` are those of matrix.yaml.
         requested: ids of `--devices`, or None.
-        lent: ids of `TASK_DEVICE`, or None. They are physical cards, so an emulated platform does not heed
-            them.
-        discovered: ids of the cards this host has, or None where that is not known.
+        lent: ids of `TASK_DEVICE`, or None. They are physical cards: a platform that does not run on cards
+            does not heed them.
+        discovered: ids of the cards this host has for the platform, or None where that is not known.
 
     Returns:
         The ids in the order asked for; empty where the platform needs no device.
@@ -74,7 +74,7 @@ def choose_ids(
     Raises:
         DeviceError: an id is unknown, or outside what was lent.
     """
-    if _emulated(platform):
+    if not platform.on_cards:
         lent = discovered = None
         if not platform.devices:
             return ()
@@ -94,13 +94,9 @@ def choose_ids(
     return tuple(chosen)
 
 
-def _emulated(platform: Platform) -> bool:
-    return platform.backend == "emulator"
-
-
 def lock_name(platform: Platform, number: int) -> str:
     """Name of a device's lock. A card has one, whatever platform drives it; emulated devices have others."""
-    return f"{'emulated' if _emulated(platform) else 'npu'}-{number}"
+    return f"{'npu' if platform.on_cards else 'emulated'}-{number}"
 
 
 def lock_folder(environment: Mapping[str, str]) -> Path:

@@ -47,6 +47,13 @@ def test_lent_cards_do_not_bind_emulated_devices() -> None:
 
 
 @pytest.mark.parametrize(
+    "platform", [Platform("a2a3sim", "pypto", "a2a3"), Platform("cann-a2a3", "cann", "a2a3")]
+)
+def test_what_needs_no_card_holds_none(platform: Platform) -> None:
+    assert choose_ids(platform, requested=[1], lent=[1], discovered=[0, 1]) == ()
+
+
+@pytest.mark.parametrize(
     ("platform", "sources", "message"),
     [
         (CARD, {"requested": [0], "lent": [1]}, "--devices: device 0 is not among what TASK_DEVICE lent (1)"),
@@ -64,7 +71,7 @@ def test_unknown_id_is_an_error(platform: Platform, sources: dict[str, list[int]
 
 
 def test_a_card_has_one_lock_whatever_platform_drives_it() -> None:
-    assert lock_name(CARD, 0) == lock_name(Platform("a2a3sim", "cann", "a2a3"), 0)
+    assert lock_name(CARD, 0) == lock_name(Platform("a2a3-trial", "pypto", "a2a3"), 0)
     assert lock_name(CARD, 0) != lock_name(EMULATED, 0)
 
 

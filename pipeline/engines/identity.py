@@ -1,0 +1,70 @@
+"""Which framework called PyPTO is installed: two packages share the name `pypto`, and versions overlap.
+
+They are told apart by their files, without importing either.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib import metadata
+from pathlib import Path
+
+
+class Framework(str, Enum):
+    """Who made the package `pypto` that is installed."""
+
+    CANN = "CANN PyPTO"
+    HW_NATIVE_SYS = "hw-native-sys PyPTO"
+    UNKNOWN = "an unknown package called pypto"
+    NONE = "no package called pypto"
+
+
+_MARKS = {
+    "pypto/frontend/": Framework.CANN,
+    "pypto/language/": Framework.HW_NATIVE_SYS,
+}
+"""A folder that only one of the frameworks has."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What is installed: the framework, its version ("" where there is none) and its project's address.
+
+    `commit` is known where the package was installed from a repository, not from a copy of its files.
+    """
+
+    framework: Framework
+    version: str = ""
+    url: str = ""
+    commit: str = ""
+
+    def __str__(self) -> str:
+        commit = f" (commit {self.commit[:12]})" if self.commit else ""
+        return f"{self.framework.value} {self.version}".rstrip() + commit
+
+
+def identify(path: Sequence[str] | None = None) -> Identity:
+    """Identify the package `pypto` on a search path (this interpreter's by default), importing nothing."""
+    found = list(metadata.distributions(name="pypto", path=list(sys.path if path is None else path)))
+    if not found:
+        return Identity(Framework.NONE)
+    package = found[0]
+    framework = Framework.UNKNOWN
+    for mark, candidate in _MARKS.items():
+        # An editable installation lists no files of the package; its folder is looked at instead.
+        listed = any(file.as_posix().startswith(mark) for file in package.files or ())
+        if listed or Path(str(package.locate_file(mark))).is_dir():
+            framework = candidate
+    urls = package.metadata.get_all("Project-URL") or []
+    url = urls[0].partition(", ")[2] if urls else ""
+    return Identity(framework, package.version, url, _commit(package))
+
+
+def _commit(package: metadata.Distribution) -> str:
+    """The commit it was installed from, as the installer recorded it (PEP 610)."""
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    return str(origin.get("vcs_info", {}).get("commit_id", ""))

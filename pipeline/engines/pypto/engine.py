@@ -1,0 +1,141 @@
+"""hw-native-sys PyPTO as an engine: the tile kernels compiled, and run on cards and simulators."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kernels.catalogue import PROGRAMS
+from kernels.plan import PlanError
+from pipeline.engines.base import (
+    Array,
+    Availability,
+    Compiled,
+    CompileError,
+    Executed,
+    InfrastructureError,
+    Request,
+)
+from pipeline.engines.pypto import toolchain
+from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
+from pipeline.jobs import Platform
+from pipeline.tiling import plan_for
+
+_LOG = "pypto.log"
+_ROUNDS = 20
+"""Timed launches on a card; a simulator, whose time tells little, gets one."""
+
+
+class PyptoError(Exception):
+    """PyPTO ended without saying whether the kernel or the machine is to blame."""
+
+
+class PyptoEngine:
+    """Compiles and runs the tile programs under the interpreter of `PIPELINE_PYTHON`, a process a kernel.
+
+    Args:
+        environment: of the toolchain; this process's where it is not given.
+    """
+
+    name = "pypto"
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+
+    def probe(
+        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+    ) -> Availability:
+        """Say what of the toolchain is missing, operators of the DSL by name."""
+        return toolchain.available(platform, programs, compile_only, self._environment)
+
+    def compile(self, request: Request) -> Compiled:
+        """Compile with all passes, and with PTOAS where it is; leaves the kernels and the orchestration.
+
+        Raises:
+            CompileError: the geometry cannot be tiled, or PyPTO refuses the kernel.
+            InfrastructureError: a part of the toolchain is missing.
+            PyptoError: PyPTO's process ended without a word.
+        """
+        assemble = toolchain.find_ptoas(self._environment) is not None
+        reply = self._order(request, assemble)
+        return Compiled(self._facts(reply), _files(request.folder, reply))
+
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+        """Compile and run on the request's card, or on the CPU simulator; raises as `compile`.
+
+        A CANN error code of the device is an `InfrastructureError`.
+        """
+        if request.platform.on_cards and request.device is None:
+            raise InfrastructureError(f"platform {request.platform.name} runs on a card, and was given none")
+        entry = PROGRAMS[request.program]
+        arrays = request.folder / "inputs"
+        arrays.mkdir()
+        for name in entry.inputs:
+            np.save(arrays / f"{name}.npy", np.ascontiguousarray(inputs[name]))
+        reply = self._order(request, assemble=True, arrays=arrays)
+        output = np.load(request.folder / OUTPUT)
+        return Executed({entry.output: output}, self._facts(reply), _files(request.folder, reply))
+
+    def _order(self, request: Request, assemble: bool, arrays: Path | None = None) -> Reply:
+        try:
+            plan_for(request.geometry, request.platform.soc, request.band_rows)
+        except PlanError as error:
+            raise CompileError(str(error)) from error
+        order = Order(
+            program=request.program,
+            geometry=request.geometry,
+            soc=request.platform.soc,
+            platform=toolchain.toolchain_name(request.platform),
+            band_rows=request.band_rows,
+            folder=request.folder,
+            assemble=assemble,
+            arrays=arrays,
+            device=request.device or 0,
+            rounds=_ROUNDS if request.platform.on_cards else 1,
+        )
+        reply = self._perform(order)
+        if reply.failure is None:
+            return reply
+        fault, text = reply.failure.fault, reply.failure.text
+        raise {
+            Fault.REFUSED: CompileError,
+            Fault.MACHINE: InfrastructureError,
+            Fault.UNKNOWN: PyptoError,
+        }[fault](text)
+
+    def _perform(self, order: Order) -> Reply:
+        """Have a process of PyPTO's interpreter do an order; what it prints goes to a log in the folder."""
+        path = order.folder / "order.json"
+        path.write_text(encode(order), encoding="utf-8")
+        python = toolchain.interpreter(self._environment)
+        with (order.folder / _LOG).open("wb") as log:
+            ended = subprocess.run(
+                [str(python), "-m", "pipeline.engines.pypto.worker", str(path)],
+                cwd=order.folder,
+                env=toolchain.child_environment(self._environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
+            )
+        try:
+            return decode_reply((order.folder / REPLY).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            text = (order.folder / _LOG).read_text(errors="replace")
+            raise PyptoError(f"PyPTO's process {_ending(ended.returncode)}\n{text}") from None
+
+    def _facts(self, reply: Reply) -> dict[str, str]:
+        return {**toolchain.versions(self._environment), **reply.facts}
+
+
+def _files(folder: Path, reply: Reply) -> tuple[Path, ...]:
+    return (*(folder / name for name in reply.artefacts), folder / _LOG)
+
+
+def _ending(code: int) -> str:
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

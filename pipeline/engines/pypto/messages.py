@@ -1,0 +1,99 @@
+"""What the engine and its child process tell each other, one kernel a process, as JSON.
+
+Standard library only: both interpreters read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from golden.geometry import Conv, Geometry
+
+BACKEND_TYPES: Mapping[str, str] = {"a2a3": "Ascend910B", "a5": "Ascend950"}
+"""PyPTO's backend type for each soc."""
+
+REPLY = "reply.json"
+OUTPUT = "output.npy"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One kernel's work.
+
+    Attributes:
+        program: its name in `kernels.catalogue`.
+        platform: the toolchain's name of the platform, such as `a2a3sim`.
+        folder: the request's folder; the build, the reply and a run's output go there.
+        assemble: whether to hand the kernels to PTOAS.
+        arrays: folder with a .npy file an input; None compiles only.
+        device: physical id of the card; 0 on a simulator, which has none.
+        rounds: timed launches after the one whose output counts.
+    """
+
+    program: str
+    geometry: Geometry
+    soc: str
+    platform: str
+    band_rows: int | None
+    folder: Path
+    assemble: bool
+    arrays: Path | None = None
+    device: int = 0
+    rounds: int = 1
+
+
+class Fault(str, Enum):
+    """What a failure says: the kernel was refused, the machine failed, or neither is known."""
+
+    REFUSED = "refused"
+    MACHINE = "machine"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no output; the first line of `text` stands alone."""
+
+    fault: Fault
+    text: str
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of an order: facts for the report, and files relative to its folder."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+    artefacts: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+def encode(message: Order | Reply) -> str:
+    """A message as JSON."""
+    return json.dumps(asdict(message), default=str)
+
+
+def decode_order(text: str) -> Order:
+    """An order from JSON."""
+    values = json.loads(text)
+    geometry = values["geometry"]
+    for name in ("conv1", "conv2"):
+        geometry[name] = Conv(**geometry[name])
+    values["geometry"] = Geometry(**geometry)
+    for name in ("folder", "arrays"):
+        values[name] = Path(values[name]) if values[name] is not None else None
+    return Order(**values)
+
+
+def decode_reply(text: str) -> Reply:
+    """A reply from JSON."""
+    values = json.loads(text)
+    failure = values["failure"]
+    return Reply(
+        values["facts"],
+        tuple(values["artefacts"]),
+        Failure(Fault(failure["fault"]), failure["text"]) if failure is not None else None,
+    )

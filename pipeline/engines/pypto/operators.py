@@ -1,0 +1,32 @@
+"""Which operators of the DSL a program needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import emulator.language
+from emulator.program import Call, For, If, Program, Statement
+from golden.geometry import MC62
+from kernels.catalogue import PROGRAMS
+from pipeline.tiling import plan_for
+
+
+@cache
+def operators_of(program: str, soc: str) -> frozenset[str]:
+    """Operators that a program calls, such as `tile.img2col`, found by reading it for the reference geometry.
+
+    The operators do not depend on the geometry; only how often they are called does.
+    """
+    built: Program = PROGRAMS[program].build(emulator.language, plan_for(MC62, soc, None))
+    return frozenset(call.operator for kernel in built.functions.values() for call in _calls(kernel.body))
+
+
+def _calls(body: Iterable[Statement]) -> Iterator[Call]:
+    for statement in body:
+        if isinstance(statement, Call):
+            yield statement
+        elif isinstance(statement, For):
+            yield from _calls(statement.body)
+        elif isinstance(statement, If):
+            yield from _calls((*statement.then, *statement.orelse))

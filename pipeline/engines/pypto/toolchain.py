@@ -1,0 +1,256 @@
+"""What of the PyPTO toolchain is on this host: the interpreter, PyPTO in it, PTOAS, simpler, CANN, cards.
+
+Nothing is guessed from version numbers: what is needed is looked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from emulator.operators import OPERATORS
+from pipeline.engines.base import Availability
+from pipeline.engines.identity import Framework
+from pipeline.engines.npu_smi import survey_host
+from pipeline.engines.pypto.inquiry import Installed
+from pipeline.engines.pypto.messages import BACKEND_TYPES
+from pipeline.engines.pypto.operators import operators_of
+from pipeline.jobs import Platform
+
+PYTHON = "PIPELINE_PYTHON"
+"""Environment variable: the interpreter whose environment has PyPTO; not set, the pipeline's own."""
+
+PTOAS = "PTOAS_ROOT"
+CANN = "ASCEND_HOME_PATH"
+
+_ROOT = Path(__file__).resolve().parents[3]
+_PTOAS_FILES = ("ptoas", "ptoas.sh", "bin/ptoas")
+"""Where releases of PTOAS have had their executable; a launcher comes before the bare binary."""
+
+_SIMULATOR_COMPILER = "g++-15"
+_DRIVER = Path("/usr/local/Ascend/driver/version.info")
+_PATIENCE = 120.0
+
+
+def interpreter(environment: Mapping[str, str]) -> Path:
+    """The interpreter that PyPTO's work runs under."""
+    return Path(environment.get(PYTHON) or sys.executable)
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Environment of a process under that interpreter: it finds this project's sources."""
+    search = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(search)}
+
+
+def toolchain_name(platform: Platform) -> str:
+    """The toolchain's name of a platform: `a2a3`, `a5`, or with `sim` those of its CPU simulators."""
+    return platform.soc if platform.on_cards else f"{platform.soc}sim"
+
+
+def find_ptoas(environment: Mapping[str, str]) -> Path | None:
+    """The assembler, in `PTOAS_ROOT` if that is set, else on PATH."""
+    root = environment.get(PTOAS)
+    if root:
+        files = (Path(root) / name for name in _PTOAS_FILES)
+        return next((file for file in files if file.is_file() and os.access(file, os.X_OK)), None)
+    found = shutil.which("ptoas", path=environment.get("PATH"))
+    return Path(found) if found else None
+
+
+def available(
+    platform: Platform, programs: Sequence[str], compile_only: bool, environment: Mapping[str, str]
+) -> Availability:
+    """Whether these programs can be compiled, and unless `compile_only` run, on a platform of this host."""
+    if platform.soc not in BACKEND_TYPES:
+        return Availability(
+            f"PyPTO has no backend for soc {platform.soc}", f"a platform with soc: {', '.join(BACKEND_TYPES)}"
+        )
+    found = _pypto(environment)
+    if not found:
+        return found
+    installed = inquire(environment)
+    needed = frozenset[str]().union(*(operators_of(program, platform.soc) for program in programs))
+    missing = [f"pl.{name}" for name in OPERATORS if name in needed and name not in installed.operators]
+    if missing:
+        remedy = f"install a PyPTO that has them in the environment of {PYTHON}"
+        return Availability(f"{installed.description} has no {', '.join(missing)}", remedy)
+    if compile_only:
+        return Availability()
+    return _runtime(installed, environment) and (
+        _cards(platform, environment) if platform.on_cards else _simulator(environment)
+    )
+
+
+def preflight(platforms: Sequence[Platform], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """What is wrong with the toolchain as it was set up: one line each, before any job has started.
+
+    What is merely not there is no problem here: its jobs are skipped with that reason. A problem is what was
+    asked for and cannot be had, or parts that do not fit each other.
+    """
+    mine = [platform for platform in platforms if platform.backend == "pypto"]
+    if not mine:
+        return ()
+    found = _pypto(environment)
+    problems = [found] if environment.get(PYTHON) else []
+    if found:
+        installed = inquire(environment)
+        if installed.runtime_problem and not _lacks_simpler(installed):
+            problems.append(
+                Availability(
+                    f"{installed.description} and its runtime do not fit: {installed.runtime_problem}",
+                    "install the simpler of PyPTO's own runtime submodule",
+                )
+            )
+    if environment.get(PTOAS):
+        problems.append(_ptoas(environment))
+    if environment.get(CANN) and not Path(environment[CANN]).is_dir():
+        problems.append(
+            Availability(f"{CANN}={environment[CANN]}: there is no such folder", "source CANN's set_env.sh")
+        )
+    return tuple(f"{problem.reason}; {problem.remedy}" for problem in problems if not problem)
+
+
+def versions(environment: Mapping[str, str]) -> dict[str, str]:
+    """Facts for the report: what the toolchain is made of, each with its version where it tells one."""
+    installed = inquire(environment)
+    ptoas = find_ptoas(environment)
+    facts = {
+        "pypto": installed.description,
+        "ptoas": _ptoas_version(str(ptoas)) if ptoas else "none: kernels are left as .pto",
+        "simpler": installed.simpler or "none",
+        "cann": _cann_version(environment),
+        "driver": _field(_DRIVER, "Version") or "none",
+    }
+    return facts | ({"npu_smi": survey_host().version} if survey_host().version else {})
+
+
+def inquire(environment: Mapping[str, str]) -> Installed:
+    """What the interpreter has; asked once a process for each interpreter and search path.
+
+    Raises:
+        OSError: it cannot be run; `available` and `preflight` say so first.
+    """
+    return _inquire(str(interpreter(environment)), tuple(sorted(child_environment(environment).items())))
+
+
+@lru_cache(maxsize=4)
+def _inquire(python: str, environment: tuple[tuple[str, str], ...]) -> Installed:
+    said = subprocess.run(
+        [python, "-m", "pipeline.engines.pypto.inquiry", *OPERATORS],
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=False,
+    )
+    answer = said.stdout.strip().rpartition("\n")[2]  # whatever an import prints comes before
+    try:
+        return msgspec.json.decode(answer, type=Installed)
+    except msgspec.DecodeError:
+        lines = (said.stderr or said.stdout).strip().splitlines() or ["it printed nothing"]
+        return Installed(Framework.NONE, "nothing that runs", problem=lines[-1])
+
+
+def _pypto(environment: Mapping[str, str]) -> Availability:
+    """Whether the interpreter runs and has PyPTO from hw-native-sys."""
+    python = interpreter(environment)
+    where = f"{PYTHON}={python}" if environment.get(PYTHON) else f"this environment ({python})"
+    remedy = f"set {PYTHON} to the Python of an environment with {Framework.HW_NATIVE_SYS.value}"
+    if not (python.is_absolute() and python.is_file() and os.access(python, os.X_OK)):
+        return Availability(f"{where}: not the absolute path of an executable file", remedy)
+    try:
+        installed = inquire(environment)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Availability(f"{where}: {error}", remedy)
+    if installed.problem:
+        return Availability(f"{where}: {installed.problem}", remedy)
+    if installed.framework is not Framework.HW_NATIVE_SYS:
+        reason = f"needs {Framework.HW_NATIVE_SYS.value}, but {where} has {installed.description}"
+        return Availability(reason, remedy)
+    return Availability()
+
+
+def _ptoas(environment: Mapping[str, str]) -> Availability:
+    found = find_ptoas(environment)
+    if found is None:
+        root = environment.get(PTOAS)
+        reason = f"{PTOAS}={root} holds no executable {_PTOAS_FILES[0]}" if root else f"{PTOAS} is not set"
+        return Availability(reason, f"set {PTOAS} to the folder of an unpacked PTOAS release")
+    version = _ptoas_version(str(found))
+    if not version:
+        return Availability(f"{found} --version fails", "install the PTOAS release made for this system")
+    return Availability()
+
+
+@lru_cache(maxsize=4)
+def _ptoas_version(executable: str) -> str:
+    """What the assembler calls itself; empty where it does not run."""
+    try:
+        said = subprocess.run(
+            [executable, "--version"], capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    number = re.search(r"v?\d+(\.\d+)+", said.stdout)
+    return number.group() if said.returncode == 0 and number else ""
+
+
+def _runtime(installed: Installed, environment: Mapping[str, str]) -> Availability:
+    ptoas = _ptoas(environment)
+    if not ptoas:
+        return Availability(f"running kernels needs PTOAS: {ptoas.reason}", ptoas.remedy)
+    if installed.runtime_problem:
+        remedy = f"install simpler, PyPTO's runtime, in the environment of {PYTHON}"
+        return Availability(f"PyPTO's runtime cannot be imported: {installed.runtime_problem}", remedy)
+    return Availability()
+
+
+def _lacks_simpler(installed: Installed) -> bool:
+    return "No module named 'simpler" in installed.runtime_problem
+
+
+def _simulator(environment: Mapping[str, str]) -> Availability:
+    if shutil.which(_SIMULATOR_COMPILER, path=environment.get("PATH")) is None:
+        return Availability(
+            f"the CPU simulators compile with {_SIMULATOR_COMPILER}, which is not on PATH",
+            f"install GCC 15, or put clang++ 19 or newer on PATH under the name {_SIMULATOR_COMPILER}",
+        )
+    return Availability()
+
+
+def _cards(platform: Platform, environment: Mapping[str, str]) -> Availability:
+    if not environment.get(CANN):
+        return Availability(f"cards need CANN: {CANN} is not set", "source CANN's set_env.sh")
+    survey = survey_host()
+    if survey.problem:
+        return Availability(f"no cards: {survey.problem}", "install the driver of the cards")
+    if not survey.of(platform.soc):
+        names = ", ".join(f"{card.number}: {card.name} ({card.health})" for card in survey.cards) or "none"
+        return Availability(f"no working card of {platform.soc} among those here: {names}", "another host")
+    return Availability()
+
+
+def _cann_version(environment: Mapping[str, str]) -> str:
+    home = environment.get(CANN)
+    if not home:
+        return "none"
+    notes = sorted(Path(home).glob("*-linux/ascend_toolkit_install.info"))
+    return next(filter(None, (_field(note, "version") for note in notes)), "of unknown version")
+
+
+def _field(path: Path, name: str) -> str:
+    """A field of a `name=value` file; empty where there is none."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition("=")[2].strip() for line in lines if line.startswith(f"{name}=")), "")

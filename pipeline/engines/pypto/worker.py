@@ -1,0 +1,176 @@
+"""Compiles one kernel with PyPTO, and runs it: `python -m pipeline.engines.pypto.worker ORDER.json`.
+
+Runs under `PIPELINE_PYTHON`, one kernel a process because a process has one backend. Needs the standard
+library, NumPy and what PyPTO brings (torch, for a run).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import statistics
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernels.catalogue import PROGRAMS, TileProgram
+from kernels.plan import Plan
+from pipeline.engines.base import SENTINEL
+from pipeline.engines.pypto.messages import (
+    BACKEND_TYPES,
+    OUTPUT,
+    REPLY,
+    Failure,
+    Fault,
+    Order,
+    Reply,
+    decode_order,
+    encode,
+)
+from pipeline.tiling import plan_for
+
+_BUILD = "build"
+_PASS_DUMPS = "passes_dump"
+_ALLOCATED = "AllocateMemoryAddr"
+_MEMORIES = {
+    "Vec": "ub",
+    "Mat": "l1",
+    "Left": "l0a",
+    "Right": "l0b",
+    "Acc": "l0c",
+    "Bias": "bias",
+    "LeftScale": "fixpipe",
+}
+_KEPT = ("kernels/**/*.pto", "kernels/**/*.cpp", "orchestration/*.cpp", "report/*")
+_WARMUP = 3
+
+# CANN's codes for resources (207xxx) and for the runtime and the device (507xxx), such as 507018.
+_DEVICE_ERROR = re.compile(r"(?<!\d)[25]07\d{3}(?!\d)")
+_PLACE = re.compile(r"\[(\S+\.py):(\d+):\d+\]")
+_NATIVE_STACK = "C++ Traceback"
+_TABLE_ROW = re.compile(r"^ +\S* +\| (.+)$", re.MULTILINE)
+"""A row of the table that code generation fails with: a function or nothing, and some words of its error."""
+
+
+def perform(order: Order) -> Reply:
+    """Do an order. What PyPTO raises becomes a failure in the reply."""
+    entry = PROGRAMS[order.program]
+    plan = plan_for(order.geometry, order.soc, order.band_rows)
+    build = order.folder / _BUILD
+    try:
+        compiled = _compile(order, entry, plan, build)
+    except (ImportError, OSError) as error:
+        return Reply(failure=Failure(Fault.MACHINE, _words(error)))
+    except Exception as error:
+        return Reply(artefacts=_kept(build), failure=Failure(Fault.REFUSED, "\n".join(_refusal(error))))
+    facts = {"pto_sha256": _digest(build), **_memory(build, order)}
+    shutil.rmtree(build / _PASS_DUMPS, ignore_errors=True)
+    if order.arrays is None:
+        return Reply(facts, _kept(build))
+    try:
+        facts |= _run(order, entry, plan, compiled, build)
+    except ImportError as error:
+        return Reply(facts, _kept(build), Failure(Fault.MACHINE, _words(error)))
+    except Exception as error:
+        fault = Fault.MACHINE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
+        return Reply(facts, _kept(build), Failure(fault, _words(error)))
+    return Reply(facts, _kept(build))
+
+
+def _compile(order: Order, entry: TileProgram, plan: Plan, build: Path) -> Any:
+    language, ir, backend = (import_module(f"pypto.{name}") for name in ("language", "ir", "backend"))
+    return ir.compile(
+        entry.build(language, plan),
+        output_dir=str(build),
+        backend_type=getattr(backend.BackendType, BACKEND_TYPES[order.soc]),
+        platform=order.platform,
+        skip_ptoas=not order.assemble,
+        dump_passes=True,
+        # PTOAS needs the places for its complaints; without it they would only make the files differ.
+        emit_source_loc=order.assemble,
+    )
+
+
+def _run(order: Order, entry: TileProgram, plan: Plan, compiled: Any, build: Path) -> dict[str, str]:
+    """Run the kernel on the order's arrays, write its output, and time it."""
+    torch, runtime = import_module("torch"), import_module("pypto.runtime")
+    assert order.arrays is not None
+    inputs = [np.load(order.arrays / f"{name}.npy") for name in entry.inputs]
+    # torch has no arithmetic on uint64; PyPTO carries the scale tables as int64.
+    inputs = [array.view(np.int64) if array.dtype == np.uint64 else array for array in inputs]
+    output = np.full(entry.output_shape(plan), SENTINEL, np.int8)
+    where = {"platform": order.platform, "device_id": order.device}
+    runtime.execute_compiled(build, [torch.from_numpy(array) for array in (*inputs, output)], **where)
+    np.save(order.folder / OUTPUT, output)
+    arguments = [torch.from_numpy(array.copy()) for array in (*inputs, output)]
+    rounds = {"rounds": order.rounds, "warmup": min(_WARMUP, order.rounds - 1)}
+    try:
+        stats = runtime.benchmark(compiled, arguments, **rounds, **where)
+    except RuntimeError as error:
+        if _DEVICE_ERROR.search(str(error)):
+            raise
+        return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}
+    clock, times = (
+        ("host_us", stats.host_wall_us)
+        if order.platform.endswith("sim")
+        else ("device_us", stats.device_wall_us)
+    )
+    return {clock: f"{statistics.median(times):.1f}", "timed_rounds": str(len(times))}
+
+
+def _refusal(error: Exception) -> Iterator[str]:
+    """What PyPTO said, its own file and line first; without the stack of its native code."""
+    head, *rest = str(error).strip().partition(_NATIVE_STACK)[0].strip().splitlines() or [""]
+    span, hint = getattr(error, "span", None), getattr(error, "hint", None)
+    found = _PLACE.search(str(error))
+    file, line = found.groups() if found else ("", "")
+    if isinstance(span, Mapping):
+        file, line = str(span.get("filename", "")), str(span.get("line", ""))
+    head = " ".join([head, *_TABLE_ROW.findall(str(error))[1:]])
+    place = f"{Path(file).name}:{line}: " if file else ""
+    yield f"{place}{type(error).__name__}: {head}" + (f" ({hint})" if hint else "")
+    yield from rest
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _digest(build: Path) -> str:
+    """SHA-256 over the kernels' PTO text."""
+    digest = hashlib.sha256()
+    for path in sorted(build.rglob("*.pto")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _memory(build: Path, order: Order) -> dict[str, str]:
+    """Peak use of each memory, as PyPTO placed the tiles."""
+    try:
+        maps = import_module("pypto.tools.memory_map")
+        functions = maps.parse_dump(maps.resolve_dump(build, _ALLOCATED))
+        limits = maps.backend_limits(BACKEND_TYPES[order.soc])
+    except (ImportError, AttributeError, OSError, ValueError, SyntaxError) as error:
+        return {"memory": f"unavailable: {_words(error)}"}
+    peaks: dict[str, int] = {}
+    for box in (box for function in functions for box in function.boxes):
+        peaks[box.space] = max(peaks.get(box.space, 0), box.offset + box.size)
+    return {
+        f"{_MEMORIES.get(space, space)}_peak": f"{peak} of {limits.get(space, 'unknown')}"
+        for space, peak in sorted(peaks.items())
+    }
+
+
+def _kept(build: Path) -> tuple[str, ...]:
+    files = (path for pattern in _KEPT for path in sorted(build.glob(pattern)) if path.is_file())
+    return tuple(str(path.relative_to(build.parent)) for path in files)
+
+
+if __name__ == "__main__":
+    given = decode_order(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    (given.folder / REPLY).write_text(encode(perform(given)), encoding="utf-8")
