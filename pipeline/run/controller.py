@@ -27,7 +27,7 @@ from pipeline.run.artefacts import Artefacts
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.journal import Journal
-from pipeline.run.keeper_client import KeeperClient, KeeperLost
+from pipeline.run.keeper_client import KeeperClient, KeeperLost, Nursery
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.messages import Order
 from pipeline.run.signals import SignalWatch
@@ -51,7 +51,7 @@ class RunOptions:
         locks: the host's folder of device locks (`devices.lock_folder`).
         jobs: how many run at a time; 0: as many as there are processors.
         pools: ids of the devices a platform may use, by its name; without an entry, those of matrix.yaml.
-        inputs, stage: passed on to the jobs (`JobContext`).
+        inputs, stage, inject: passed on to the jobs (`JobContext`).
         repeat: how often each job runs, to find nondeterminism.
         retries: how often a job is tried again after an infrastructure error.
         patterns: regular expressions that mark an infrastructure error in the text of a job that was not
@@ -59,7 +59,7 @@ class RunOptions:
         deadline: when the whole run must have ended, counted from its start; None: no limit.
         grace: time between TERM and KILL.
         artefact_bytes: limit on what the jobs' folders may hold together.
-        preload: modules that a keeper imports before it forks, beside the target's; they start no threads.
+        preload: modules that are imported once for all jobs, beside the target's; they start no threads.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
     """
@@ -71,6 +71,7 @@ class RunOptions:
     pools: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     inputs: Path | None = None
     stage: str = "all"
+    inject: str = ""
     repeat: int = 1
     retries: int = 2
     patterns: tuple[str, ...] = verdict.DEFAULT_PATTERNS
@@ -198,6 +199,8 @@ class _Run:
         self._waiting: list[_Task] = []
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
+        preload = (*options.preload, options.target.partition(":")[0])
+        self._nursery = Nursery(preload, host.environment, folder.path / "nursery.log")
         self._orders = 0
         self._stopped = ""
         self._problems: list[str] = []
@@ -325,6 +328,7 @@ class _Run:
             cache=str(self._options.cache),
             inputs=str(self._options.inputs) if self._options.inputs is not None else None,
             stage=self._options.stage,
+            inject=self._options.inject,
             device=device.number if device is not None else None,
             marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{number}/",
             threads=threads.share(self._workers),
@@ -345,14 +349,9 @@ class _Run:
         return 2 * self._options.grace + _KEEPER_MARGIN
 
     def _new_keeper(self) -> KeeperClient:
-        preload = (*self._options.preload, self._options.target.partition(":")[0])
-        keeper = KeeperClient(preload, self._host.environment, self._keeper_log)
+        keeper = self._nursery.new_keeper()
         self._selector.register(keeper, selectors.EVENT_READ, keeper)
         return keeper
-
-    @property
-    def _keeper_log(self) -> Path:
-        return self._folder.path / "keepers.log"
 
     def _receive(self, keeper: KeeperClient) -> None:
         report = keeper.receive()
@@ -377,9 +376,10 @@ class _Run:
     def _lost(self, running: _Running, lost: KeeperLost) -> None:
         _, alive = processes.kill_marked(running.order.marker, _SWEEP_PATIENCE)
         self._give_back(running.device, alive)
-        if lost.status > 0:
-            self._problems.append(f"a keeper failed; see {self._keeper_log}")
-        self._settle(running, verdict.judge_lost(running.task.job, lost.status, running.gave_up))
+        fault = lost.fault if lost.born else self._nursery.fault()
+        if fault:
+            self._problems.append(f"a keeper failed: {fault}")
+        self._settle(running, verdict.judge_lost(running.task.job, fault, running.gave_up))
 
     def _give_back(self, device: Device | None, alive: Sequence[str]) -> None:
         if device is None:
@@ -472,6 +472,7 @@ class _Run:
     def _close_keepers(self) -> None:
         for keeper in (*self._idle, *self._running):
             keeper.close()
+        self._nursery.close()
 
     def _conclude(self, info: RunInfo, seconds: float) -> RunSummary:
         for job in self._plan:

@@ -1,14 +1,8 @@
-"""A keeper, the warm parent of jobs: forks a job's process, watches it, and ends its whole tree.
+"""A keeper, the parent of jobs: forks a job's process, watches it, and ends its whole tree; one at a time.
 
-The controller starts one keeper a worker slot and talks to it over a socket. A keeper imports the heavy
-packages once; a job's process is then a fork of it, clean and ready within milliseconds.
-
-**Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
-that moment stays locked in the child for ever. A keeper therefore never has a second thread. It is started as
-a fresh interpreter (not forked from the controller, whose progress display may have threads), starts none
-itself, and the numeric libraries are told to use one thread while it imports them, so that their pools are
-not built before the fork; the job raises the limit after it. This is checked before each fork: a keeper with
-a second thread refuses to fork.
+The controller talks to each keeper over a socket. A keeper is a fork of the nursery and has imported all that
+it has; a job's process is in turn a fork of the keeper, clean and ready within milliseconds. (`nursery.py`
+says why that is safe.)
 
 **When the controller dies**, however it dies, the socket closes and the keeper kills its job's tree and ends.
 """
@@ -21,10 +15,9 @@ import signal
 import socket
 import tempfile
 import time
+import traceback
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import IO
 
 import msgspec
@@ -32,7 +25,7 @@ import psutil
 
 from pipeline.run import processes, worker
 from pipeline.run.capture import Capture
-from pipeline.run.messages import Cancel, Lines, Order, Report, encode, plain_text
+from pipeline.run.messages import Cancel, Fault, Hello, Lines, Order, Report, encode, plain_text
 from pipeline.run.signals import SignalWatch
 
 _STACKS_LIMIT = 256 * 1024
@@ -41,16 +34,19 @@ _SETTLE = 0.1
 _MESSAGES = msgspec.json.Decoder(Order | Cancel)
 
 
-def serve(descriptor: int, preload: Sequence[str]) -> None:
-    """Serve orders from the socket `descriptor` until it closes. Imports the modules `preload` first."""
-    processes.become_subreaper()
-    for name in preload:
-        import_module(name)
+def serve(descriptor: int) -> None:
+    """Serve orders from the socket `descriptor` until it closes. A fault of its own is sent, too."""
     control = _Control(descriptor)
-    while (message := control.next()) is not None:
-        # A cancellation may cross with the report of a job that has just ended.
-        if isinstance(message, Order):
-            control.send(_Execution(message, control).report())
+    try:
+        processes.become_subreaper()
+        control.send(Hello(os.getpid()))
+        while (message := control.next()) is not None:
+            # A cancellation may cross with the report of a job that has just ended.
+            if isinstance(message, Order):
+                control.send(_Execution(message, control).report())
+    except Exception:
+        control.send(Fault(traceback.format_exc()))
+        raise
 
 
 class _Control:
@@ -78,9 +74,9 @@ class _Control:
             self._messages.extend(_MESSAGES.decode(line) for line in self._lines.feed(data))
         return self._messages.popleft()
 
-    def send(self, report: Report) -> None:
+    def send(self, message: Hello | Report | Fault) -> None:
         with suppress(ConnectionError):  # the controller is gone: the next read says so
-            self._socket.sendall(encode(report) + b"\n")
+            self._socket.sendall(encode(message) + b"\n")
 
     def close(self) -> None:
         self._socket.close()
@@ -100,9 +96,7 @@ class _Execution:
 
     def report(self) -> Report:
         """Execute the order."""
-        threads = psutil.Process().num_threads()
-        if threads != 1:
-            raise RuntimeError(f"{threads} threads in a keeper: forking is not safe (see {__name__})")
+        processes.require_single_thread()
         started = time.monotonic()
         reading, writing = os.pipe()
         with tempfile.TemporaryFile() as stacks:

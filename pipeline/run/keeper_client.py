@@ -1,56 +1,44 @@
-"""The controller's end of a keeper: start it, give it an order, take its report, see it die."""
+"""The controller's end of nursery and keepers: start them, give orders, take reports, see them die."""
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from pipeline.run import processes, threads
-from pipeline.run.messages import Cancel, Lines, Order, Report, encode
+from pipeline.run.messages import Cancel, Fault, Hello, Lines, Order, Report, encode
 
-_BOOT = "import sys; {path}; from pipeline.run.keeper import serve; serve(int(sys.argv[1]), sys.argv[2:])"
-
+_BOOT = "import sys; {path}; from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
 _CLOSE_PATIENCE = 5.0
+_MESSAGES = msgspec.json.Decoder(Hello | Report | Fault)
 
 
 @dataclass(frozen=True)
 class KeeperLost:
-    """A keeper ended by itself; `status` is its exit code or minus the signal that ended it."""
+    """A keeper ended. `fault` is what it said went wrong, or empty; not `born`: it never said anything."""
 
-    status: int
+    fault: str
+    born: bool
 
 
 class KeeperClient:
     """One keeper process, idle or with one order."""
 
-    def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start a keeper that imports `preload`. Its own complaints are appended to `log`."""
-        self._socket, theirs = socket.socketpair()
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         self._lines = Lines()
-        path = [entry or str(Path.cwd()) for entry in sys.path]
-        with theirs, log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-c",
-                    _BOOT.format(path=f"sys.path[:] = {path!r}"),
-                    str(theirs.fileno()),
-                    *preload,
-                ],
-                pass_fds=[theirs.fileno()],
-                env={**environment, **threads.variables(1), processes.MARK: processes.blank_mark()},
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-                # Ctrl-C reaches the whole foreground group; only the controller is to hear it.
-                start_new_session=True,
-            )
+        self._pid: int | None = None
+        self._fault = ""
 
     def fileno(self) -> int:
         """Descriptor that is readable when `receive` has something."""
@@ -65,29 +53,96 @@ class KeeperClient:
         self._send(Cancel(grace))
 
     def _send(self, message: Order | Cancel) -> None:
-        try:
+        with suppress(ConnectionError):
             self._socket.sendall(encode(message) + b"\n")
-        except ConnectionError:
-            return
 
     def receive(self) -> Report | KeeperLost | None:
         """The report, if it is complete; to be called when readable."""
-        try:
+        data = b""
+        with suppress(ConnectionError):
             data = self._socket.recv(65536)
-        except ConnectionError:
-            data = b""
         if not data:
-            return KeeperLost(self._process.wait())
+            return KeeperLost(self._fault, born=self._pid is not None)
+        report = None
         for line in self._lines.feed(data):
-            return msgspec.json.decode(line, type=Report)
-        return None
+            message = _MESSAGES.decode(line)
+            if isinstance(message, Hello):
+                self._pid = message.pid
+            elif isinstance(message, Fault):
+                self._fault = message.text
+            else:
+                report = message
+        return report
 
     def kill(self) -> None:
         """End the keeper at once, whatever state it is in. Its job's processes are left to the caller."""
-        self._process.kill()
+        if self._pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Let the keeper end, and its job if it has one, and wait for it."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while select.select([self._socket], [], [], _CLOSE_PATIENCE)[0] and self._socket.recv(65536):
+                pass
+        self._socket.close()
+
+
+class Nursery:
+    """The process that forks keepers; started when the first is needed, and again if it was killed."""
+
+    def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        """`preload` are modules to import before forking; complaints of all keepers are appended to `log`."""
+        self._preload = preload
+        self._environment = {
+            **environment,
+            **threads.variables(1),
+            processes.MARK: processes.blank_mark(),
+        }
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def new_keeper(self) -> KeeperClient:
+        """A new keeper. Where it cannot be made, the client soon gives `KeeperLost`."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(ConnectionError):
+            socket.send_fds(self._socket, [b"k"], [theirs.fileno()])
+        return KeeperClient(ours)
+
+    def _start(self) -> None:
+        self.close()
+        self._socket, theirs = socket.socketpair()
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        boot = _BOOT.format(path=f"sys.path[:] = {path!r}")
+        with theirs, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", boot, str(theirs.fileno()), *self._preload],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C reaches the whole foreground group; only the controller is to hear it.
+                start_new_session=True,
+            )
+
+    def fault(self) -> str:
+        """Why the nursery, which brought forth no keeper, ended; empty where it was killed."""
+        if self._process is None:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_PATIENCE)
+        status = self._process.returncode or 0
+        return f"exit code {status}, see {self._log}" if status > 0 else ""
+
+    def close(self) -> None:
+        """Let the nursery end, and wait for it."""
+        if self._process is None:
+            return
         self._socket.close()
         try:
             self._process.wait(_CLOSE_PATIENCE)

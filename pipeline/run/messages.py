@@ -29,6 +29,7 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     cache: str
     inputs: str | None
     stage: str
+    inject: str
     device: int | None
     marker: str
     threads: int
@@ -41,7 +42,19 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
     grace: float
 
 
-class Report(msgspec.Struct, frozen=True):
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """Keeper to controller, first: its process id."""
+
+    pid: int
+
+
+class Fault(msgspec.Struct, frozen=True, tag=True):
+    """Keeper to controller, last: a fault of its own, a traceback."""
+
+    text: str
+
+
+class Report(msgspec.Struct, frozen=True, tag=True):
     """Keeper to controller: how the process of an order ended, and that nothing of it is alive but `alive`.
 
     `status` is its exit code, or minus the signal that ended it. `ended` says who asked for the end:

@@ -52,8 +52,19 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+class ThreadsError(RuntimeError):
+    """A process that is about to fork has more than one thread."""
+
+
+def require_single_thread() -> None:
+    """Raise `ThreadsError` where a fork would leave threads, and the locks they hold, behind."""
+    threads = psutil.Process().num_threads()
+    if threads != 1:
+        raise ThreadsError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
+
+
 def blank_mark() -> str:
-    """The value of `MARK` with which a keeper is started: room for `set_mark` to write into."""
+    """The value of `MARK` with which the nursery is started: room for `set_mark` to write into."""
     return "_" * _MARK_WIDTH
 
 

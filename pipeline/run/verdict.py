@@ -88,13 +88,17 @@ def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tup
     return written.state, written.message
 
 
-def judge_lost(job: Job, status: int, gave_up: bool) -> Result:
-    """The result of a job whose keeper ended without a report; `gave_up`: because it no longer answered."""
+def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
+    """The result of a job whose keeper ended without a report.
+
+    `gave_up`: it was ended because it no longer answered. `fault`: what the keeper, or its nursery, says
+    that went wrong; empty where it was killed.
+    """
     if gave_up:
         return Result(job, State.TIMED_OUT, f"no end after {job.timeout:g} s, and its keeper did not answer")
-    if status < 0:
-        return Result(job, State.KILLED, f"its keeper was killed by {signal.Signals(-status).name}")
-    return Result(job, State.NO_RESULT, f"its keeper ended with exit code {status}")
+    if fault:
+        return Result(job, State.NO_RESULT, "its keeper failed", fault)
+    return Result(job, State.KILLED, "its keeper was killed")
 
 
 def _infrastructure(result: Result, patterns: Sequence[re.Pattern[str]]) -> str:

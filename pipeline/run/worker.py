@@ -49,6 +49,8 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
         Path(order.folder).mkdir(parents=True, exist_ok=True)
         # What a toolchain drops into its working directory then lies with the job's artefacts.
         os.chdir(order.folder)
+        if order.threads > 1:  # the libraries were loaded with a limit of one
+            threads.limit(order.threads)
         perform(order)
         status = 0
     except SystemExit as leaving:
@@ -88,13 +90,13 @@ def perform(order: Order) -> None:
 
     An exception of the work is a result too: `infrastructure` for an `InfrastructureError`, else `crashed`.
     """
-    threads.limit(order.threads)
     context = JobContext(
         folder=Path(order.folder),
         device=order.device,
         cache=Path(order.cache),
         inputs=Path(order.inputs) if order.inputs is not None else None,
         stage=order.stage,
+        inject=order.inject,
     )
     try:
         result = _resolve(order.target)(order.job, context)
@@ -117,7 +119,9 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m pipeline.run.worker ORDER.json\n")
         return 4
-    perform(msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order))
+    order = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order)
+    threads.limit(order.threads)
+    perform(order)
     return 0
 
 

@@ -98,8 +98,8 @@ def test_preloaded_module_that_starts_threads_is_refused(
     monkeypatch.syspath_prepend(str(tmp_path))
     summary = run(make_job(), preload=("threaded",))
     assert summary.exit_code == 3
-    assert "keepers.log" in summary.problems[0]
-    assert "2 threads in a keeper" in (summary.folder / "keepers.log").read_text()
+    assert "nursery.log" in summary.problems[0]
+    assert "2 threads: forking is not safe" in (summary.folder / "nursery.log").read_text()
     assert summary.results[0].state is State.NO_RESULT
 
 
@@ -200,7 +200,7 @@ def test_damaged_result_file_is_no_result(run: Run, make_job: MakeJob) -> None:
 def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
     summary = run(make_job(f"kills_keeper:{tmp_path / 'pid'}"), make_job(), jobs=1)
     assert summary.results[0].state is State.KILLED
-    assert summary.results[0].message == "its keeper was killed by SIGKILL"
+    assert summary.results[0].message == "its keeper was killed"
     assert summary.results[1].state is State.PASSED
     assert not alive((tmp_path / "pid").read_text())
 

@@ -47,7 +47,7 @@ class Runner:
     def kill(self, *, keepers_too: bool = False) -> None:
         victims = [psutil.Process(self.process.pid)]
         if keepers_too:
-            victims += victims[0].children()
+            victims += victims[0].children(recursive=True)
             for victim in victims:
                 victim.suspend()
         for victim in victims:

@@ -1,0 +1,45 @@
+"""The nursery: one warm process a run that imports the heavy packages once and forks keepers on request.
+
+**Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
+that moment stays locked in the child for ever. So neither the nursery nor a keeper ever has a second thread.
+The nursery is a fresh interpreter (not a fork of the controller, whose progress display may have threads),
+starts no thread, and has the numeric libraries limited to one thread while it imports them, so that their
+pools are not built before the fork; a job raises the limit after it. This is checked before each fork: with a
+second thread the nursery and the keepers refuse.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+from pipeline.run import keeper, processes
+
+
+def serve(descriptor: int, preload: Sequence[str]) -> None:
+    """Import the modules `preload`; then fork a keeper for each socket received over `descriptor`.
+
+    Ends when the socket closes. Raises `processes.ThreadsError` where an import has started a thread.
+    """
+    for name in preload:
+        import_module(name)
+    processes.require_single_thread()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then buries the keepers
+    control = socket.socket(fileno=descriptor)
+    while received := socket.recv_fds(control, 1, 1)[1]:
+        if os.fork() == 0:
+            status = 1
+            try:
+                control.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                keeper.serve(received[0])
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        os.close(received[0])
