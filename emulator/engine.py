@@ -17,10 +17,12 @@ from emulator.memory import MemoryMap, place
 from emulator.program import (
     Bind,
     Call,
+    DType,
     For,
     Function,
     If,
     Invoke,
+    Operand,
     Program,
     Ref,
     Space,
@@ -157,7 +159,12 @@ class _Core:
         for statement in _flat(self._function.body, self._loops):
             if isinstance(statement, Call):
                 self._call = statement
-                self._names[statement.target] = _STEPS[statement.operator](self, statement.operands)
+                result = _STEPS[statement.operator](self, statement.operands)
+                self._names[statement.target] = result
+                if statement.spoil is not None and self._reading is not None:
+                    statement.spoil(
+                        {name: self._value(operand) for name, operand in statement.operands.items()}, result
+                    )
                 self._counts.operations[statement.operator] += 1
             elif isinstance(statement, Bind):
                 self._names[statement.target] = self._names[statement.source]
@@ -186,6 +193,13 @@ class _Core:
     def _numbers(self, exprs: Any) -> tuple[int, int]:
         row, column = exprs
         return evaluate(row, self._loops), evaluate(column, self._loops)
+
+    def _value(self, operand: Operand) -> Any:
+        if isinstance(operand, Ref):
+            return self._held(operand)
+        if isinstance(operand, tuple):
+            return tuple(evaluate(index, self._loops) for index in operand)
+        return operand if isinstance(operand, Space | DType) else evaluate(operand, self._loops)
 
     def _new(self, *, full: bool = True) -> Tile:
         earlier = self._lives.get(id(self._call))

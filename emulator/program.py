@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from math import prod
 from pathlib import PurePath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -136,16 +137,23 @@ class Ref:
 
 Operand = Ref | Expr | tuple[Expr, ...] | Space | DType
 
+Spoil = Callable[[Mapping[str, Any], Any], None]
+"""Changes bytes that an operator gave: called with its operands' values and its result, a tile or tensor."""
+
 
 @dataclass(frozen=True)
 class Call:
-    """`target = pl.<operator>(...)`. `result` is the type the target then has."""
+    """`target = pl.<operator>(...)`. `result` is the type the target then has.
+
+    `spoil` is set by fault injection alone: it acts, in a run, after the operator has computed.
+    """
 
     position: Position
     target: str
     operator: str
     operands: Mapping[str, Operand]
     result: TileType | TensorType
+    spoil: Spoil | None = None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,18 @@ def requantise(
     Raises:
         ScaleError: a scale is NaN or infinite.
     """
+    value = rounded(acc, table, reading)
+    signed = (table.reshape(-1) >> np.uint64(46)) & np.uint64(1) == 1
+    low = np.where(signed, np.float32(-128), np.float32(0))
+    high = np.where(signed, np.float32(127), np.float32(255))
+    np.clip(value, low, high, out=value)
+    return value.astype(np.int16).astype(np.int8)
+
+
+def rounded(
+    acc: npt.NDArray[np.int32], table: npt.NDArray[np.uint64], reading: Reading
+) -> npt.NDArray[np.float32]:
+    """The value [M, N] before it is saturated: a whole number in fp32. Raises as `requantise`."""
     entries = table.reshape(-1)
     scale = (entries & np.uint64(reading.scale_bits)).astype(np.uint32).view(np.float32)
     if not np.isfinite(scale).all():
@@ -57,7 +69,6 @@ def requantise(
     offset = ((entries >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int32)
     if reading.offset_signed:
         offset = np.where(offset > 255, offset - 512, offset)
-    signed = (entries >> np.uint64(46)) & np.uint64(1) == 1
     shift = offset.astype(np.float32)
     value = acc.astype(np.float32)
     with np.errstate(over="ignore"):  # an infinite product saturates
@@ -69,10 +80,7 @@ def requantise(
     else:
         value += shift
         _round(value, reading.half_away)
-    low = np.where(signed, np.float32(-128), np.float32(0))
-    high = np.where(signed, np.float32(127), np.float32(255))
-    np.clip(value, low, high, out=value)
-    return value.astype(np.int16).astype(np.int8)
+    return value
 
 
 def _round(value: npt.NDArray[np.float32], half_away: bool) -> None:

@@ -2,17 +2,17 @@
 
 An id is a family and, where both convolutions can have the fault, the number of the convolution. `what` is
 the contract between injection and diagnosis; both follow it to the byte. Facts only: the injection is in
-`pipeline.inject`.
+`pipeline.injection`.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from golden.geometry import C0, Conv, Geometry
-from kernels.plan import Plan, Tile
+from kernels.plan import Plan, Tile, Window
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
 """The steps of a pair, in order: a fault belongs to one."""
@@ -135,7 +135,8 @@ _WHOLE = (
         "halo-stale",
         "halo-stale",
         0,
-        "the first kernel2 - stride2 rows of a band's mid buffer are still what the band before had there",
+        "the first kernel2 - stride2 rows of a band's mid buffer are still what the band before had there: "
+        "those of the first band",
         "hand-over",
     ),
     Fault(
@@ -221,19 +222,25 @@ def can_show(fault: Fault, geometry: Geometry, plan: Plan) -> str:
     if fault.family.startswith("no-padding"):
         return _padding_unread(fault, conv, geometry, plan)
     if fault.family in ("band-up", "band-down"):
-        return "" if shifted_bands(fault, geometry, plan) else "no band can move and stay in the image"
+        moved = shifted_bands(fault, geometry.height, [band.x for band in plan.bands])
+        return "" if moved else "no band can move and stay in the image"
     if fault.family == "halo-stale":
         return _halo_unread(conv, plan)
     return ""
 
 
-def shifted_bands(fault: Fault, geometry: Geometry, plan: Plan) -> tuple[int, ...]:
-    """Which bands `band-up` or `band-down` moves: the interior ones together, and the last."""
-    shift, last = shift_of(fault), len(plan.bands) - 1
+def shifted_bands(fault: Fault, height: int, windows: Sequence[Window]) -> tuple[int, ...]:
+    """Which bands `band-up` or `band-down` moves: the interior ones together, and the last.
+
+    Args:
+        fault: one of the two.
+        height: rows of x.
+        windows: the x rows of each band.
+    """
+    shift, last = shift_of(fault), len(windows) - 1
 
     def fits(number: int) -> bool:
-        x = plan.bands[number].x
-        return 0 <= x.row + shift <= geometry.height - x.rows
+        return 0 <= windows[number].row + shift <= height - windows[number].rows
 
     interior = tuple(range(1, last))
     return (interior if all(map(fits, interior)) else ()) + ((last,) if last > 0 and fits(last) else ())

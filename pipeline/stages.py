@@ -24,6 +24,8 @@ from pipeline.engines.base import (
     Request,
 )
 from pipeline.engines.registry import engine_for
+from pipeline.faults import Fault, fault_named
+from pipeline.injection.host import spoiled_inputs, spoiled_output
 from pipeline.jobs import Job, JobContext, Lane, Result, StageResult, State
 from pipeline.tiling import plan_for
 
@@ -83,6 +85,8 @@ def execute(job: Job, context: JobContext) -> Result:
     facts = {"golden_note": golden.note} if golden.note else {}
     if context.inputs:
         facts["inputs"] = str(context.inputs)
+    if context.inject:
+        facts["injected"] = context.inject
     return _verdict(job, results, facts)
 
 
@@ -123,15 +127,18 @@ class _Comparison:
             )
         if not stage.program:
             return _timed(self._judge(stage, "y", self.outputs[stage.mid], {}, ()), start)
-        request = _request(self.job, self.context, stage)
+        fault = self._fault(stage)
+        request = replace(_request(self.job, self.context, stage), fault=fault.id if fault else "")
         try:
-            executed = self.engine.run(request, self._inputs(stage))
+            executed = self.engine.run(request, self._inputs(stage, fault))
         except CompileError as error:
             result = StageResult(stage.name, State.COMPILE_ERROR, _first_line(error), str(error))
             return _timed(result, start)
         except (NotSupportedError, PlanError) as error:
             return _timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (tensor, output), *_ = executed.outputs.items()
+        if fault and tensor == "y":
+            output = spoiled_output(fault, self._plan(), output.astype(np.int8))
         self.outputs[stage.name] = output
         result = self._judge(stage, tensor, output, executed.facts, executed.problems)
         if result.state is not State.PASSED:
@@ -141,12 +148,23 @@ class _Comparison:
     def _plan(self) -> Plan:
         return plan_for(self.job.geometry, self.job.platform.soc, self.job.band_rows)
 
-    def _inputs(self, stage: Stage) -> Mapping[str, Array]:
+    def _fault(self, stage: Stage) -> Fault | None:
+        """The fault to commit; one in the hand-over of mid spares pass2 on the golden's mid."""
+        if not self.context.inject:
+            return None
+        fault = fault_named(self.context.inject)
+        handed_over = stage.program != "pass2" or bool(stage.mid)
+        return fault if handed_over or fault.step != "hand-over" else None
+
+    def _inputs(self, stage: Stage, fault: Fault | None) -> Mapping[str, Array]:
         arrays = self.golden.tensors.arrays(self.job.platform.variant)
         if stage.program == "pass2":
             arrays["mid"] = self.outputs[stage.mid] if stage.mid else self.golden.mid
         if stage.program == "first-tile-packed":
             arrays["x_band"] = self._packed_band(arrays["x"])
+        if fault:
+            job, tensors = self.job, self.golden.tensors
+            return spoiled_inputs(fault, stage.program, job.geometry, tensors, job.platform.variant, arrays)
         return arrays
 
     def _packed_band(self, x: Array) -> Array:

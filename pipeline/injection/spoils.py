@@ -1,0 +1,135 @@
+"""Faults in the bytes that an operator gives: each a `Spoil`, run after the operator has computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from emulator.image import Window
+from emulator.program import Spoil
+from emulator.soc import FRACTAL_DEPTH
+from emulator.tile import Array, Tensor, Tile
+from emulator.vreq8 import READINGS, requantise, rounded
+
+Requantise = Callable[[Array, Array], Array]
+"""Accumulators int32 [M, C] and a table uint64 [1, C] to int8 [M, C]."""
+
+_LARGEST = 2.0**62
+
+
+def requantised(how: Requantise) -> Spoil:
+    """Replaces what a fixpipe operator wrote by another requantisation of the same accumulators."""
+
+    def spoil(values: Mapping[str, Any], result: Tile | Tensor) -> None:
+        block = how(values["acc"].data, values["scale"].data)
+        row, column = values["offsets"]
+        if isinstance(result, Tile):
+            result.put(row, column, block)
+        else:
+            assert result.data is not None
+            result.data[row : row + block.shape[0], column : column + block.shape[1]] = block
+
+    return spoil
+
+
+def read_as(variant: str) -> Requantise:
+    """The reading of another variant."""
+    return lambda acc, table: requantise(acc, table, READINGS[variant])
+
+
+def unsaturated(variant: str) -> Requantise:
+    """The low 8 bits of the rounded value, without saturation."""
+
+    def wrap(acc: Array, table: Array) -> Array:
+        whole = np.clip(rounded(acc, table, READINGS[variant]), -_LARGEST, _LARGEST).astype(np.int64)
+        return (whole & 0xFF).astype(np.uint8).view(np.int8)
+
+    return wrap
+
+
+def offset_subtracted(variant: str) -> Requantise:
+    """The offset taken from the product: minus what -acc gives, as rounding is alike on both sides of 0."""
+
+    def subtract(acc: Array, table: Array) -> Array:
+        return np.clip(-rounded(-acc, table, READINGS[variant]), -128, 127).astype(np.int8)
+
+    return subtract
+
+
+def by_row(variant: str) -> Requantise:
+    """Table entry m % C for all channels of row m."""
+
+    def scale_rows(acc: Array, table: Array) -> Array:
+        entries = table[:, np.arange(len(acc)) % table.shape[1]]
+        return requantise(np.ascontiguousarray(acc.T), entries, READINGS[variant]).T
+
+    return scale_rows
+
+
+def past_edge(side: str) -> Spoil:
+    """Replaces img2col's zeros past one edge of the feature map by what its memory holds, read as a ring."""
+
+    def spoil(values: Mapping[str, Any], result: Tile) -> None:
+        window = Window(values["image_shape"], values["kernel_size"], values["stride"], values["padding"])
+        (height, width), (top, _, left, _) = window.image, window.padding
+        count, depth = values["shape"]
+        position_row, position_column = np.divmod(
+            np.arange(values["pos_m"], values["pos_m"] + count), window.out[1]
+        )
+        image, unfolded = values["tile"].data, result.data
+        assert unfolded is not None
+        taps = window.kernel[0] * window.kernel[1]
+        for group in range(depth // FRACTAL_DEPTH):
+            plane, tap = divmod(values["pos_k"] // FRACTAL_DEPTH + group, taps)
+            down, across = divmod(tap, window.kernel[1])
+            row = position_row * window.stride[0] - top + down
+            column = position_column * window.stride[1] - left + across
+            past = {"top": row < 0, "bottom": row >= height, "left": column < 0, "right": column >= width}
+            read = past.pop(side) & ~np.logical_or.reduce(list(past.values()))
+            pixels = (row * width + column)[read] % (height * width)
+            unfolded[read, group * FRACTAL_DEPTH : (group + 1) * FRACTAL_DEPTH] = image[plane, pixels]
+
+    return spoil
+
+
+def whole_map(change: Callable[[Array], None]) -> Spoil:
+    """Changes conv2's feature map [C1, rows, C0] in L1 once the operator that fills it has written it all."""
+
+    def spoil(values: Mapping[str, Any], result: Tile) -> None:
+        written = values["offsets"][0] + values["acc"].data.shape[0] if "acc" in values else None
+        if written in (None, result.resident.type.shape[0]):
+            assert result.data is not None
+            change(result.data)
+
+    return spoil
+
+
+def nz_as_nd(data: Array) -> None:
+    """NZ bytes read as ND."""
+    planes, rows, depth = data.shape
+    data[:] = data.reshape(rows, planes, depth).transpose(1, 0, 2).copy()
+
+
+def nd_as_nz(data: Array) -> None:
+    """ND bytes read as NZ."""
+    data[:] = data.transpose(1, 0, 2).copy().reshape(data.shape)
+
+
+def rotate_planes(data: Array) -> None:
+    """C1 plane p holds plane p + 1."""
+    data[:] = np.roll(data, -1, axis=0)
+
+
+def stale_rows(pixels: int) -> Callable[[Array], None]:
+    """The first pixels of every map are those of the first map."""
+    first: list[Array] = []
+
+    def change(data: Array) -> None:
+        if first:
+            data[:, :pixels] = first[0]
+        else:
+            first.append(data[:, :pixels].copy())
+
+    return change
