@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from golden.inputs import InputsError
 from golden.profiles import ProfileError
 from pipeline import commands
+from pipeline.faults import FaultError
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.select import EmptySelectionError, FilterError
 from pipeline.options import LANES, USAGE, parser
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         if parsed.action == "show":
             return commands.show_report(parsed)
         return commands.merge_reports(parsed)
-    except (MatrixError, FilterError, InputsError, ProfileError) as error:
+    except (MatrixError, FilterError, InputsError, ProfileError, FaultError) as error:
         return _refused(error, USAGE)
     except EmptySelectionError as error:
         return _refused(error, NOTHING_SELECTED)

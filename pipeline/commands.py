@@ -14,6 +14,7 @@ from golden import profiles
 from kernels.catalogue import KERNELS, PROGRAMS
 from pipeline.engines.base import Availability
 from pipeline.engines.registry import BACKENDS, engine_for
+from pipeline.faults import FaultError, fault_named
 from pipeline.jobs import Job, Lane, Result, State
 from pipeline.matrix.expand import expand
 from pipeline.matrix.explain import explain
@@ -57,10 +58,13 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     matrix = _matrix(arguments)
     today = arguments.date or date.today()
     if arguments.resume:
-        plan = read_run(root, _run_id(root, arguments.resume)).plan
+        record = read_run(root, _run_id(root, arguments.resume))
+        plan, inject = record.plan, _as_begun(record.facts, inject)
     elif arguments.failed:
+    inject: str = getattr(arguments, "inject", "")
         run = _run_id(root, arguments.failed)
-        plan = failed_jobs(read_run(root, run))
+        record = read_run(root, run)
+        plan, inject = failed_jobs(record), _as_begun(record.facts, inject)
         if not plan:
             raise EmptySelectionError(f"nothing failed in run {run}")
     else:
@@ -68,12 +72,16 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     inputs = getattr(arguments, "inputs", None)
     if inputs is not None:
         plan = _on_inputs(plan, inputs)
+    if inject:
+        _check_injection(inject, plan)
     facts = run_facts(command)
     if arguments.shard:
         facts["shard"] = arguments.shard
     retries = matrix.document.retries
     options = RunOptions(
         root=root,
+    if inject:
+        facts["injected"] = inject
         cache=arguments.output.absolute() / "goldens",
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
@@ -83,6 +91,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         repeat=getattr(arguments, "repeat", 1),
         deadline=arguments.deadline,
         preload=_preload(plan),
+        inject=inject,
         facts=facts,
     )
     limit = arguments.retries if arguments.retries is not None else retries.limit
@@ -194,6 +203,29 @@ def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int
 
 def _preload(plan: Sequence[Job]) -> tuple[str, ...]:
     """What the jobs' parent imports once for all of them."""
+def _as_begun(facts: Mapping[str, str], inject: str) -> str:
+    """The fault that the run to be taken up was begun with, by its facts, or nothing.
+
+    Raises:
+        FaultError: another one is asked for now.
+    """
+    begun = facts.get("injected", "")
+    if inject and inject != begun:
+        raise FaultError(f"--inject {inject}: the earlier run was begun with {begun or 'no fault'}")
+    return begun
+
+
+def _check_injection(name: str, plan: Sequence[Job]) -> None:
+    """Raise `FaultError` where there is no such fault, or a job that is not the emulator's."""
+    fault_named(name)
+    for job in plan:
+        if job.platform.backend != "emulator":
+            raise FaultError(
+                f"--inject {name}: faults are injected on the emulator only, and {job.id} runs on "
+                f"{job.platform.backend}: choose platforms with --platform"
+            )
+
+
     return ("numpy", "golden.cache") if any(job.lane is not Lane.COMPILE for job in plan) else ("numpy",)
 
 

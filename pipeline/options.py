@@ -130,6 +130,12 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors of this .npz file")
     if lane is Lane.COMPARE:
         group.add_argument(
+            "--inject",
+            default="",
+            metavar="FAULT",
+            help="commit this fault (docs/faults.md), to see it found; emulator only",
+        )
+        group.add_argument(
             "--stage", choices=["tile", "all"], default="all", help="tile: first-tile stages only"
         )
     _add_output(command)
