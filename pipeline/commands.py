@@ -20,7 +20,7 @@ from pipeline.matrix.expand import expand
 from pipeline.matrix.explain import explain
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
-from pipeline.matrix.select import EmptySelectionError, Filters, parse_shard, select, take_shard
+from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, parse_shard, select, take_shard
 from pipeline.options import LANES
 
 _BASE = Path("matrix.yaml")
@@ -54,14 +54,17 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     from pipeline.run.folders import failed_jobs, prune_runs, read_run
     from pipeline.run.listener import Listener
 
+    # First of all, so that no mistake found later leaves an older report where this run's is looked for.
+    files = ReportFiles(arguments.junit, arguments.summary)
     root = arguments.output.absolute() / "runs"
+    _refuse_unheeded(arguments)
     matrix = _matrix(arguments)
     today = arguments.date or date.today()
+    inject: str = getattr(arguments, "inject", "")
     if arguments.resume:
         record = read_run(root, _run_id(root, arguments.resume))
         plan, inject = record.plan, _as_begun(record.facts, inject)
     elif arguments.failed:
-    inject: str = getattr(arguments, "inject", "")
         run = _run_id(root, arguments.failed)
         record = read_run(root, run)
         plan, inject = failed_jobs(record), _as_begun(record.facts, inject)
@@ -69,36 +72,36 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
             raise EmptySelectionError(f"nothing failed in run {run}")
     else:
         plan = _selected(matrix, [LANES[arguments.command]], arguments, today)
+    if inject:
+        _check_injection(inject, plan)
     inputs = getattr(arguments, "inputs", None)
     if inputs is not None:
         plan = _on_inputs(plan, inputs)
-    if inject:
-        _check_injection(inject, plan)
     facts = run_facts(command)
     if arguments.shard:
         facts["shard"] = arguments.shard
+    if inject:
+        facts["injected"] = inject
     retries = matrix.document.retries
     options = RunOptions(
         root=root,
-    if inject:
-        facts["injected"] = inject
         cache=arguments.output.absolute() / "goldens",
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
         pools=_pools(plan, arguments.devices),
         inputs=inputs.absolute() if inputs is not None else None,
         stage=getattr(arguments, "stage", "all"),
+        inject=inject,
         repeat=getattr(arguments, "repeat", 1),
         deadline=arguments.deadline,
         preload=_preload(plan),
-        inject=inject,
         facts=facts,
     )
     limit = arguments.retries if arguments.retries is not None else retries.limit
     if limit is not None:
         options = replace(options, retries=limit)
     options = replace(options, patterns=(*options.patterns, *retries.patterns))
-    listeners: list[Listener] = [Terminal(Console()), ReportFiles(arguments.junit, arguments.summary)]
+    listeners: list[Listener] = [Terminal(Console()), files]
     host = Host(availability)
     if arguments.resume:
         summary = resume_run(_run_id(root, arguments.resume), options, listeners, host)
@@ -149,7 +152,8 @@ def availability(job: Job) -> Availability:
     if job.platform.backend not in BACKENDS:
         return Availability(f"backend {job.platform.backend} is not available yet")
     programs = KERNELS.get(job.kernel, tuple(PROGRAMS))
-    return engine_for(job.platform.backend).probe(job.platform, programs)
+    engine = engine_for(job.platform.backend)
+    return engine.probe(job.platform, programs, compile_only=job.lane is Lane.COMPILE)
 
 
 def _matrix(arguments: Namespace) -> Matrix:
@@ -174,6 +178,14 @@ def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today
     )
 
 
+def _refuse_unheeded(arguments: Namespace) -> None:
+    """Raise `FilterError` where an option of the selection goes with a run that brings its own plan."""
+    brought = next((name for name in ("resume", "failed") if getattr(arguments, name)), None)
+    for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "date"):
+        if brought and getattr(arguments, name):
+            raise FilterError(f"--{name} does not go with --{brought}, which brings a plan of its own")
+
+
 def _on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
     """The jobs on a user's tensors in place of their profiles': one for each that differ in more than that.
 
@@ -191,18 +203,6 @@ def _on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
     return tuple(found.values())
 
 
-def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:
-    from pipeline.run.devices import choose_ids, parse_ids
-
-    wanted = parse_ids(requested, "--devices") if requested is not None else None
-    lent_text = os.environ.get("TASK_DEVICE")
-    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text else None
-    platforms = {job.platform.name: job.platform for job in plan}
-    return {name: choose_ids(each, requested=wanted, lent=lent) for name, each in platforms.items()}
-
-
-def _preload(plan: Sequence[Job]) -> tuple[str, ...]:
-    """What the jobs' parent imports once for all of them."""
 def _as_begun(facts: Mapping[str, str], inject: str) -> str:
     """The fault that the run to be taken up was begun with, by its facts, or nothing.
 
@@ -226,6 +226,18 @@ def _check_injection(name: str, plan: Sequence[Job]) -> None:
             )
 
 
+def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:
+    from pipeline.run.devices import choose_ids, parse_ids
+
+    wanted = parse_ids(requested, "--devices") if requested is not None else None
+    lent_text = os.environ.get("TASK_DEVICE")
+    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text else None
+    platforms = {job.platform.name: job.platform for job in plan}
+    return {name: choose_ids(each, requested=wanted, lent=lent) for name, each in platforms.items()}
+
+
+def _preload(plan: Sequence[Job]) -> tuple[str, ...]:
+    """What the jobs' parent imports once for all of them."""
     return ("numpy", "golden.cache") if any(job.lane is not Lane.COMPILE for job in plan) else ("numpy",)
 
 

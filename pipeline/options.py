@@ -121,20 +121,21 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         metavar="TIME",
         help="end the whole run by then, with a valid report",
     )
-    group.add_argument("--resume", metavar="RUN", help="finish this run (an id, or last)")
-    group.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")
+    earlier = group.add_mutually_exclusive_group()
+    earlier.add_argument("--resume", metavar="RUN", help="finish this run (an id, or last)")
+    earlier.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")
     if lane is not Lane.COMPILE:
         group.add_argument(
             "--repeat", type=_positive, default=1, metavar="N", help="times, outputs must agree"
         )
         group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors of this .npz file")
-    if lane is Lane.COMPARE:
         group.add_argument(
             "--inject",
             default="",
             metavar="FAULT",
             help="commit this fault (docs/faults.md), to see it found; emulator only",
         )
+    if lane is Lane.COMPARE:
         group.add_argument(
             "--stage", choices=["tile", "all"], default="all", help="tile: first-tile stages only"
         )
