@@ -1,0 +1,1 @@
+"""Stands for simpler, PyPTO's runtime."""

@@ -1,0 +1,198 @@
+"""The engine with the stand-in: what it asks of PyPTO, and what it makes of the answers. No device test."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from golden.cache import golden_for
+from golden.geometry import C0, Geometry
+from pipeline.engines.base import SENTINEL, Array, CompileError, InfrastructureError, Request
+from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
+from pipeline.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.stages import execute
+
+CARDS = Platform("a5", "pypto", "a5", devices=(3,))
+SIMULATOR = Platform("a2a3sim", "pypto", "a2a3")
+ROWS = {"bias": np.int32, "scale": np.uint64}
+MakeRequest = Callable[..., Request]
+
+
+@pytest.fixture
+def arrays(geometry: Geometry) -> dict[str, Array]:
+    """Inputs of the fused program; their values do not matter to the stand-in."""
+    c, planes = geometry.cmid, geometry.cin // C0
+    tables = {f"{name}{number}": np.zeros((1, c), dtype) for number in (1, 2) for name, dtype in ROWS.items()}
+    filters = {"filter1": geometry.depth1, "filter2": geometry.depth2}
+    return {
+        "x": np.zeros((planes * geometry.height * geometry.width, C0), np.int8),
+        **{name: np.zeros((depth, c), np.int8) for name, depth in filters.items()},
+        **tables,
+    }
+
+
+@pytest.fixture
+def wanted(geometry: Geometry, tmp_path: Path) -> Path:
+    """A file with some output of the fused program."""
+    path = tmp_path / "y.npy"
+    shape = (geometry.out_height * geometry.out_width, geometry.cout)
+    np.save(path, np.random.default_rng(3).integers(-128, 128, shape).astype(np.int8))
+    return path
+
+
+def test_compiling_asks_for_the_platforms_backend(stand_in: Any, request_of: MakeRequest) -> None:
+    request = request_of("fused", CARDS)
+    compiled = PyptoEngine(stand_in.environment()).compile(request)
+    (call,) = stand_in.calls()
+    assert call["program"] == "FusedConv2d"
+    assert (call["backend_type"], call["platform"], call["skip_ptoas"]) == ("Ascend950", "a5", True)
+    assert {str(path.relative_to(request.folder)) for path in compiled.artefacts} == {
+        "build/kernels/aic/fused.pto",
+        "build/orchestration/main.cpp",
+        "pypto.log",
+    }
+    assert all(path.is_file() for path in compiled.artefacts)
+    assert compiled.facts["pypto"] == "hw-native-sys PyPTO 0.1.0 (commit 0123456789ab)"
+    assert compiled.facts["ptoas"] == "none: kernels are left as .pto"
+    assert len(compiled.facts["pto_sha256"]) == 64
+    assert "No module named 'pypto.tools'" in compiled.facts["memory"]
+
+
+def test_compiling_hands_over_to_ptoas_where_it_is(stand_in: Any, request_of: MakeRequest) -> None:
+    stand_in.add("ptoas", "echo 'ptoas v0.57'")
+    compiled = PyptoEngine(stand_in.environment()).compile(request_of("pass1", SIMULATOR))
+    (call,) = stand_in.calls()
+    assert (call["backend_type"], call["platform"], call["skip_ptoas"]) == ("Ascend910B", "a2a3sim", False)
+    assert [path.name for path in compiled.artefacts if path.suffix == ".cpp"] == ["pass1.cpp", "main.cpp"]
+    assert compiled.facts["ptoas"] == "v0.57"
+
+
+def test_each_kernel_has_a_process_of_its_own(stand_in: Any, request_of: MakeRequest) -> None:
+    engine = PyptoEngine(stand_in.environment())
+    request = request_of("fused", CARDS)
+    for name, platform in (("a", CARDS), ("b", SIMULATOR)):  # one process refuses a second backend
+        folder = request.folder / name
+        folder.mkdir()
+        engine.compile(replace(request, platform=platform, folder=folder))
+    first, second = stand_in.calls()
+    assert first["pid"] != second["pid"]
+
+
+@pytest.mark.parametrize(
+    ("orders", "error", "message"),
+    [
+        (
+            {"refuse_class": "Unknown pl.tile operation: x"},
+            CompileError,
+            r"^fused_conv2d\.py:\d+: InvalidOperationError: Unknown pl\.tile operation: x \(Check .*\)$",
+        ),
+        (
+            {"refuse_compile": "Mat buffer usage (9 bytes) exceeds platform limit (8 bytes)\nCheck failed"},
+            CompileError,
+            r"^ValueError: Mat buffer usage \(9 bytes\) exceeds platform limit \(8 bytes\)$",
+        ),
+        (
+            {"refuse_compile": "no addresses [/k/blocks.py:33:9]\n\nC++ Traceback:\n x"},
+            CompileError,
+            r"^blocks\.py:33: ValueError: no addresses \[/k/blocks\.py:33:9\]$",
+        ),
+        ({"die": True}, PyptoError, r"^PyPTO's process was ended by SIGSEGV$"),
+    ],
+)
+def test_what_compiling_ends_with_is_told_apart(
+    stand_in: Any, request_of: MakeRequest, orders: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error) as caught:
+        PyptoEngine(stand_in.environment(**orders)).compile(request_of("fused", CARDS))
+    assert re.search(message, str(caught.value).splitlines()[0])
+    assert "C++ Traceback" not in str(caught.value)
+
+
+def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
+    stand_in: Any, request_of: MakeRequest
+) -> None:
+    with pytest.raises(CompileError, match="1 is no multiple of the 2 rows of a tile"):
+        PyptoEngine(stand_in.environment()).compile(request_of("fused", CARDS, band_rows=1))
+    assert not stand_in.record.exists()
+
+
+def test_a_run_writes_the_output_in_place(
+    stand_in: Any, request_of: MakeRequest, arrays: dict[str, Array], wanted: Path
+) -> None:
+    engine = PyptoEngine(stand_in.environment(output=str(wanted)))
+    executed = engine.run(request_of("fused", CARDS, device=3), arrays)
+    assert np.array_equal(executed.outputs["y"], np.load(wanted))
+    assert (executed.facts["device_us"], executed.facts["timed_rounds"]) == ("120.5", "20")
+    compiled, run, timed = stand_in.calls()
+    assert compiled["skip_ptoas"] is False
+    assert (run["platform"], run["device_id"]) == ("a5", 3)
+    assert run["before"] == [SENTINEL]
+    assert run["args"] == [
+        ["torch.int8", 768, 32],
+        ["torch.int8", 576, 64],
+        ["torch.int32", 1, 64],
+        ["torch.int64", 1, 64],
+        ["torch.int8", 576, 64],
+        ["torch.int32", 1, 64],
+        ["torch.int64", 1, 64],
+        ["torch.int8", 96, 64],
+    ]
+    assert (timed["platform"], timed["device_id"], timed["rounds"], timed["warmup"]) == ("a5", 3, 20, 3)
+
+
+@pytest.mark.parametrize(
+    ("orders", "error", "message"),
+    [
+        ({"refuse_run": "run failed: 507018"}, InfrastructureError, "RuntimeError: run failed: 507018"),
+        ({"refuse_benchmark": "run failed: 507899"}, InfrastructureError, "run failed: 507899"),
+        ({"refuse_run": "g++-15: error: 5070181 lines"}, PyptoError, "g++-15: error"),
+    ],
+)
+def test_a_sick_device_is_no_fault_of_the_kernel(
+    stand_in: Any,
+    request_of: MakeRequest,
+    arrays: dict[str, Array],
+    orders: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    engine = PyptoEngine(stand_in.environment(**orders))
+    with pytest.raises(error) as caught:
+        engine.run(request_of("fused", CARDS, device=3), arrays)
+    assert message in str(caught.value)
+
+
+def test_a_run_on_cards_without_a_card_is_refused(stand_in: Any, request_of: MakeRequest) -> None:
+    with pytest.raises(InfrastructureError, match="platform a5 runs on a card, and was given none"):
+        PyptoEngine(stand_in.environment()).run(request_of("fused", CARDS), {})
+
+
+def test_a_job_on_the_simulator_goes_through_the_stages(
+    stand_in: Any, geometry: Geometry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right outputs pass; where the runtime writes nothing, the sentinel shows."""
+    pytest.importorskip("torch", reason="the golden needs it")
+    golden = golden_for(geometry, "small", "vreq8", tmp_path / "cache")
+    job = Job("device/sim/1", Lane.DEVICE, SIMULATOR, "pair", geometry, "fused", "small", 60.0)
+    np.save(tmp_path / "y.npy", golden.y)
+    results = []
+    for number, orders in enumerate(
+        ({"output": str(tmp_path / "y.npy"), "refuse_benchmark": "No [STRACE] markers"}, {})
+    ):
+        for name, value in stand_in.environment(**orders).items():
+            monkeypatch.setenv(name, value)
+        results.append(execute(job, JobContext(tmp_path / str(number), None, tmp_path / "cache")))
+    right, unwritten = results
+    assert right.state is State.PASSED
+    assert right.stages[0].facts["timing"] == "unavailable: RuntimeError: No [STRACE] markers"
+    assert unwritten.state is State.MISMATCH
+    assert unwritten.stages[0].facts["host_us"] == "900.0"
+    assert unwritten.stages[0].diffs[0].unwritten == np.count_nonzero(golden.y != SENTINEL)
+    assert json.loads(stand_in.record.read_text().splitlines()[0])["platform"] == "a2a3sim"
