@@ -186,9 +186,9 @@ def lines(statements: Sequence[Any]) -> int:
 def bodies(
     draw: st.DrawFn, known: frozenset[str], carried: frozenset[str], depth: int, slots: list[int]
 ) -> tuple[Any, ...]:
-    """Statements where the names `known` are; those of them `carried` come from before the loop around."""
+    """Statements where `known` names are bound; `carried` ones may be so since before the loop around."""
     statements: list[Any] = []
-    names = set(known)
+    names, maybe = set(known), set(carried)
     for _ in range(draw(st.integers(1, 5 if depth == 0 else 3))):
         kinds = ["load"] + ["use", "use", "refill", "same"] * bool(names)
         kinds += ["loop", "loop"] * (depth < 3) + ["branch"] * (0 < depth < 3)
@@ -212,13 +212,14 @@ def bodies(
             slots.append(len(slots))
             statements.append(Use(draw(st.sampled_from(sorted(names))), slots[-1] % SLOTS))
         elif kind == "loop":
-            body = draw(bodies(frozenset(names), frozenset(names), depth + 1, slots))
+            body = draw(bodies(frozenset(names), frozenset(names | maybe), depth + 1, slots))
             statements.append(Loop(draw(st.integers(0, 3)), body))
         else:
             then = draw(bodies(frozenset(names), carried, depth + 1, slots))
             orelse = draw(bodies(frozenset(names), carried, depth + 1, slots))
             if not any(isinstance(statement, Branch) for statement in then + orelse):
                 statements.append(Branch(draw(st.integers(0, 2)), then, orelse))
+                maybe |= SIZES.keys()  # what both sides bind outlives them
     return tuple(statements) or (Load("a", 0),)
 
 
@@ -276,7 +277,12 @@ TRICKY = {
         C,
         Loop(3, (Branch(0, (Load("c", 5),), (Load("d", 64), Use("d", 0))), Use("c", 1))),
     ),
-    "made before a loop that does not run, and again in it": (A, Loop(0, (Load("a", 64),)), B, Use("a", 0)),
+    "made before a loop that does not run, and again in it": (
+        A,
+        Loop(0, (C, Load("a", 64), Use("c", 1))),
+        B,
+        Use("a", 0),
+    ),
     "made in a loop, used after it": (
         A,
         Loop(2, (Load("b", 32), Use("b", 0), Load("a", 64))),
