@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.cli import main
+
 Edit = tuple[str, str]
 """A piece of the sound matrix and what is written in its place."""
 
@@ -101,6 +103,19 @@ ROWS: Mapping[str, list[tuple[Edit, list[str]]]] = {
 FILES = "an empty file, a list at the top, a tab indent, a non-UTF-8 byte, a BOM"
 
 
+@pytest.fixture
+def said_by_the_command_line(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+    """What a user reads who lists the matrix that was written last: one line, and exit code 4."""
+
+    def call() -> str:
+        code = main(["list"])
+        written = capsys.readouterr()
+        assert (code, written.out) == (4, "")
+        return written.err.removesuffix("\n")
+
+    return call
+
+
 def test_every_given_row_is_covered(cases: Path) -> None:
     rows = [line.split(" | ")[0].strip("| ") for line in (cases / "config.md").read_text().splitlines()]
     given = {row for row in rows if row and not row.startswith(("#", "written", "-"))}
@@ -111,11 +126,16 @@ def test_every_given_row_is_covered(cases: Path) -> None:
     ("change", "said"), [case for cases_of_row in ROWS.values() for case in cases_of_row]
 )
 def test_it_is_refused_with_file_line_and_key(
-    change: Edit, said: list[str], sound: str, refusal: Callable[..., str]
+    change: Edit,
+    said: list[str],
+    sound: str,
+    refusal: Callable[..., str],
+    said_by_the_command_line: Callable[[], str],
 ) -> None:
     assert change[0] in sound
     message = refusal(sound.replace(change[0], change[1], 1))
     assert message.startswith("matrix.yaml:")
+    assert said_by_the_command_line() == message
     for part in said:
         assert part in message
 
@@ -130,5 +150,9 @@ def test_it_is_refused_with_file_line_and_key(
         (b"\xef\xbb\xbflanes: {}\n", "matrix.yaml:1: starts with a byte order mark"),
     ],
 )
-def test_files_that_are_no_matrix(text: bytes, said: str, refusal: Callable[..., str]) -> None:
-    assert refusal(text).startswith(said)
+def test_files_that_are_no_matrix(
+    text: bytes, said: str, refusal: Callable[..., str], said_by_the_command_line: Callable[[], str]
+) -> None:
+    message = refusal(text)
+    assert message.startswith(said)
+    assert said_by_the_command_line() == message

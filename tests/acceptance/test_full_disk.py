@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused")
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with no byte left."""
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or umount is None:
+        pytest.skip("a full disk needs mount and umount")
+    folder = tmp_path / "full"
+    folder.mkdir()
+    made = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("a full disk needs the right to mount a tmpfs")
+    try:
+        with suppress(OSError), (folder / "filler").open("wb", buffering=0) as file:
+            for _ in range(17):
+                file.write(bytes(4096))
+        yield folder
+    finally:
+        subprocess.run([umount, folder], check=True)
+
+
+def test_a_run_on_a_full_disk_is_red_and_says_why(full_disk: Path, pipeline: Callable[..., Any]) -> None:
+    outcome = pipeline("compile", *ONE, "--output", full_disk)
+    assert outcome.code == 3
+    assert (
+        "the pipeline itself failed: Journal failed: OSError: [Errno 28] No space left on device"
+        in outcome.out
+    )
+    assert "exit code 3" in outcome.out
+    assert not list(full_disk.glob("runs/*/junit.xml"))
+
+
+def test_a_report_that_does_not_fit_is_not_there_and_the_run_is_red(
+    full_disk: Path, pipeline: Callable[..., Any]
+) -> None:
+    outcome = pipeline("compile", *ONE, "--junit", full_disk / "junit.xml")
+    assert outcome.code == 3
+    assert f"{full_disk}/junit.xml: the report cannot be written: No space left on device" in outcome.out
+    assert "exit code 3" in outcome.out
+    assert {path.name for path in full_disk.iterdir()} == {"filler"}

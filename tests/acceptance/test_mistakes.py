@@ -1,0 +1,92 @@
+"""Mistakes a user can make: one line on stderr, exit code 4, nothing begun."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Pipeline = Callable[..., Any]
+Refused = Callable[..., str]
+
+ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--profile", "small")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["start"], "invalid choice: 'start'"),
+        (["report"], "the following arguments are required: ACTION"),
+        (["run", "--geometri", "bands"], "unrecognized arguments: --geometri bands"),
+        (["run", "--stage", "tile"], "unrecognized arguments: --stage tile"),
+        (["compile", "--inputs", "x.npz"], "unrecognized arguments: --inputs x.npz"),
+        (["compare", "--stage", "tiles"], "invalid choice: 'tiles'"),
+        (["run", "--jobs", "0"], "must be at least 1"),
+        (["run", "--jobs", "two"], "'two': must be a whole number"),
+        (["run", "--retries", "-1"], "'-1': must be a whole number"),
+        (["run", "--repeat", "1.5"], "'1.5': must be a whole number"),
+        (["run", "--deadline", "abc"], "a duration is 90s, 5m, 1h30m or a number of seconds"),
+        (["run", "--deadline", "0"], "a duration is"),
+        (["run", "--resume", "last", "--failed", "last"], "not allowed with argument"),
+        (["run", "--resume", "last"], "there is no run yet"),
+        (["run", "--resume", "last", "--kernel", "fused"], "--kernel does not go with --resume"),
+        (["run", "--failed", "last", "--shard", "1/2"], "--shard does not go with --failed"),
+        (["run", "--failed", "20260101-000000-000000"], "no run '20260101-000000-000000' in"),
+        (["report", "show", "last"], "there is no run yet"),
+        (["report", "show", "../.."], "no run '../..' in"),
+        (["report", "merge", "a.xml", "--out", "b.xml"], "nothing to merge: a.xml: cannot be read"),
+        (["report", "merge", "matrix.yaml", "--out", "b.xml"], "nothing to merge: matrix.yaml: "),
+        (["report", "merge", "a.xml", "--out", "b.xml", "--shards", "0"], "must be at least 1"),
+        (["run", *ONE, "--devices", "7"], "device 7 is not among the devices of platform emu-a2a3 (0, 1)"),
+        (["run", *ONE, "--devices", "0-1"], "--devices"),
+        (["run", *ONE, "--devices", "0,0"], "--devices"),
+        (["run", *ONE, "--inject", "no-such-fault"], "no-such-fault"),
+        (["run", *ONE, "--output", "matrix.yaml"], "Not a directory"),
+        (["run", *ONE, "--junit", "."], ".: the report cannot be written: Is a directory"),
+        (["run", *ONE, "--junit", "matrix.yaml/x.xml"], "matrix.yaml/x.xml: the report cannot be written"),
+        (["run", *ONE, "--summary", "/proc/none/s.md"], "/proc/none/s.md: the report cannot be written"),
+        (
+            ["compile", "--kernel", "fusd"],
+            "kernel `fusd` is not in the plan; the closest known name is `fused`",
+        ),
+    ],
+)
+def test_it_is_refused_before_anything_begins(
+    words: list[str], said: str, refused: Refused, workspace: Path
+) -> None:
+    assert said in refused(*words)
+    assert not list((workspace / "out").glob("runs/*"))
+
+
+def test_without_a_matrix(refused: Refused, workspace: Path) -> None:
+    (workspace / "matrix.yaml").unlink()
+    assert refused("list").startswith("matrix.yaml: cannot be read: No such file or directory")
+
+
+def test_an_id_of_a_lock_folder_must_be_absolute(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIPELINE_LOCKS", "locks")
+    assert "PIPELINE_LOCKS" in refused("run", *ONE)
+
+
+def test_a_lent_device_that_is_no_number(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASK_DEVICE", "npu0")
+    assert "TASK_DEVICE" in refused("run", *ONE)
+
+
+def test_a_damaged_journal_is_named(refused: Refused, pipeline: Pipeline, workspace: Path) -> None:
+    assert pipeline("compile", "--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused").code == 0
+    (journal,) = workspace.glob("out/runs/*/journal.jsonl")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"{]\n", *lines[1:]]))
+    assert f"{journal.name}:2: damaged line" in refused("report", "show")
+    assert f"{journal.name}:2: damaged line" in refused("compile", "--resume", "last")
+
+
+def test_an_older_report_is_gone_even_where_the_run_is_refused(refused: Refused, workspace: Path) -> None:
+    (workspace / "junit.xml").write_text("last night's")
+    (workspace / "summary.md").write_text("last night's")
+    refused("run", "--geometry", "band", "--junit", "junit.xml", "--summary", "summary.md")
+    assert {path.name for path in workspace.iterdir()} == {"matrix.yaml", "out"}

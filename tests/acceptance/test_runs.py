@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
+Pipeline = Callable[..., Any]
+Report = Callable[[Path], Mapping[str, Any]]
+LastRun = Callable[[], Path]
+Start = Callable[..., subprocess.Popen[str]]
+
+EMULATED = ("--platform", "emu-a2a3", "--geometry", "bands")
+ONE = (*EMULATED, "--kernel", "fused", "--profile", "small")
+
+
+def test_a_run_passes_and_its_report_holds_the_plan(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    plan = pipeline("list", "--lane", "device", *EMULATED).out.splitlines()
+    outcome = pipeline("run", *EMULATED)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"no job is red: {len(plan)} passed" in outcome.out
+    cases = report(last_run() / "junit.xml")
+    assert sorted(cases) == sorted(plan)
+    for case in cases.values():
+        assert case.kind == "passed"
+        assert "0 of" in case.out
+        assert case.properties["run"] == last_run().name
+    assert (last_run() / "summary.md").read_text().startswith(f"## Passed: no job is red: {len(plan)} passed")
+
+
+def test_the_report_shows_the_fusion(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
+    pipeline("run", *EMULATED, "--profile", "small")
+    cases = report(last_run() / "junit.xml")
+    fused = cases["device/emu-a2a3/bands/fused/small"].out
+    two_pass = cases["device/emu-a2a3/bands/two-pass/small"].out
+    image = 24 * 16 * 32  # bytes of mid, and of y
+    assert f"fused.gm_written.y={image}" in fused
+    assert ".mid" not in fused
+    assert f"pass1.gm_written.mid={image}" in two_pass
+    assert "pass2.gm_read.mid=" in two_pass
+
+
+def test_compiling_leaves_memory_maps_and_estimates(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline("compile", "--geometry", "bands", "--kernel", "fused").code == 0
+    cases = report(last_run() / "junit.xml")
+    assert sorted(cases) == ["compile/emu-a2a3/bands/fused", "compile/emu-a5/bands/fused"]
+    assert "estimated_cycles.serial=" in cases["compile/emu-a2a3/bands/fused"].out
+    assert "estimated_cycles=unavailable" in cases["compile/emu-a5/bands/fused"].out
+    (artefact,) = (last_run() / "jobs" / "compile+emu-a2a3+bands+fused").rglob("report.json")
+    assert json.loads(artefact.read_bytes())["memory"]
+
+
+def test_platforms_that_are_not_here_are_skipped_with_a_reason(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline("run", "--kernel", "fused", "--profile", "small", "--geometry", "bands").code == 0
+    cases = report(last_run() / "junit.xml")
+    assert cases["device/emu-a2a3/bands/fused/small"].kind == "passed"
+    assert cases["device/a2a3/bands/fused/small"].kind == "skipped"
+    assert cases["device/a2a3/bands/fused/small"].message
+
+
+def test_a_run_that_executed_nothing_is_an_error(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    outcome = pipeline("run", "--platform", "a2a3")
+    assert outcome.code == 5
+    cases = report(last_run() / "junit.xml")
+    assert [case.kind for case in cases.values()].count("error") == 1
+
+
+def test_a_skip_on_a_required_platform_is_an_error(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "tonight.yaml").write_text("platforms: {a2a3: {required: true}}\n")
+    outcome = pipeline("run", "--matrix", "tonight.yaml", "--kernel", "fused", "--geometry", "bands")
+    assert outcome.code == 6
+    cases = report(last_run() / "junit.xml")
+    assert {case.kind for job, case in cases.items() if "/a2a3/" in job} == {"error"}
+
+
+def test_a_pass_where_a_failure_is_expected_is_red(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "known.yaml").write_text(
+        "expected_failures:\n"
+        "  - {jobs: device/emu-a2a3/bands/fused/small, reason: known, link: 'https://issues.example/1'}\n"
+    )
+    assert pipeline("run", "--matrix", "known.yaml", *ONE).code == 1
+    (case,) = report(last_run() / "junit.xml").values()
+    assert case.kind == "failure"
+
+
+def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
+    assert pipeline("run", *EMULATED, "--deadline", "0.02").code == 2
+    begun = last_run()
+    cases = report(begun / "junit.xml")
+    assert len(cases) == 10
+    assert "error" in {case.kind for case in cases.values()}
+    assert pipeline("run", "--resume", "last").code == 0
+    assert last_run() == begun
+    cases = report(begun / "junit.xml")
+    assert len(cases) == 10
+    assert {case.kind for case in cases.values()} == {"passed"}
+
+
+def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
+    assert pipeline("run", *ONE, "--inject", "no-padding-bottom-2-last").code == 1
+    broken = last_run()
+    assert pipeline("run", "--failed", broken.name).code == 0
+    assert last_run() != broken
+    assert list(report(last_run() / "junit.xml")) == ["device/emu-a2a3/bands/fused/small"]
+    nothing = pipeline("run", "--failed", "last")
+    assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}\n")
+
+
+def test_ctrl_c_ends_a_run_with_a_report(start: Start, report: Report, last_run: LastRun) -> None:
+    process = start("run", *ONE, "--repeat", "100000")
+    assert process.stdout
+    started = any("started device/emu-a2a3/bands/fused/small" in line for line in process.stdout)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert started
+    assert process.returncode == 2
+    assert "Traceback" not in out + err
+    (case,) = report(last_run() / "junit.xml").values()
+    assert (case.kind, case.message) == ("error", "interrupted by SIGINT")
+
+
+def test_two_runs_at_once_in_one_checkout(start: Start, report: Report, workspace: Path) -> None:
+    words = ("run", *EMULATED, "--profile", "small")
+    processes = [start(*words, "--junit", f"{name}.xml") for name in ("one", "two")]
+    texts = [process.communicate(timeout=100) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], texts
+    runs = [report(workspace / f"{name}.xml") for name in ("one", "two")]
+    assert sorted(runs[0]) == sorted(runs[1])
+    ids = {case.properties["run"] for cases in runs for case in cases.values()}
+    assert ids == {path.name for path in (workspace / "out" / "runs").iterdir()}
+    assert len(ids) == 2
+
+
+def test_shards_are_merged_and_a_missing_one_is_red(
+    pipeline: Pipeline, report: Report, workspace: Path
+) -> None:
+    plan = pipeline("list", "--lane", "device", *EMULATED).out.splitlines()
+    for index in (1, 2):
+        # Each shard as on a host of its own, which knows no earlier durations.
+        words = (*EMULATED, "--shard", f"{index}/2", "--output", f"host{index}")
+        (workspace / f"host{index}").mkdir()
+        (workspace / f"host{index}" / "goldens").symlink_to((workspace / "out" / "goldens").resolve())
+        assert pipeline("run", *words, "--junit", f"{index}.xml").code == 0
+    merged = pipeline("report", "merge", "1.xml", "2.xml", "--shards", 2, "--out", "all.xml")
+    assert (merged.code, merged.err) == (0, "")
+    assert sorted(report(workspace / "all.xml")) == sorted(plan)
+    short = pipeline("report", "merge", "1.xml", "absent.xml", "--out", "short.xml")
+    assert short.code == 1
+    errors = [name for name, case in report(workspace / "short.xml").items() if case.kind == "error"]
+    assert errors == ["report/merge/report absent.xml", "report/merge/shard 2/2"]
+
+
+def test_an_earlier_run_is_shown_and_its_files_written_again(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    assert pipeline("run", *ONE).code == 0
+    shown = pipeline("report", "show", "--junit", "new/again.xml", "--summary", "new/again.md")
+    assert shown.code == 0
+    assert "no job is red: 1 passed" in shown.out
+    again = report(workspace / "new" / "again.xml")
+    first = report(last_run() / "junit.xml")
+    assert {job: case.out for job, case in again.items()} == {job: case.out for job, case in first.items()}
+    assert "1 passed" in (workspace / "new" / "again.md").read_text()
