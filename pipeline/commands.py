@@ -101,7 +101,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     if limit is not None:
         options = replace(options, retries=limit)
     options = replace(options, patterns=(*options.patterns, *retries.patterns))
-    listeners: list[Listener] = [Terminal(Console()), files]
+    # The terminal comes last: it can then say that the files could not be written.
+    listeners: list[Listener] = [files, Terminal(Console())]
     host = Host(availability)
     if arguments.resume:
         summary = resume_run(_run_id(root, arguments.resume), options, listeners, host)

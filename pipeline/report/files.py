@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 from pipeline.jobs import Job, Result
+from pipeline.report.document import ReportError
 from pipeline.report.junit import JunitReport
 from pipeline.report.summary import markdown
 from pipeline.run.listener import RunInfo, RunSummary
@@ -15,6 +17,14 @@ class ReportFiles:
     """A `pipeline.run.listener.Listener` that writes both, into the run's folder where no path is given."""
 
     def __init__(self, junit: Path | None, summary: Path | None) -> None:
+        """Clear the given paths, so that nothing of an older run is found there whatever happens to this one.
+
+        Raises:
+            ReportError: nothing can be written there.
+        """
+        for path in (junit, summary):
+            if path is not None:
+                _clear(path)
         self._junit_path = junit
         self._summary_path = summary
 
@@ -33,8 +43,24 @@ class ReportFiles:
         """Nothing to do: `run_finished` brings every result."""
 
     def run_finished(self, summary: RunSummary) -> None:
-        """Write both files; raises as `pipeline.report.junit.write`, or OSError."""
+        """Write both files; raises as `pipeline.report.junit.write`."""
         try:
             write_atomically(self._summary, markdown(summary, self._facts).encode())
+        except OSError as error:
+            raise _unwritable(self._summary, error) from None
         finally:
             self._junit.run_finished(summary)
+
+
+def _clear(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass  # that it can be made is all we want to know
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ReportError:
+    return ReportError(f"{path}: the report cannot be written: {error.strerror}")

@@ -492,7 +492,7 @@ class _Run:
             info.notes,
             tuple(sorted(self._artefacts.dropped)),
         )
-        self._everybody.run_finished(self._with_problems(summary))
+        self._everybody.run_finished(lambda: self._with_problems(summary))
         return self._with_problems(summary)
 
     def _with_problems(self, summary: RunSummary) -> RunSummary:

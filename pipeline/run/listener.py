@@ -99,9 +99,9 @@ class Broadcast:
         """See `Listener`."""
         self._tell(lambda listener: listener.job_finished(result))
 
-    def run_finished(self, summary: RunSummary) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.run_finished(summary))
+    def run_finished(self, summary: Callable[[], RunSummary]) -> None:
+        """See `Listener`. `summary` is asked anew for each: a listener learns how those before it failed."""
+        self._tell(lambda listener: listener.run_finished(summary()))
 
     def _tell(self, event: Callable[[Listener], None]) -> None:
         for listener in self._listeners:
