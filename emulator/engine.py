@@ -12,7 +12,7 @@ import numpy.typing as npt
 from emulator import vreq8
 from emulator.counts import Counts, Estimate, estimate, pair
 from emulator.errors import AccessError
-from emulator.image import Window, tap_rows
+from emulator.image import tap_rows, window_of
 from emulator.memory import MemoryMap, place
 from emulator.program import (
     Bind,
@@ -309,7 +309,7 @@ class _Core:
     def _img2col(self, operands: Mapping[str, Any]) -> Tile:
         image: Tile = self._held(operands["tile"])
         pos_m, pos_k = self._number(operands["pos_m"]), self._number(operands["pos_k"])
-        window = Window(
+        window = window_of(
             operands["image_shape"], operands["kernel_size"], operands["stride"], operands["padding"]
         )
         count, depth = operands["shape"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # equal by identity, which is quick to look up: see `window_of`
 class Window:
     """Image (rows, columns), kernel, stride, padding (top, bottom, left, right), all in pixels."""
 
@@ -25,6 +25,10 @@ class Window:
         rows = (self.image[0] + top + bottom - self.kernel[0]) // self.stride[0] + 1
         columns = (self.image[1] + left + right - self.kernel[1]) // self.stride[1] + 1
         return rows, columns
+
+
+window_of = lru_cache(maxsize=1024)(Window)
+"""The one window of these numbers."""
 
 
 @lru_cache(maxsize=65536)

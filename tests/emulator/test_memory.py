@@ -326,14 +326,14 @@ def test_each_tile_gets_the_lowest_free_address_in_order_of_creation(read: Read)
     b = pl.load(x, [0, 0], [64, 32], @Mat)
     c = pl.load(x, [0, 0], [16, 32], @Mat)
     y = pl.store(c, [0, 0], y)
-    b = pl.tile.gather_row(b, x, dst_offset=[0, 0], src_offset=[0, 0], shapes=[16, 32])
     d = pl.load(x, [0, 0], [32, 32], @Mat)
     e = pl.load(x, [0, 0], [16, 32], @Mat)
     y = pl.store(e, [0, 0], y)
+    b = pl.tile.gather_row(b, x, dst_offset=[0, 0], src_offset=[0, 0], shapes=[16, 32])
     v = pl.load(x, [0, 0], [16, 32], @Vec)
     y = pl.store(v, [0, 0], y)
     """
-    # a and d are never used; d begins where a was, before b; e fits there too once d is over.
+    # a and d are never used: d fills the gap that a left before b to the byte, e the first half of it.
     assert placed(read, body) == {
         "a": (0, 1024),
         "b": (0, 2048),
