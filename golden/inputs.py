@@ -61,11 +61,11 @@ def _read(path: Path, geometry: Geometry) -> dict[str, Any]:
             specs = _wanted(geometry, archive.files)
             _check_names(path, archive.files, [spec.name for spec in specs])
             return {spec.name: _checked(path, spec, archive[spec.name]) for spec in specs}
+    except InputsError:
+        raise  # a ValueError too, but already the line to show
     except OSError as error:
         raise InputsError(f"{path}: cannot be read: {error.strerror or error}") from error
     except _MALFORMED as error:
-        if isinstance(error, InputsError):
-            raise
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputsError(f"{path}: is damaged or not made by numpy: {reason}") from error
 

@@ -163,7 +163,7 @@ def _spread(sums: Int32, draw: Draw) -> _Requant:
     """
     count = sums.shape[1]
     typical = _typical(sums)
-    beyond = 3.2 * typical  # times 51 / typical is 163: past 127 and -128 by more than any offset below
+    beyond = int(3.2 * typical)  # times 51 / typical is 163: past 127 and -128 by more than any offset below
     bias = draw.integers(-int(typical) // 2, int(typical) // 2, (count,))
     bias[3::16] = beyond - sums[:, 3::16].max(axis=0)
     bias[11::16] = -beyond - sums[:, 11::16].min(axis=0)
@@ -259,9 +259,8 @@ def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
     """
     values = np.array([1, *(v for i in range(1, 127) for v in (i + 1, -i)), -127, -128], np.int8)
     area = kernel**2
-    turned = (
-        np.arange(area)[:, None] + np.arange(rank.shape[1])
-    ) % area  # [tap, Cout]: no two channels alike
+    # Neighbouring output channels start at another value, so that a swap of channels shows.
+    turned = (np.arange(area)[:, None] + np.arange(rank.shape[1])) % area
     taps = values[(rank[:, None] * area + turned) % values.size] * (rank >= 0)[:, None]
     return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(rank.shape[1], -1, kernel, kernel))
 
