@@ -324,8 +324,8 @@ def test_each_tile_gets_the_lowest_free_address_in_order_of_creation(read: Read)
     body = """
     a = pl.load(x, [0, 0], [32, 32], @Mat)
     b = pl.load(x, [0, 0], [64, 32], @Mat)
-    c = pl.load(x, [0, 0], [16, 32], @Mat)
-    y = pl.store(c, [0, 0], y)
+    a = pl.tile.gather_row(a, x, dst_offset=[0, 0], src_offset=[0, 0], shapes=[16, 32])
+    c = pl.load(x, [0, 0], [48, 32], @Mat)
     d = pl.load(x, [0, 0], [32, 32], @Mat)
     e = pl.load(x, [0, 0], [16, 32], @Mat)
     y = pl.store(e, [0, 0], y)
@@ -333,11 +333,11 @@ def test_each_tile_gets_the_lowest_free_address_in_order_of_creation(read: Read)
     v = pl.load(x, [0, 0], [16, 32], @Vec)
     y = pl.store(v, [0, 0], y)
     """
-    # a and d are never used: d fills the gap that a left before b to the byte, e the first half of it.
+    # c is too large for the gap that a left before b; d, never used, fills it to the byte, then e half of it.
     assert placed(read, body) == {
         "a": (0, 1024),
-        "b": (0, 2048),
-        "c": (2048, 512),
+        "b": (1024, 2048),
+        "c": (3072, 1536),
         "d": (0, 1024),
         "e": (0, 512),
         "v": (0, 512),
