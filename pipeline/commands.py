@@ -26,6 +26,8 @@ from pipeline.options import LANES
 _BASE = Path("matrix.yaml")
 _KEPT_RUNS, _KEPT_DAYS = 50, 30
 _INPUTS = "inputs"
+_UNSET = {"injected": "no fault", "inputs": "the profiles", "stage": "all"}
+"""The run facts that change what every job does, and what holds without them."""
 
 
 def list_jobs(arguments: Namespace) -> int:
@@ -60,28 +62,25 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     _refuse_unheeded(arguments)
     matrix = _matrix(arguments)
     today = arguments.date or date.today()
-    inject: str = getattr(arguments, "inject", "")
-    if arguments.resume:
-        record = read_run(root, _run_id(root, arguments.resume))
-        plan, inject = record.plan, _as_begun(record.facts, inject)
-    elif arguments.failed:
-        run = _run_id(root, arguments.failed)
+    settings = _settings(arguments)
+    if arguments.resume or arguments.failed:
+        run = _run_id(root, arguments.resume or arguments.failed)
         record = read_run(root, run)
-        plan, inject = failed_jobs(record), _as_begun(record.facts, inject)
+        settings = _as_begun(record.facts, settings)
+        plan = record.plan if arguments.resume else failed_jobs(record)
         if not plan:
             raise EmptySelectionError(f"nothing failed in run {run}")
     else:
         plan = _selected(matrix, [LANES[arguments.command]], arguments, today)
+    inject = settings.get("injected", "")
     if inject:
         _check_injection(inject, plan)
-    inputs = getattr(arguments, "inputs", None)
+    inputs = Path(settings["inputs"]) if "inputs" in settings else None
     if inputs is not None:
         plan = _on_inputs(plan, inputs)
-    facts = run_facts(command)
+    facts = run_facts(command) | settings
     if arguments.shard:
         facts["shard"] = arguments.shard
-    if inject:
-        facts["injected"] = inject
     retries = matrix.document.retries
     options = RunOptions(
         root=root,
@@ -89,8 +88,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
         pools=_pools(plan, arguments.devices),
-        inputs=inputs.absolute() if inputs is not None else None,
-        stage=getattr(arguments, "stage", "all"),
+        inputs=inputs,
+        stage=settings.get("stage", "all"),
         inject=inject,
         repeat=getattr(arguments, "repeat", 1),
         deadline=arguments.deadline,
@@ -204,16 +203,28 @@ def _on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
     return tuple(found.values())
 
 
-def _as_begun(facts: Mapping[str, str], inject: str) -> str:
-    """The fault that the run to be taken up was begun with, by its facts, or nothing.
+def _settings(arguments: Namespace) -> dict[str, str]:
+    """What is asked for that changes what every job of a run does, as the run's facts record it."""
+    inputs: Path | None = getattr(arguments, "inputs", None)
+    asked = {
+        "injected": getattr(arguments, "inject", ""),
+        "inputs": str(inputs.absolute()) if inputs is not None else "",
+        "stage": getattr(arguments, "stage", ""),
+    }
+    return {fact: value for fact, value in asked.items() if value}
+
+
+def _as_begun(facts: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the run to be taken up was begun with, by its facts.
 
     Raises:
-        FaultError: another one is asked for now.
+        FilterError: others are asked for now.
     """
-    begun = facts.get("injected", "")
-    if inject and inject != begun:
-        raise FaultError(f"--inject {inject}: the earlier run was begun with {begun or 'no fault'}")
-    return begun
+    for fact, value in asked.items():
+        begun = facts.get(fact, _UNSET[fact])
+        if value != begun:
+            raise FilterError(f"{fact}: the earlier run was begun with {begun}, not with {value}")
+    return {fact: facts[fact] for fact in _UNSET if fact in facts}
 
 
 def _check_injection(name: str, plan: Sequence[Job]) -> None:

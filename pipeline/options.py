@@ -137,7 +137,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         )
     if lane is Lane.COMPARE:
         group.add_argument(
-            "--stage", choices=["tile", "all"], default="all", help="tile: first-tile stages only"
+            "--stage", choices=["tile", "all"], default="", help="tile: first-tile stages only (default: all)"
         )
     _add_output(command)
 

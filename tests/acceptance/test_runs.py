@@ -115,13 +115,41 @@ def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_
 
 
 def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
-    assert pipeline("run", *ONE, "--inject", "no-padding-bottom-2-last").code == 1
+    assert pipeline("run", *ONE, "--deadline", "0.02").code == 2
     broken = last_run()
     assert pipeline("run", "--failed", broken.name).code == 0
     assert last_run() != broken
     assert list(report(last_run() / "junit.xml")) == ["device/emu-a2a3/bands/fused/small"]
     nothing = pipeline("run", "--failed", "last")
     assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}\n")
+
+
+def test_a_fault_is_there_again_where_a_run_is_taken_up(pipeline: Pipeline) -> None:
+    fault = "no-padding-bottom-2-last"
+    assert pipeline("run", *ONE, "--inject", fault).code == 1
+    assert pipeline("run", "--failed", "last").code == 1
+    other = pipeline("run", "--failed", "last", "--inject", "no-padding-top-2-first")
+    assert other.code == 4
+    assert other.err == f"injected: the earlier run was begun with {fault}, not with no-padding-top-2-first\n"
+
+
+@pytest.mark.parametrize("how", ["--resume", "--failed"])
+def test_tensors_and_stage_are_the_same_where_a_run_is_taken_up(
+    how: str, pipeline: Pipeline, report: Report, last_run: LastRun, cases: Path
+) -> None:
+    words = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--stage", "tile")
+    given = cases / "conv-pair-24x16-ties.npz"
+    assert pipeline("compare", *words, "--inputs", given, "--deadline", "0.02").code == 2
+    for other in (["--stage", "all"], ["--inputs", "other.npz"]):
+        outcome = pipeline("compare", how, "last", *other)
+        assert outcome.code == 4
+        assert "the earlier run was begun with" in outcome.err
+    assert pipeline("compare", how, "last").code == 0
+    found = report(last_run() / "junit.xml")
+    assert len(found) == 1 + 4
+    job = found["compare/emu-a2a3/pair-24x16/inputs"]
+    assert job.properties["inputs"] == str(given)
+    assert job.properties["stage"] == "tile"
 
 
 def test_ctrl_c_ends_a_run_with_a_report(start: Start, report: Report, last_run: LastRun) -> None:
