@@ -52,6 +52,7 @@ class RunOptions:
         jobs: how many run at a time; 0: as many as there are processors.
         pools: ids of the devices a platform may use, by its name; without an entry, those of matrix.yaml.
         inputs, stage, inject: passed on to the jobs (`JobContext`).
+        queue: set, jobs on cards go through `task-submit`, each waiting for one for so many seconds at most.
         repeat: how often each job runs, to find nondeterminism.
         retries: how often a job is tried again after an infrastructure error.
         patterns: regular expressions that mark an infrastructure error in the text of a job that was not
@@ -71,6 +72,7 @@ class RunOptions:
     pools: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     inputs: Path | None = None
     stage: str = "all"
+    queue: float | None = None
     inject: str = ""
     repeat: int = 1
     retries: int = 2
@@ -254,7 +256,9 @@ class _Run:
                 self._results[job.id] = result
                 self._watchers.job_finished(result)
                 continue
-            task = _Task(job, self._options.pools.get(job.platform.name, job.platform.devices))
+            ids = self._options.pools.get(job.platform.name, job.platform.devices)
+            # Which card a job gets is then up to task-submit, which has locks of its own.
+            task = _Task(job, () if self._queued(job) else ids)
             availability = self._host.available(job)
             if availability:
                 task.state = states.advance(job.id, task.state, State.WAITING)
@@ -333,13 +337,17 @@ class _Run:
             marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{number}/",
             threads=threads.share(self._workers),
             grace=self._options.grace,
+            queue=self._options.queue if self._queued(task.job) else None,
         )
         Path(order.result).unlink(missing_ok=True)
         keeper = self._idle.pop() if self._idle else self._new_keeper()
-        give_up_at = time.monotonic() + task.job.timeout + self._patience()
+        give_up_at = time.monotonic() + order.limit + self._patience()
         self._running[keeper] = _Running(task, order, device, self._time(), give_up_at)
         self._everybody.job_started(task.job, order.device, task.attempt)
         keeper.give(order)
+
+    def _queued(self, job: Job) -> bool:
+        return self._options.queue is not None and job.platform.on_cards
 
     def _time(self) -> str:
         return self._host.now().isoformat(timespec="seconds")
@@ -395,7 +403,7 @@ class _Run:
         Path(running.order.result).unlink(missing_ok=True)
         result = replace(
             result,
-            device=running.order.device,
+            device=running.order.device if running.order.queue is None else result.device,
             started=running.started,
             attempts=task.attempt,
             artefacts=tuple(self._relative(running.order, artefact) for artefact in result.artefacts),
@@ -428,7 +436,8 @@ class _Run:
         )
 
     def _note_failure(self, task: _Task, device: Device | None, result: Result) -> None:
-        where = device.name if device is not None else "no device"
+        number = device.number if device is not None else result.device
+        where = lock_name(task.job.platform, number) if number is not None else "no device"
         task.failures.append(f"{where}: {result.message}")
         if device is not None:
             task.tried.add(device.number)

@@ -108,7 +108,7 @@ class _Execution:
             os.close(writing)
             os.set_blocking(reading, False)
             try:
-                self._watch(reading, started + self._order.job.timeout)
+                self._watch(reading, started + self._order.limit)
                 seconds = time.monotonic() - started
                 if self._ended == "timed-out":
                     self._ask_for_stacks(stacks)

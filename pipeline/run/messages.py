@@ -19,7 +19,8 @@ class Order(msgspec.Struct, frozen=True, tag=True):
 
     `target` is the dotted name `module:function` of the work, called as `target(job, context)`. The result
     goes to the file `result`. `marker` is the value of the job's mark in the environment. `threads` is how
-    many the numeric libraries may use.
+    many the numeric libraries may use. `queue` is set where the work goes through `task-submit`: how many
+    seconds it may wait for a card, beside the job's timeout.
     """
 
     job: Job
@@ -34,6 +35,12 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     marker: str
     threads: int
     grace: float
+    queue: float | None = None
+
+    @property
+    def limit(self) -> float:
+        """Seconds after which the job's process is ended."""
+        return self.job.timeout + (self.queue or 0.0)
 
 
 class Cancel(msgspec.Struct, frozen=True, tag=True):

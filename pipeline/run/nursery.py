@@ -11,10 +11,10 @@ second thread the nursery and the keepers refuse.
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from pipeline.run import keeper, processes
@@ -23,19 +23,20 @@ from pipeline.run import keeper, processes
 def serve(descriptor: int, preload: Sequence[str]) -> None:
     """Import the modules `preload`; then fork a keeper for each socket received over `descriptor`.
 
-    Ends when the socket closes. Raises `processes.ThreadsError` where an import has started a thread.
+    Ends when the socket has closed and all keepers have ended.
+
+    Raises:
+        processes.ThreadsError: an import has started a thread.
     """
     for name in preload:
         import_module(name)
     processes.require_single_thread()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel then buries the keepers
     control = socket.socket(fileno=descriptor)
     while received := socket.recv_fds(control, 1, 1)[1]:
         if os.fork() == 0:
             status = 1
             try:
                 control.close()
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 keeper.serve(received[0])
                 status = 0
             except BaseException:
@@ -43,3 +44,7 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
             finally:
                 os._exit(status)
         os.close(received[0])
+    # Only now, so that no other process can get a keeper's id while the controller may still signal it.
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()

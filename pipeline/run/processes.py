@@ -12,6 +12,7 @@ Three nets, because each has a hole:
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import signal
 import sys
@@ -96,12 +97,12 @@ def set_mark(mark: str) -> None:
 def marked(fragment: str) -> list[psutil.Process]:
     """Living processes, not this one, whose mark contains `fragment`. Empty off Linux."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*") if SUPPORTED else ():
-        with suppress(OSError, psutil.NoSuchProcess):
-            block = (folder / "environ").read_bytes()
+    for pid in psutil.pids() if SUPPORTED else ():
+        with suppress(OSError, psutil.NoSuchProcess), io.FileIO(f"/proc/{pid}/environ") as file:
+            block = file.readall()
             at = block.find(f"{MARK}=".encode())
             if at >= 0 and fragment.encode() in block[at : at + len(MARK) + 1 + _MARK_WIDTH]:
-                found.append(psutil.Process(int(folder.name)))
+                found.append(psutil.Process(pid))
     return [process for process in found if process.pid != os.getpid()]
 
 

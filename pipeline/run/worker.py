@@ -22,7 +22,7 @@ import msgspec
 
 from pipeline.engines.base import InfrastructureError
 from pipeline.jobs import Job, JobContext, Result, State
-from pipeline.run import processes, threads
+from pipeline.run import processes, task_submit, threads
 from pipeline.run.messages import Order, encode, write_atomically
 
 Target = Callable[[Job, JobContext], Result]
@@ -90,16 +90,8 @@ def perform(order: Order) -> None:
 
     An exception of the work is a result too: `infrastructure` for an `InfrastructureError`, else `crashed`.
     """
-    context = JobContext(
-        folder=Path(order.folder),
-        device=order.device,
-        cache=Path(order.cache),
-        inputs=Path(order.inputs) if order.inputs is not None else None,
-        stage=order.stage,
-        inject=order.inject,
-    )
     try:
-        result = _resolve(order.target)(order.job, context)
+        result = _work(order) if order.queue is None else task_submit.work_in_task(order, order.queue)
     except InfrastructureError as error:
         result = Result(order.job, State.INFRASTRUCTURE, str(error), traceback.format_exc())
     except Exception as error:
@@ -108,10 +100,18 @@ def perform(order: Order) -> None:
     write_atomically(Path(order.result), encode(result))
 
 
-def _resolve(target: str) -> Target:
-    module, _, name = target.partition(":")
-    work: Target = getattr(import_module(module), name)
-    return work
+def _work(order: Order) -> Result:
+    context = JobContext(
+        folder=Path(order.folder),
+        device=order.device,
+        cache=Path(order.cache),
+        inputs=Path(order.inputs) if order.inputs is not None else None,
+        stage=order.stage,
+        inject=order.inject,
+    )
+    module, _, name = order.target.partition(":")
+    target: Target = getattr(import_module(module), name)
+    return target(order.job, context)
 
 
 def main(arguments: Sequence[str]) -> int:
