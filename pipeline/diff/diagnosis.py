@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.specs import Int8
+from pipeline.diff.causes import step_of, words_for
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
@@ -24,7 +25,7 @@ EXPLAINS = 0.9
 """Least score of a hypothesis that is reported. A score is the elements wrong just as predicted, of
 those wrong or that it predicts wrong; 1 means that the prediction is the output, byte for byte."""
 
-_SCREENS = ((24, 24), (160, 6))
+_SCREENS = ((32, 32), (256, 8))
 """Positions of a screening, and how many hypotheses stay: cheap ones for all, more for the rest."""
 
 _GOLDEN_RATIO = 0.6180339887
@@ -41,8 +42,8 @@ class Finding:
     """Hypotheses that predict one and the same output, and how well it is the output that is there.
 
     Attributes:
-        hypotheses: their names, the likeliest first.
-        notes: what their names leave open, one each, empty where nothing.
+        hypotheses: their names, each once; the likeliest first.
+        spelt: all of them with what a name leaves open, such as the K step.
         explained: wrong elements that are wrong just as predicted.
         mismatches: wrong elements.
         predicted_clean: right elements that are predicted right.
@@ -50,7 +51,7 @@ class Finding:
     """
 
     hypotheses: tuple[str, ...]
-    notes: tuple[str, ...]
+    spelt: tuple[str, ...]
     explained: int
     mismatches: int
     predicted_clean: int
@@ -68,23 +69,30 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """The finding in one line."""
-        names = (
-            f"{name} ({note})" if note else name
-            for name, note in zip(self.hypotheses, self.notes, strict=True)
-        )
-        alarms = f", but predicts {self.false_alarms} more that are right" if self.false_alarms else ""
-        return f"{' or '.join(names)}: explains {self.explained} of {self.mismatches} mismatches{alarms}"
+        """The cause in one line, the same for every output that has it."""
+        likely = "" if self.score == 1 else "most likely "
+        cause = self.hypotheses[0]
+        return f"{likely}{' or '.join(self.hypotheses)}: {words_for(cause)}; step {step_of(cause)}"
+
+    @property
+    def account(self) -> str:
+        """What the finding explains, in one line."""
+        alarms = f", but predicts {self.false_alarms} more, which are right" if self.false_alarms else ""
+        return f"{' or '.join(self.spelt)}: explains {self.explained} of {self.mismatches} mismatches{alarms}"
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What explains a mismatch, best first; empty where nothing does or nothing is wrong.
+    """What explains a mismatch.
 
-    `text` says it in a line; empty where nothing is wrong.
+    Attributes:
+        findings: the best first; empty where nothing explains it or nothing is wrong.
+        line: the cause in a line, or that it is unexplained; empty where nothing is wrong.
+        text: the whole account, a finding a line; empty where nothing is wrong.
     """
 
     findings: tuple[Finding, ...] = ()
+    line: str = ""
     text: str = ""
 
 
@@ -103,7 +111,7 @@ def diagnose(
         (another shape), has none.
     """
     if evidence.actual.shape != evidence.expected.shape or evidence.actual.dtype != np.int8:
-        return Diagnosis(text="unexplained: the output does not have the form of the golden")
+        return _unexplained("the output does not have the form of the golden")
     wrong = evidence.wrong
     if not wrong.any():
         return Diagnosis()
@@ -117,13 +125,19 @@ def diagnose(
     explaining = [
         trial for trial in trials.at(View(model, np.arange(len(wrong))), left) if trial.score >= EXPLAINS
     ]
+    if not explaining:
+        return _unexplained(trials.late or f"none of {len(known)} known faults predicts this output")
     findings = tuple(_finding(alike, evidence) for alike in _alike(explaining))
-    told = (
-        findings[0].line
-        if findings
-        else f"unexplained: no known fault predicts this output ({len(known)} tried)"
+    told = (f"  {rank}. {finding.account}" for rank, finding in enumerate(findings, 1))
+    heading = (
+        f"diagnosis, held against all {evidence.actual.size} elements{trials.late and '; '}{trials.late}:"
     )
-    return Diagnosis(findings, told + trials.late)
+    return Diagnosis(findings, findings[0].line, "\n".join([heading, *told]))
+
+
+def _unexplained(why: str) -> Diagnosis:
+    line = f"unexplained: {why}"
+    return Diagnosis(line=line, text=line)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +165,7 @@ class _Trials:
         trials = []
         for number, hypothesis in enumerate(candidates):
             if self.clock() > self.until:
-                self.late = f"; time ran out: {len(candidates) - number} hypotheses were not tried to the end"
+                self.late = f"time ran out with {len(candidates) - number} known faults not tried to the end"
                 break
             predicted = hypothesis.predict(view)
             trials.append(_Trial(hypothesis, predicted, _score(actual, expected, predicted)))
@@ -181,8 +195,8 @@ def _alike(trials: Sequence[_Trial]) -> Iterator[list[_Trial]]:
 def _finding(alike: Sequence[_Trial], evidence: Evidence) -> Finding:
     wrong, right = evidence.wrong, alike[0].predicted == evidence.actual
     return Finding(
-        hypotheses=tuple(trial.hypothesis.name for trial in alike),
-        notes=tuple(trial.hypothesis.note for trial in alike),
+        hypotheses=tuple(dict.fromkeys(trial.hypothesis.name for trial in alike)),
+        spelt=tuple(trial.hypothesis.spelt for trial in alike),
         explained=int(np.count_nonzero(wrong & right)),
         mismatches=int(np.count_nonzero(wrong)),
         predicted_clean=int(np.count_nonzero(~wrong & right)),

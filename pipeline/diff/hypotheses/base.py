@@ -30,6 +30,11 @@ class Hypothesis:
     keeps_sums: ClassVar[bool] = False
     """Whether the fault comes after the accumulators."""
 
+    @property
+    def spelt(self) -> str:
+        """The name with what it leaves open."""
+        return f"{self.name} ({self.note})" if self.note else self.name
+
     def predict(self, view: View) -> Int8:
         """The output int8 [positions, C] if this were true."""
         return view.output(self, view.model.last, view.positions)

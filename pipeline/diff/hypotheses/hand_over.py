@@ -35,16 +35,23 @@ class NdAsNz(Hypothesis):
         return _reordered(layer, rows, nz_as_nd=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HaloStale(Hypothesis):
-    """Conv2 reads the first kernel - stride rows of a band's mid buffer before they are written anew."""
+    """The first kernel - stride rows of a band's mid buffer are still what the band before had there.
+
+    They are the first band's if no later band ever fills them (`never_filled`), else those that the band
+    before filled too late for itself.
+    """
+
+    never_filled: bool
 
     def source(self, model: Model, layer: Layer, rows: Int8) -> Int8:
-        """Buffers that begin as those of the band before do."""
+        """Buffers that begin as those of the first band, or of the band before, do."""
         stale = rows.copy()
         halo = max(0, layer.conv.kernel - layer.conv.stride) * layer.image_width
         for before, band in pairwise(layer.base[:-1]):
-            stale[band : band + halo] = rows[before : before + halo]
+            earlier = 0 if self.never_filled else before
+            stale[band : band + halo] = rows[earlier : earlier + halo]
         return stale
 
 
@@ -67,7 +74,8 @@ def hypotheses(model: Model) -> Iterator[Hypothesis]:
     if model.second is not None:
         yield NzAsNd("nz-as-nd-mid", (2,))
         yield NdAsNz("nd-as-nz-mid", (2,))
-        yield HaloStale("halo-stale", (2,))
+        yield HaloStale("halo-stale", (2,), never_filled=True)
+        yield HaloStale("halo-stale", (2,), "those of the band before, not of the first", never_filled=False)
         yield MidOfOtherRun("mid-of-other-run", (2,))
 
 

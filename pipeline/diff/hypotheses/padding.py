@@ -25,7 +25,10 @@ _BANDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class PaddingMissing(Hypothesis):
-    """Taps past an edge read the band's map as a ring: pixel (row * columns + column) modulo its pixels."""
+    """Taps past an edge read the band's map as a ring: pixel (row * columns + column) modulo its pixels.
+
+    Taps past a corner, and so past another edge too, still read zeros.
+    """
 
     side: Side
     bands: str
@@ -39,9 +42,10 @@ class PaddingMissing(Hypothesis):
             "bottom": row >= held,
             "left": column < 0,
             "right": column >= layer.image_width,
-        }[self.side]
+        }
+        read = past.pop(self.side) & ~np.logical_or.reduce([*past.values()])
         ring = layer.base[part] + (row * layer.image_width + column) % (held * layer.image_width)
-        return np.where(past & self._hit(part, len(layer.parts)), ring, layer.pixels(part, row, column))
+        return np.where(read & self._hit(part, len(layer.parts)), ring, layer.pixels(part, row, column))
 
     def _hit(self, part: Ints, parts: int) -> Mask:
         first, last = np.equal(part, 0), np.equal(part, parts - 1)

@@ -13,7 +13,8 @@ from pipeline.diff.hypotheses.base import Hypothesis, RequantHypothesis
 from pipeline.diff.hypotheses.layers import Ints, Layer, saturated
 from pipeline.diff.hypotheses.model import Model
 
-_INT32 = np.iinfo(np.int32)
+_LARGEST = 2.0**62
+"""What a float may be to become an int64; the low 8 bits of anything above are 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +30,11 @@ class OtherVariant(RequantHypothesis):
 
 @dataclass(frozen=True)
 class OffsetSign(RequantHypothesis):
-    """The offset has the opposite sign; -256, which 9 bits cannot negate, stays."""
+    """The offset is subtracted."""
 
     def altered(self, layer: Layer) -> Layer:
         """With offsets of the other sign."""
-        lowest = layer.offsets == vreq8.OFFSET_MIN
-        return replace(layer, offsets=np.where(lowest, layer.offsets, -layer.offsets))
+        return replace(layer, offsets=-layer.offsets)
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class NoSaturation(RequantHypothesis):
 
     def values(self, layer: Layer, sums: Int32, sites: Ints) -> Int8:
         """Wrapped values."""
-        return np.clip(layer.rounded(sums), _INT32.min, _INT32.max).astype(np.int64).astype(np.int8)
+        return np.clip(layer.rounded(sums), -_LARGEST, _LARGEST).astype(np.int64).astype(np.int8)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,26 @@
+"""What the name of a hypothesis stands for: the step that is at fault, and words for it."""
+
+from __future__ import annotations
+
+from golden.vreq8 import VARIANTS
+from pipeline.faults import FAULTS
+
+_DEFAULT = VARIANTS[0]
+
+
+def step_of(name: str) -> str:
+    """The step of the pair that a hypothesis blames; two where it is in both convolutions."""
+    if name in FAULTS:
+        return FAULTS[name].step
+    if name.startswith(f"{_DEFAULT}-"):
+        return f"requant{name[-1]}"
+    return f"{step_of(f'{name}-1')} and {step_of(f'{name}-2')}"
+
+
+def words_for(name: str) -> str:
+    """What a hypothesis says, in words."""
+    if name in FAULTS:
+        return FAULTS[name].what
+    if name.startswith(_DEFAULT):
+        return "requantised as the default says, not as the platform declares"
+    return f"in both convolutions: {FAULTS[f'{name}-1'].what.partition(': ')[2]}"
