@@ -9,6 +9,8 @@ from pipeline.engines.base import Engine
 
 BACKENDS: Mapping[str, str] = {
     "emulator": "pipeline.engines.emulator:EmulatorEngine",
+    "cann": "pipeline.engines.cann.engine:CannEngine",
+    "pypto": "pipeline.engines.pypto.engine:PyptoEngine",
 }
 """A backend's name in the matrix, and its engine's class; imported when it is used, not before."""
 

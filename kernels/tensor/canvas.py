@@ -1,0 +1,91 @@
+"""The canvas: mid with its padding, as the flat rows from which conv2's windows are cut by shifting.
+
+With stride 1 the padded image, row after row, is one plane: output row r of a flat output of the same width
+needs the rows r + kh*width + kw. With stride s, pixels whose row and column leave the same rest when divided
+by s form a plane of their own, and the same holds within planes. The flat output then has a few columns a row
+more than the image ("garbage"), which the host drops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.geometry import Geometry
+
+Indices = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One kernel position of conv2: in `plane`, `shift` rows below the output's own row."""
+
+    plane: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """The canvas of a geometry whose planes are stored in multiples of `step` rows.
+
+    Attributes:
+        width: flat columns of a plane, in pixels.
+        plane_rows: rows of one plane as stored, a multiple of `step`.
+        cuts: the kernel positions (kh, kw), kw fastest.
+        out_rows: flat output rows, garbage included.
+        pixels: canvas row of every mid pixel that a window reads, -1 for the others, in NHWC order.
+        kept: flat output rows that are output pixels, in NHWC order.
+    """
+
+    width: int
+    plane_rows: int
+    planes: int
+    cuts: tuple[Cut, ...]
+    out_rows: int
+    pixels: Indices
+    kept: Indices
+
+    @property
+    def rows(self) -> int:
+        """Rows of all planes together."""
+        return self.planes * self.plane_rows
+
+    @property
+    def reach(self) -> int:
+        """Largest shift: rows by which a window's last cut lies below its first."""
+        return max(cut.shift for cut in self.cuts)
+
+
+def canvas_of(geometry: Geometry, step: int) -> Canvas:
+    """Lay out the canvas of a geometry's conv2."""
+    conv = geometry.conv2
+    stride = conv.stride
+    height = -(-(geometry.mid_height + 2 * conv.padding) // stride)
+    width = -(-(geometry.mid_width + 2 * conv.padding) // stride)
+    phases = min(stride, conv.kernel)
+    cuts = tuple(
+        Cut(kh % stride * phases + kw % stride, kh // stride * width + kw // stride)
+        for kh in range(conv.kernel)
+        for kw in range(conv.kernel)
+    )
+    out_rows = geometry.out_height * width
+    needed = max(height * width, out_rows + max(cut.shift for cut in cuts))
+    plane_rows = -(-needed // step) * step
+
+    row, column = np.divmod(np.arange(geometry.mid_height * geometry.mid_width), geometry.mid_width)
+    row, column = row + conv.padding, column + conv.padding
+    plane = row % stride * phases + column % stride
+    pixels = plane * plane_rows + row // stride * width + column // stride
+    read = (row % stride < phases) & (column % stride < phases)
+    row, column = np.divmod(np.arange(geometry.out_height * geometry.out_width), geometry.out_width)
+    return Canvas(
+        width=width,
+        plane_rows=plane_rows,
+        planes=phases * phases,
+        cuts=cuts,
+        out_rows=out_rows,
+        pixels=np.where(read, pixels, -1),
+        kept=row * width + column,
+    )

@@ -1,0 +1,164 @@
+"""How the tensor-level kernels are cut: tiles of the matrix products and of the vector unit.
+
+A geometry's tilings come from its plan file where a search has left one (`plans/`), else from a rule.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from golden.geometry import C0, Geometry
+from kernels.tensor.canvas import canvas_of
+
+PROGRAMS = ("fused", "pass1", "pass2")
+
+PLANS = Path(__file__).parent / "plans"
+
+CUBE_CORES = 24
+"""Cube cores of the chip the compiler assumes (Ascend910B1 in its A2A3.ini); vector cores are twice that."""
+
+_INT32 = _FP32 = 4
+_CUBE_ROWS = 16
+_L0_ROWS = 32
+"""The compiler rounds the rows of a left tile up to 32."""
+
+_FEWEST_ROWS = 96
+"""Below this a task costs more to schedule than to run."""
+
+_VEC_TILES = 4
+"""Fp32 tiles that a requantisation holds in UB at once: its value and three rows of constants, broadcast."""
+
+_LARGEST_TENSOR = 2**31 - 1
+
+
+class TilingError(ValueError):
+    """A geometry cannot be cut for these kernels; the message names the rule and the numbers."""
+
+
+@dataclass(frozen=True)
+class Capacities:
+    """Bytes of the memories that tiles must fit."""
+
+    l1: int
+    l0a: int
+    l0b: int
+    l0c: int
+    ub: int
+
+
+@dataclass(frozen=True)
+class Product:
+    """Tiles of one matrix product [M, K] x [K, N] and of its requantisation; N is never cut.
+
+    Attributes:
+        cube_rows: rows of M in one cube task.
+        k_step: K in one L0 tile, a multiple of 32.
+        k_depth: K in one L1 tile, a multiple of `k_step`.
+        vec_rows: rows in one vector tile.
+    """
+
+    cube_rows: int
+    k_step: int
+    k_depth: int
+    vec_rows: int
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of a program; what a program does not have (conv1 in pass2) is there and not used.
+
+    `spread_rows` is the rows of the canvas that one vector tile writes to conv2's windows.
+    """
+
+    conv1: Product
+    conv2: Product
+    spread_rows: int
+
+    def describe(self) -> str:
+        """The numbers in one line."""
+        products = (f"{p.cube_rows}/{p.vec_rows}x{p.k_step}/{p.k_depth}" for p in (self.conv1, self.conv2))
+        return f"{' '.join(products)} spread {self.spread_rows}"
+
+
+def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tiling:
+    """The tiling of a program: the searched one where the geometry has a plan file, else by rule.
+
+    Raises:
+        TilingError: where the geometry cannot be cut.
+    """
+    path = plan_path(geometry)
+    if path.is_file():
+        return read_plan(path)[program]
+    return tiling_by_rule(geometry, capacities)
+
+
+def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
+    """A tiling of which every task fits the memories: one cube task a core, two vector tiles a cube task.
+
+    Raises:
+        TilingError: where a channel count fits no tile or a tensor passes 2**31 - 1 bytes.
+    """
+    mid_rows = geometry.mid_height * geometry.mid_width
+    conv1 = _product("conv1", mid_rows, geometry.depth1, geometry.cmid, capacities)
+    out_rows = canvas_of(geometry, step=1).out_rows
+    conv2 = _product("conv2", out_rows, geometry.depth2, geometry.cout, capacities)
+    canvas = canvas_of(geometry, conv1.vec_rows)
+    for name, rows, depth in (
+        ("columns of conv1", canvas.rows, geometry.depth1),
+        ("windows of conv2", canvas.reach + canvas.plane_rows, geometry.depth2),
+    ):
+        if rows * depth > _LARGEST_TENSOR:
+            raise TilingError(
+                f"{name}: {rows} rows of {depth} bytes: a tensor of CANN PyPTO holds {_LARGEST_TENSOR}"
+            )
+    return Tiling(conv1, conv2, spread_rows=conv1.vec_rows)
+
+
+def _product(name: str, rows: int, depth: int, channels: int, capacities: Capacities) -> Product:
+    fitting = capacities.l0c // (channels * _INT32) // _L0_ROWS * _L0_ROWS
+    cube_rows = min(max(_round_up(-(-rows // CUBE_CORES), _CUBE_ROWS), _FEWEST_ROWS), fitting)
+    vec_rows = min(-(-cube_rows // 2), capacities.ub // (channels * _FP32 * _VEC_TILES))
+    # Half of a memory each: one tile is loaded while the other is used.
+    left_rows = _round_up(cube_rows, _L0_ROWS)
+    step_limit = min(capacities.l0a // left_rows, capacities.l0b // channels) // 2
+    depth_limit = capacities.l1 // (left_rows + channels) // 2
+    if not cube_rows or not vec_rows or step_limit < C0 or depth_limit < C0:
+        raise TilingError(
+            f"{name}: {channels} output channels: no tile of them fits L0 and UB, and they are not cut"
+        )
+    k_step = _largest_divisor(depth, C0, step_limit)
+    return Product(cube_rows, k_step, _largest_divisor(depth, k_step, max(k_step, depth_limit)), vec_rows)
+
+
+def _largest_divisor(number: int, multiple_of: int, limit: int) -> int:
+    """The largest divisor of `number` up to `limit` that is a multiple of `multiple_of`, itself a divisor."""
+    candidates = range(multiple_of, min(number, limit) + 1, multiple_of)
+    return max(candidate for candidate in candidates if number % candidate == 0)
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+def plan_path(geometry: Geometry) -> Path:
+    """The plan file of a geometry, there or not; named after all that determines the shapes."""
+    convs = "-".join(f"k{c.kernel}s{c.stride}p{c.padding}" for c in (geometry.conv1, geometry.conv2))
+    channels = f"{geometry.cin}-{geometry.cmid}-{geometry.cout}"
+    return PLANS / f"{geometry.height}x{geometry.width}-{channels}-{convs}.json"
+
+
+def read_plan(path: Path) -> dict[str, Tiling]:
+    """The tilings of a plan file, by program."""
+    return {
+        program: Tiling(Product(**entry["conv1"]), Product(**entry["conv2"]), entry["spread_rows"])
+        for program, entry in json.loads(path.read_text()).items()
+    }
+
+
+def write_plan(path: Path, tilings: Mapping[str, Tiling]) -> None:
+    """Write the tilings of all programs as a plan file."""
+    entries = {program: asdict(tilings[program]) for program in PROGRAMS}
+    path.write_text(json.dumps(entries, indent=1) + "\n")

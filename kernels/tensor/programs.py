@@ -1,0 +1,172 @@
+"""The tensor-level kernels, as CANN's PyPTO compiles them: `fused`, `pass1` and `pass2`.
+
+Each factory is handed the package as `pypto`, the shapes, a tiling and the options of the jit decorator, and
+returns the kernel; its parameters are the operands that `pipeline.engines.cann.operands` makes, by name.
+
+The front end reads the source of a kernel: its parameters are annotated with values, not types, it must not
+have a return annotation, and this module cannot postpone annotations. Helpers are called while the graph is
+built and may be plain Python.
+"""
+# mypy: disable-error-code="valid-type, untyped-decorator, no-untyped-def"
+# ruff: noqa: ANN202
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from golden.geometry import Geometry
+from kernels.tensor.canvas import Canvas, canvas_of
+from kernels.tensor.plan import Product, Tiling
+
+Options = Mapping[str, Any]
+
+
+def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
+    """One launch for the pair; mid is internal: conv2's windows, written by conv1's requantisation.
+
+    Rows of the canvas that are no mid pixels have an all-zero img2col row, and `mask` (1 for pixels, else 0)
+    turns their requantised bias into the zero padding.
+    """
+    canvas = canvas_of(geometry, tiling.spread_rows)
+    rows, depth1, cmid = canvas.rows, geometry.depth1, geometry.cmid
+    out_rows, depth2, cout = canvas.out_rows, geometry.depth2, geometry.cout
+    conv1, conv2 = tiling.conv1, tiling.conv2
+
+    @pypto.frontend.jit(**options)
+    def fused(
+        columns: pypto.Tensor((rows, depth1), pypto.DT_INT8),
+        mask: pypto.Tensor((rows, 1), pypto.DT_FP32),
+        filter1: pypto.Tensor((depth1, cmid), pypto.DT_INT8),
+        bias1: pypto.Tensor((1, cmid), pypto.DT_INT32),
+        scale1: pypto.Tensor((1, cmid), pypto.DT_FP32),
+        offset1: pypto.Tensor((1, cmid), pypto.DT_FP32),
+        filter2: pypto.Tensor((depth2, cout), pypto.DT_INT8),
+        bias2: pypto.Tensor((1, cout), pypto.DT_INT32),
+        scale2: pypto.Tensor((1, cout), pypto.DT_FP32),
+        offset2: pypto.Tensor((1, cout), pypto.DT_FP32),
+        y: pypto.Tensor((out_rows, cout), pypto.DT_INT8),
+    ):
+        acc1 = product(pypto, columns, filter1, conv1)
+        windows = new_windows(pypto, canvas, depth2)
+        for row in range(0, rows, conv1.vec_rows):
+            value = scaled(pypto, band(pypto, acc1, row, conv1.vec_rows), bias1, scale1, offset1)
+            padded = pypto.mul(value, band(pypto, mask, row, conv1.vec_rows))
+            spread(pypto, canvas, saturated(pypto, padded), row, windows)
+        acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
+        y[:] = saturated(pypto, scaled(pypto, acc2, bias2, scale2, offset2))
+
+    return fused
+
+
+def build_pass1(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
+    """The first of two launches: the whole mid image, NHWC rows."""
+    rows, depth1, cmid = geometry.mid_height * geometry.mid_width, geometry.depth1, geometry.cmid
+    conv1 = tiling.conv1
+
+    @pypto.frontend.jit(**options)
+    def pass1(
+        columns: pypto.Tensor((rows, depth1), pypto.DT_INT8),
+        filter1: pypto.Tensor((depth1, cmid), pypto.DT_INT8),
+        bias1: pypto.Tensor((1, cmid), pypto.DT_INT32),
+        scale1: pypto.Tensor((1, cmid), pypto.DT_FP32),
+        offset1: pypto.Tensor((1, cmid), pypto.DT_FP32),
+        mid: pypto.Tensor((rows, cmid), pypto.DT_INT8),
+    ):
+        acc1 = product(pypto, columns, filter1, conv1)
+        mid[:] = saturated(pypto, scaled(pypto, acc1, bias1, scale1, offset1))
+
+    return pass1
+
+
+def build_pass2(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
+    """The second of two launches: conv2 on the canvas that the host made of mid."""
+    canvas = canvas_of(geometry, tiling.spread_rows)
+    rows, cmid = canvas.rows, geometry.cmid
+    out_rows, depth2, cout = canvas.out_rows, geometry.depth2, geometry.cout
+    spread_rows, conv2 = tiling.spread_rows, tiling.conv2
+
+    @pypto.frontend.jit(**options)
+    def pass2(
+        mid: pypto.Tensor((rows, cmid), pypto.DT_INT8),
+        filter2: pypto.Tensor((depth2, cout), pypto.DT_INT8),
+        bias2: pypto.Tensor((1, cout), pypto.DT_INT32),
+        scale2: pypto.Tensor((1, cout), pypto.DT_FP32),
+        offset2: pypto.Tensor((1, cout), pypto.DT_FP32),
+        y: pypto.Tensor((out_rows, cout), pypto.DT_INT8),
+    ):
+        windows = new_windows(pypto, canvas, depth2)
+        pypto.set_vec_tile_shapes(spread_rows, cmid)
+        for row in range(0, rows, spread_rows):
+            tile = copied(pypto, band(pypto, mid, row, spread_rows))
+            spread(pypto, canvas, tile, row, windows)
+        acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
+        y[:] = saturated(pypto, scaled(pypto, acc2, bias2, scale2, offset2))
+
+    return pass2
+
+
+def product(pypto: Any, left: Any, right: Any, tiles: Product) -> Any:
+    """The int32 product of int8 `left` [M, K] and `right` [K, N]; sets the tiles for it and what follows."""
+    columns = right.shape[1]
+    pypto.set_cube_tile_shapes(
+        [tiles.cube_rows, tiles.cube_rows], [tiles.k_step, tiles.k_depth], [columns, columns]
+    )
+    pypto.set_vec_tile_shapes(tiles.vec_rows, columns)
+    return pypto.matmul(left, right, pypto.DT_INT32)
+
+
+def scaled(pypto: Any, acc: Any, bias: Any, scale: Any, offset: Any) -> Any:
+    """`f32(acc + bias) * scale + offset`, every step in fp32: VREQ8 before rounding."""
+    exact = pypto.cast(pypto.add(acc, bias), pypto.DT_FP32)
+    return pypto.add(pypto.mul(exact, scale), offset)
+
+
+def saturated(pypto: Any, value: Any) -> Any:
+    """Fp32 to int8, half to even, saturating.
+
+    Clipped first: the bounds are integers, so rounding cannot leave them, and no value is too large for the
+    cast. The unit has no cast from int32 to int8; every integer of eight bits is exact on the way.
+    """
+    clipped = pypto.clip(value, -128.0, 127.0)
+    rounded = pypto.cast(clipped, pypto.DT_INT32, pypto.CastMode.CAST_RINT)
+    return pypto.cast(pypto.cast(pypto.cast(rounded, pypto.DT_FP32), pypto.DT_FP16), pypto.DT_INT8)
+
+
+def copied(pypto: Any, tile: Any) -> Any:
+    """A tile of int8 of its own.
+
+    A view that is assembled as it is becomes an alias: the compiler then puts all of the windows at the
+    address of the tensor that was viewed, which is smaller.
+    """
+    return pypto.cast(pypto.cast(tile, pypto.DT_FP16), pypto.DT_INT8)
+
+
+def band(pypto: Any, tensor: Any, row: int, rows: int) -> Any:
+    """`rows` rows of a tensor [R, C] from `row` on."""
+    return pypto.view(tensor, [rows, tensor.shape[1]], [row, 0])
+
+
+def new_windows(pypto: Any, canvas: Canvas, depth: int) -> Any:
+    """The internal tensor of conv2's windows, K running (kh, kw, c); output row r lies at row r + reach."""
+    return pypto.tensor((canvas.reach + canvas.plane_rows, depth), pypto.DT_INT8, "windows")
+
+
+def cut(pypto: Any, canvas: Canvas, windows: Any) -> Any:
+    """The windows of the output rows, [out_rows, K]."""
+    return pypto.view(windows, [canvas.out_rows, windows.shape[1]], [canvas.reach, 0])
+
+
+def spread(pypto: Any, canvas: Canvas, tile: Any, row: int, windows: Any) -> None:
+    """Write a tile of canvas rows, which begins at `row`, to all the windows that contain it."""
+    plane, first = divmod(row, canvas.plane_rows)
+    for index, cut in enumerate(canvas.cuts):
+        if cut.plane == plane:
+            to = [canvas.reach + first - cut.shift, index * tile.shape[1]]
+            pypto.assemble(tile, to, windows)
+
+
+BUILD: Mapping[str, Callable[[Any, Geometry, Tiling, Options], Any]] = {
+    "fused": build_fused,
+    "pass1": build_pass1,
+    "pass2": build_pass2,
+}
+"""The factory of each program."""

@@ -1,0 +1,225 @@
+"""CANN's PyPTO behind the engine protocol: real compilation, cost model, numeric verification; no device."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from emulator.program import Space
+from emulator.soc import SOCS
+from kernels.tensor import programs as tensor_programs
+from kernels.tensor.plan import PROGRAMS, Capacities, Tiling, TilingError, tiling_for
+from pipeline.engines.base import Array, Availability, Compiled, Executed, NotSupportedError, Request
+from pipeline.engines.cann import child
+from pipeline.engines.cann.calculator import COMPILER, calculator
+from pipeline.engines.cann.operands import launch_for
+from pipeline.engines.cann.order import Check, Order, Work
+from pipeline.engines.cann.readings import (
+    COST_REPORT,
+    PROGRAM,
+    VERDICTS,
+    Program,
+    read_cycles,
+    read_program,
+    read_verification,
+)
+from pipeline.engines.identity import Framework, identify
+from pipeline.jobs import Platform
+
+SOC = "a2a3"
+"""The one soc it compiles for."""
+
+VARIANT = "vreq8"
+"""The requantisation its kernels spell out."""
+
+CAPACITIES = Capacities(
+    l1=SOCS[SOC].capacity[Space.Mat],
+    l0a=SOCS[SOC].capacity[Space.Left],
+    l0b=SOCS[SOC].capacity[Space.Right],
+    l0c=SOCS[SOC].capacity[Space.Acc],
+    ub=SOCS[SOC].capacity[Space.Vec],
+)
+
+_MID = {"fused": ("windows",), "pass1": ("mid",), "pass2": ("mid", "windows")}
+"""The GM tensors that hold mid in each program; windows are conv2's, every pixel once a kernel position."""
+
+_PYTHONS = ((3, 9), (3, 12))
+"""First and last Python that there are wheels for."""
+
+
+def default_cache() -> Path:
+    """Where the verifier's calculator is kept: the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "conv-pair-pipeline" / "cann"
+
+
+class CannEngine:
+    """Compiles and verifies the tensor-level kernels, one child process a kernel.
+
+    Args:
+        cache: folder of the calculator; the user's cache folder where it is not given.
+        kernels: source file of the kernels; that of `kernels.tensor.programs` where it is not given.
+    """
+
+    name = "cann"
+
+    def __init__(self, cache: Path | None = None, kernels: Path = Path(tensor_programs.__file__)) -> None:
+        self._cache = cache or default_cache()
+        self._kernels = kernels
+
+    def probe(
+        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+    ) -> Availability:
+        """Say whether the framework is here and can take these programs; imports nothing of it."""
+        return _installed() and _suits(platform, programs)
+
+    def compile(self, request: Request) -> Compiled:
+        """Compile to AICore C++ and estimate the cycles; leaves `program.json`, the C++ and the cost report.
+
+        Raises:
+            CompileError: the framework refuses the kernel.
+            NotSupportedError: these kernels cannot take the geometry.
+            InfrastructureError: the framework's process ended for another reason.
+        """
+        tiling = _tiling(request)
+        with _scratch(request.folder) as scratch:
+            output = child.run(self._order(Work.CODE, request, tiling, scratch / "code"))
+            artefacts = _keep_program(output, request.folder)
+            facts = _facts(request.program, read_program(request.folder), tiling)
+            output = child.run(self._order(Work.COST, request, tiling, scratch / "cost"))
+            facts["cycles"] = str(read_cycles(output))
+            artefacts.append(_keep(output / COST_REPORT, request.folder / "cost.txt"))
+        return Compiled(facts, tuple(artefacts))
+
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+        """Compile with every pass interpreted on `inputs` and compared with our golden, at zero tolerance.
+
+        The output is the verifier's interpretation of the kernel's tensor graph, read back raw, without the
+        columns that the host drops. Raises as `compile`.
+        """
+        tiling = _tiling(request)
+        launch = launch_for(request.program, request.geometry, tiling, inputs)
+        library = calculator(self._cache)
+        with _scratch(request.folder) as scratch:
+            arrays = scratch / "arrays"
+            arrays.mkdir()
+            for name, array in {**launch.operands, launch.output: launch.expected}.items():
+                np.save(arrays / f"{name}.npy", array)
+            check = Check(arrays, library)
+            output = child.run(self._order(Work.CODE, request, tiling, scratch / "verify", check))
+            artefacts = _keep_program(output, request.folder)
+            facts = _facts(request.program, read_program(request.folder), tiling)
+            verification = read_verification(output, launch.expected.shape)
+            (verdicts,) = output.glob(VERDICTS)
+            artefacts.append(_keep(verdicts, request.folder / "verdicts.csv"))
+        failed = []
+        for verdict in verification.verdicts:
+            facts[f"verdict.{verdict.compiler_pass}"] = "pass" if verdict.passed else "fail"
+            if not verdict.passed:
+                failed.append(f"the verifier rejects {verdict.compiler_pass}: off by up to {verdict.worst:g}")
+        outputs = {launch.output: verification.output[launch.kept]}
+        return Executed(outputs, facts, tuple(artefacts), tuple(failed))
+
+    def _order(
+        self,
+        work: Work,
+        request: Request,
+        tiling: Tiling,
+        folder: Path,
+        check: Check | None = None,
+    ) -> Order:
+        return Order(work, request.program, request.geometry, tiling, self._kernels, folder, check)
+
+
+def _tiling(request: Request) -> Tiling:
+    suits = _suits(request.platform, [request.program])
+    if not suits:
+        raise NotSupportedError(suits.reason)
+    try:
+        return tiling_for(request.program, request.geometry, CAPACITIES)
+    except TilingError as error:
+        raise NotSupportedError(str(error)) from error
+
+
+def _installed() -> Availability:
+    found = identify()
+    first, last = _PYTHONS
+    if not first <= sys.version_info[:2] <= last:
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        return Availability(
+            f"CANN PyPTO has no build for Python {version}",
+            f"run the pipeline under Python {last[0]}.{last[1]}",
+        )
+    if found.framework is not Framework.CANN:
+        return Availability(
+            f"needs {Framework.CANN.value}, but here is {found}",
+            "pip install pypto==0.2.0 into the pipeline's own environment",
+        )
+    if find_spec("torch") is None:
+        return Availability("CANN PyPTO needs torch, which is not installed", "pip install torch")
+    if shutil.which(COMPILER) is None:
+        return Availability(
+            f"the verifier of CANN PyPTO needs {COMPILER}, which is not on PATH", "install GCC 9.4 or newer"
+        )
+    return Availability()
+
+
+def _suits(platform: Platform, programs: Sequence[str]) -> Availability:
+    if platform.soc != SOC:
+        return Availability(f"CANN PyPTO compiles for {SOC}, not for {platform.soc}", f"soc: {SOC}")
+    if platform.variant != VARIANT:
+        return Availability(
+            f"the tensor-level kernels requantise as {VARIANT}, not as {platform.variant}",
+            f"variant: {VARIANT}",
+        )
+    missing = [program for program in programs if program not in PROGRAMS]
+    if missing:
+        return Availability(
+            f"there is no tensor-level version of {missing[0]}", f"kernels with {', '.join(PROGRAMS)} only"
+        )
+    return Availability()
+
+
+@contextmanager
+def _scratch(folder: Path) -> Iterator[Path]:
+    """A folder for children within the request's, gone afterwards; after an error their output is kept."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    try:
+        yield scratch
+    except Exception:
+        for log in scratch.glob(f"*/{child.LOG}"):
+            _keep(log, folder / f"{log.parent.name}.log")
+        raise
+    finally:
+        shutil.rmtree(scratch)
+
+
+def _keep_program(output: Path, folder: Path) -> list[Path]:
+    """Keep the compiled program and its AICore C++."""
+    sources = sorted((output / "kernel_aicore").glob("*.cpp"))
+    kept = folder / "aicore"
+    kept.mkdir()
+    return [_keep(output / PROGRAM, folder / PROGRAM), *(_keep(path, kept / path.name) for path in sources)]
+
+
+def _keep(source: Path, target: Path) -> Path:
+    shutil.move(source, target)
+    return target
+
+
+def _facts(name: str, program: Program, tiling: Tiling) -> dict[str, str]:
+    facts = {"program_sha256": program.digest, "tiling": tiling.describe()}
+    facts |= {f"gm_read.{tensor}": str(size) for tensor, size in sorted(program.read.items())}
+    facts |= {f"gm_written.{tensor}": str(size) for tensor, size in sorted(program.written.items())}
+    facts["mid_gm_read"] = str(sum(program.read.get(tensor, 0) for tensor in _MID[name]))
+    facts["mid_gm_written"] = str(sum(program.written.get(tensor, 0) for tensor in _MID[name]))
+    for memory, peak in sorted(program.peaks.items()):
+        facts[f"{memory}_peak"] = f"{peak} of {getattr(CAPACITIES, memory)}"
+    return facts

@@ -1,0 +1,165 @@
+"""What can be read from the folder that CANN PyPTO leaves: compiled program, cost, verification."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from golden.specs import Int8
+from pipeline.engines.base import CompileError, InfrastructureError
+
+PROGRAM = "program.json"
+
+_TILE_GRAPH, _LEAF = 1, 3
+"""Graph types of `program.json`: all operations of a launch in one function, and what one task runs."""
+
+_MEMORIES = {0: "ub", 1: "l1", 2: "l0a", 3: "l0b", 4: "l0c"}
+_BYTES = {1: 1, 3: 4, 7: 4}
+"""Bytes of the data types these kernels use, as numbered there: int8, int32, fp32."""
+
+_INTERNAL = "accumulators"
+"""Tensors without a name are results of matrix products, on their way from the cube to the vector unit."""
+
+_PLACES = frozenset({"file", "line", "backtrace"})
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled program.
+
+    Attributes:
+        digest: SHA-256 of `program.json` without source positions: the same wherever the checkout lies.
+        read, written: bytes from and to GM by tensor, every task counted.
+        peaks: largest use of each on-chip memory by one task, in bytes.
+    """
+
+    digest: str
+    read: Mapping[str, int]
+    written: Mapping[str, int]
+    peaks: Mapping[str, int]
+
+
+def read_program(folder: Path) -> Program:
+    """Read the compiled program that lies in a folder.
+
+    Raises:
+        CompileError: where it reads or writes GM outside a tensor.
+        InfrastructureError: where there is none, or one of another form.
+    """
+    try:
+        program = json.loads((folder / PROGRAM).read_bytes())
+        return _read_program(program)
+    except (OSError, ValueError, LookupError) as error:
+        raise InfrastructureError(f"{PROGRAM} cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _read_program(program: Mapping[str, Any]) -> Program:
+    canonical = json.dumps(_without_places(program), sort_keys=True, separators=(",", ":")).encode()
+    read: Counter[str] = Counter()
+    written: Counter[str] = Counter()
+    peaks: Counter[str] = Counter()
+    for function in program["functions"]:
+        if function["graphtype"] == _TILE_GRAPH:
+            _count_traffic(function, read, written)
+        elif function["graphtype"] == _LEAF:
+            for tensor in function["tensors"]:
+                memory = _MEMORIES.get(tensor["mem_type"]["asis"])
+                if memory:
+                    peaks[memory] = max(peaks[memory], tensor["mem_range"][1])
+    return Program(hashlib.sha256(canonical).hexdigest(), read, written, peaks)
+
+
+def _count_traffic(function: Mapping[str, Any], read: Counter[str], written: Counter[str]) -> None:
+    tensors = {tensor["magic"]: tensor for tensor in function["tensors"]}
+    raw = {tensor["rawmagic"]: tensor for tensor in function["rawtensors"]}
+    for operation in function["operations"]:
+        if operation["opcode"] not in ("COPY_IN", "COPY_OUT"):
+            continue
+        source, target = tensors[operation["ioperands"][0]], tensors[operation["ooperands"][0]]
+        inward = operation["opcode"] == "COPY_IN"
+        outside, inside = (source, target) if inward else (target, source)
+        _check_place(outside, raw[outside["rawtensor"]])
+        size = int(np.prod(inside["validshape"])) * _BYTES[raw[inside["rawtensor"]]["datatype"]]
+        (read if inward else written)[raw[outside["rawtensor"]].get("symbol", _INTERNAL)] += size
+
+
+def _check_place(tensor: Mapping[str, Any], raw: Mapping[str, Any]) -> None:
+    ends = [start + size for start, size in zip(tensor["offset"], tensor["shape"], strict=True)]
+    if any(end > size for end, size in zip(ends, raw["rawshape"], strict=True)):
+        raise CompileError(
+            f"{raw.get('symbol', _INTERNAL)}: the compiled program addresses {ends} of it in GM, "
+            f"but it is {raw['rawshape']}: the compiler accepts that silently"
+        )
+
+
+def _without_places(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_places(item) for key, item in value.items() if key not in _PLACES}
+    return [_without_places(item) for item in value] if isinstance(value, list) else value
+
+
+COST_REPORT = Path("CostModelSimulationOutput") / "_simulate.stat.report.txt"
+
+
+def read_cycles(output: Path) -> int:
+    """Cycles that the cost model gives the launch.
+
+    Raises:
+        InfrastructureError: where its report is missing or reads otherwise.
+    """
+    path = output / COST_REPORT
+    found = re.search(r"^Total Cycles\.*:\s*(\d+)$", path.read_text() if path.exists() else "", re.MULTILINE)
+    if found is None:
+        raise InfrastructureError(f"the cost model left no total cycles in {COST_REPORT.name}")
+    return int(found.group(1))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the verifier found after one pass: whether all it compared is equal; the largest difference."""
+
+    compiler_pass: str
+    passed: bool
+    worst: float
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """The verdicts in the order of the passes, and the output of the tensor graph, int8 [rows, channels]."""
+
+    verdicts: tuple[Verdict, ...]
+    output: Int8
+
+
+VERDICTS = "verify_*/verify_result_brief.csv"
+
+_GRAPH = "tensor_graph"
+
+
+def read_verification(output: Path, shape: tuple[int, ...]) -> Verification:
+    """Read the verifier's folder; the output is read raw and must have as many bytes as `shape`.
+
+    Raises:
+        InfrastructureError: where the verifier left no verdict on the graph, or no such output.
+    """
+    paths = sorted(output.glob(VERDICTS))
+    rows = list(csv.DictReader(paths[0].open(newline=""))) if paths else []
+    graph = [row for row in rows if row["passName"] == _GRAPH]
+    if len(graph) != 1:
+        raise InfrastructureError(f"the verifier left {len(graph)} verdicts on the tensor graph: must be one")
+    raw = np.fromfile(paths[0].parent / _GRAPH / graph[0]["outputTensor"], np.int8)
+    if raw.size != np.prod(shape):
+        raise InfrastructureError(f"the verifier left an output of {raw.size} bytes: must be {list(shape)}")
+    verdicts = tuple(
+        Verdict(row["passName"], row["verifyResult"] == "PASS", float(row["maxAbsDiff"])) for row in rows
+    )
+    return Verification(verdicts, raw.reshape(shape))

@@ -1,0 +1,96 @@
+"""The child process of one kernel: imports the framework and does one order.
+
+A backend error poisons the framework's process and a code generation error ends it, so nothing is caught
+here: what went wrong is read from what this process prints.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from pipeline.engines.base import SENTINEL
+from pipeline.engines.cann.order import Check, Work, decode
+
+_UNMERGED = {-1: 1}
+"""One task a tile: by default the compiler gathers several cube tiles in a task, and leaves cores idle."""
+
+_PASS_OPTIONS = {"cube_l1_reuse_setting": _UNMERGED, "cube_nbuffer_setting": _UNMERGED}
+
+
+def main(path: Path) -> None:
+    """Do the order that lies in a JSON file."""
+    order = decode(path.read_bytes())
+    import torch  # first: the framework's libraries need torch's to be loaded
+    import pypto  # isort: skip
+
+    options: dict[str, Any] = {
+        "runtime_options": {"run_mode": pypto.RunMode.SIM},
+        "pass_options": _PASS_OPTIONS,
+    }
+    if order.work is Work.CODE:
+        options["host_options"] = {"compile_stage": pypto.CompStage.CODEGEN_INSTRUCTION}
+        _pretend_toolkit(order.folder)
+    if order.check:
+        options["verify_options"] = {"enable_pass_verify": True, "pass_verify_error_tol": [0.0, 0.0]}
+    kernel = _kernels(order.kernels).BUILD[order.program](pypto, order.geometry, order.tiling, options)
+    parameters = kernel._cached_signature[0]
+    if order.check:
+        arrays = [np.load(order.check.arrays / f"{each.name}.npy") for each in parameters]
+        _verify(pypto, order.check, kernel, [torch.from_numpy(array) for array in arrays])
+    else:
+        kinds = {pypto.DT_INT8: torch.int8, pypto.DT_INT32: torch.int32, pypto.DT_FP32: torch.float32}
+        kernel(*(torch.zeros(list(each.shape), dtype=kinds[each.dtype]) for each in parameters))
+
+
+def _verify(pypto: Any, check: Check, kernel: Any, tensors: list[Any]) -> None:
+    """Compile with every pass interpreted on `tensors`, the last of which is the golden of the output."""
+    from pypto._utils import BuildOnlineManager
+    from pypto.pypto_impl import DeviceTensorData, SetVerifyData
+
+    ctypes.CDLL(str(check.calculator), mode=ctypes.RTLD_GLOBAL)
+    BuildOnlineManager().calculator_loaded = True
+
+    def data(tensor: Any) -> Any:
+        return DeviceTensorData(tensor.dtype, tensor.data_ptr, list(tensor.ori_shape))
+
+    golden = pypto.from_torch(tensors[-1])
+    uncompared = DeviceTensorData(pypto.DT_FP16, 0, [0, 0])
+    goldens = [uncompared] * (len(tensors) - 1) + [data(golden)]
+
+    def hand_over(parameters: list[Any]) -> None:
+        # In place of the package's own copy from the device, which copies nothing where there is none.
+        SetVerifyData([data(each) for each in parameters], [], goldens)
+
+    kernel._setup_verify_data = hand_over
+    kernel(*tensors[:-1], tensors[-1].new_full(tensors[-1].shape, SENTINEL))
+    SetVerifyData([], [], [])
+
+
+def _pretend_toolkit(folder: Path) -> None:
+    """Let the compiler write AICore C++: it does where a toolkit's folder of headers is, be it empty.
+
+    Set after the import, which would look for a whole toolkit there.
+    """
+    (folder / "toolkit" / "include" / "pto").mkdir(parents=True)
+    os.environ["ASCEND_HOME_PATH"] = str(folder / "toolkit")
+
+
+def _kernels(path: Path) -> ModuleType:
+    spec = spec_from_file_location("tensor_kernels", path)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
