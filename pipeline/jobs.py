@@ -77,6 +77,13 @@ OUTCOMES: Mapping[State, Ending] = {
 """Every end state, once. docs/states.md shows this table; a test keeps the two alike."""
 
 
+DIAGNOSIS = "diagnosis"
+"""The fact, of a stage or a result, that says in a line why an output is wrong."""
+
+WRONG_STEP = "wrong_step"
+"""The fact of a result that says in a line which step of the pair is at fault."""
+
+
 @dataclass(frozen=True)
 class Platform:
     """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 
 from golden.cache import Golden, golden_for
 from golden.geometry import C0
 from golden.inputs import load_inputs
+from golden.specs import Int8
 from kernels.catalogue import KERNELS
 from kernels.plan import Plan, PlanError
 from pipeline.diff.compare import compare
+from pipeline.diff.diagnosis import Diagnosis, diagnose
+from pipeline.diff.evidence import TWO_PASS, Evidence
 from pipeline.diff.render import verdict
+from pipeline.diff.steps import wrong_side
 from pipeline.engines.base import (
     SENTINEL,
     Array,
@@ -26,7 +31,7 @@ from pipeline.engines.base import (
 from pipeline.engines.registry import engine_for
 from pipeline.faults import Fault, fault_named
 from pipeline.injection.host import spoiled_inputs, spoiled_output
-from pipeline.jobs import Job, JobContext, Lane, Result, StageResult, State
+from pipeline.jobs import DIAGNOSIS, WRONG_STEP, Job, JobContext, Lane, Result, StageResult, State
 from pipeline.tiling import plan_for
 
 
@@ -87,6 +92,7 @@ def execute(job: Job, context: JobContext) -> Result:
         facts["inputs"] = str(context.inputs)
     if context.inject:
         facts["injected"] = context.inject
+    facts |= _cause(results, work.diagnoses)
     return _verdict(job, results, facts)
 
 
@@ -109,13 +115,17 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
 
 @dataclass
 class _Comparison:
-    """Runs the stages of one job; `outputs` holds what each gave, for those that build on it."""
+    """Runs the stages of one job.
+
+    `outputs` holds what each gave, for those that build on it; `diagnoses` why it is wrong, where it is.
+    """
 
     engine: Engine
     job: Job
     context: JobContext
     golden: Golden
     outputs: dict[str, Array] = field(default_factory=dict)
+    diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
 
     def run(self, stage: Stage) -> StageResult:
         """Run one stage; a stage that lacks another's output is skipped and says so."""
@@ -207,13 +217,44 @@ class _Comparison:
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
         message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
-        return StageResult(stage.name, State.MISMATCH, message, diffs=(diff,), facts=facts)
+        details = ""
+        if stage.program and not diff.clean:
+            self.diagnoses[stage.name] = diagnosis = self._diagnosis(stage, tensor, output)
+            facts, details = {**facts, DIAGNOSIS: diagnosis.line}, diagnosis.text
+        return StageResult(stage.name, State.MISMATCH, message, details, diffs=(diff,), facts=facts)
+
+    def _diagnosis(self, stage: Stage, tensor: str, output: Array) -> Diagnosis:
+        """Why an output differs from the golden; a failure to find out does not hide that it differs."""
+        golden = self.golden
+        evidence = Evidence(
+            self.job.geometry,
+            self._plan_or_none(),
+            golden.tensors,
+            self.job.platform.variant,
+            TWO_PASS if stage.mid else stage.program,
+            tensor,
+            cast(Int8, output),  # another dtype is said to have no diagnosis
+            golden.mid,
+            golden.y,
+            SENTINEL,
+        )
+        try:
+            return diagnose(evidence)
+        except Exception as error:
+            failed = f"no diagnosis, it failed: {type(error).__name__}: {_first_line(error)}"
+            return Diagnosis(line=failed, text=failed)
+
+    def _plan_or_none(self) -> Plan | None:
+        """The plan; None where the geometry has no tile plan."""
+        try:
+            return self._plan()
+        except PlanError:
+            return None
 
     def _band_rows(self, tensor: str, height: int) -> int:
         """Rows of a band of this tensor; the whole image where the geometry has no tile plan."""
-        try:
-            plan = self._plan()
-        except PlanError:
+        plan = self._plan_or_none()
+        if plan is None:
             return height
         return plan.band_rows if tensor == "y" else plan.pass1[0][1]
 
@@ -224,6 +265,16 @@ def _first_line(error: Exception) -> str:
 
 def _timed(result: StageResult, start: float) -> StageResult:
     return replace(result, seconds=time.perf_counter() - start)
+
+
+def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) -> dict[str, str]:
+    """Facts of a job: the first diagnosis of its stages that explains, and the step that is wrong."""
+    judged = (State.PASSED, State.MISMATCH)
+    clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.state in judged}
+    explaining = next((found for found in diagnoses.values() if found.findings), None)
+    cause = explaining.findings[0].hypotheses[0] if explaining else ""
+    facts = {DIAGNOSIS: explaining.line if explaining else "", WRONG_STEP: wrong_side(clean, cause)}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _verdict(job: Job, stages: Sequence[StageResult], facts: Mapping[str, str]) -> Result:

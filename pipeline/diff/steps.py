@@ -1,4 +1,4 @@
-"""Which side is wrong: the step of the pair at fault, from the stages that are wrong and those that are right.
+"""Which side is wrong: the step of the pair at fault, from the stages that are wrong and those that are not.
 
 A stage goes through some parts of the pair. Suspect is what every wrong stage goes through, and no right one.
 """
@@ -16,20 +16,25 @@ _CONV2 = frozenset({"conv2", "requant2", "store of y"})
 _PASS1 = _CONV1 | {"plain load", "layout", "store of mid"}
 _GATHERED = _CONV1 | {"gather", "layout", "address"}
 
+_TWO_PASS = _PASS1 | _CONV2 | {"mid", "mid in GM"}
+
 PARTS: Mapping[str, frozenset[str]] = {
-    "fused": _GATHERED | _CONV2 | {"mid in L1"},
+    "fused": _GATHERED | _CONV2 | {"mid", "mid in L1"},
     "first-tile-load": _CONV1 | {"plain load", "layout"},
     "first-tile-packed": _CONV1,
     "first-tile-fused-alloc": _GATHERED,
     "pass1": _PASS1,
     "pass2-on-golden-mid": _CONV2,
-    "pass2-on-own-mid": _PASS1 | _CONV2 | {"mid in GM"},
+    "pass2-on-own-mid": _TWO_PASS,
+    "pass2": _TWO_PASS,
 }
-"""Parts of the pair that each stage goes through. The host packs the feature map of first-tile-packed."""
+"""Parts of the pair that each stage goes through. The host packs the feature map of first-tile-packed;
+in the lane `device` pass2 runs on pass1's mid."""
 
 _STEP = {
     "plain load": "load",
     "gather": "load",
+    "mid": "hand-over",
     "mid in L1": "hand-over",
     "mid in GM": "hand-over",
     "store of mid": "store",

@@ -8,12 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.jobs import OUTCOMES, Outcome, Result, State
+from pipeline.jobs import DIAGNOSIS, OUTCOMES, Outcome, Result, State
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import one_line
-
-DIAGNOSIS = "diagnosis"
-"""The fact that holds a result's diagnosis where there is one."""
 
 REPRODUCE = "reproduce"
 """The fact that holds the command line which reruns a job."""
@@ -38,7 +35,7 @@ _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 
 @dataclass(frozen=True)
 class Group:
-    """Results that ended alike: one state, one message but for its numbers. Never empty."""
+    """Results that ended alike: one state, one diagnosis or message but for its numbers. Never empty."""
 
     results: tuple[Result, ...]
 
@@ -114,6 +111,6 @@ def overview(results: Sequence[Result]) -> Overview:
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
     groups: dict[tuple[State, str], list[Result]] = {}
     for result in results:
-        cause = one_line(result.facts.get(DIAGNOSIS, "")) or headline(result)
-        groups.setdefault((result.state, _VARYING.sub("#", cause)), []).append(result)
+        cause = one_line(result.facts.get(DIAGNOSIS, "")) or _VARYING.sub("#", headline(result))
+        groups.setdefault((result.state, cause), []).append(result)
     return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))
