@@ -93,6 +93,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def chaos(session: nox.Session) -> None:
+    """A few hundred jobs in all troubles at once, their runner killed and resumed."""
+    session.env["CHAOS_JOBS"] = "300"
+    shared(session, "-m", "pytest", "tests/acceptance/chaos")
+
+
+@nox.session(python=False, requires=["environment"])
 def lint(session: nox.Session) -> None:
     """Lint and format check of the code, and of the workflows."""
     session.run(PYTHON, "-m", "ruff", "check", ".", external=True)

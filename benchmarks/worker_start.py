@@ -116,7 +116,7 @@ def fresh(jobs: Sequence[Job], options: RunOptions, environment: Mapping[str, st
         )
         (own / "order.json").write_bytes(encode(order))
         command = [sys.executable, "-m", "pipeline.run.worker", str(own / "order.json")]
-        subprocess.run(command, env=environment, check=True)
+        subprocess.run(command, env=environment, cwd=Path(__file__).parents[1], check=True)
         assert read_result(result, job).state is State.PASSED
 
     def work() -> None:
@@ -149,7 +149,8 @@ def main() -> None:
             preload=("golden.cache", "numpy.random", "pipeline.engines.emulator"),
         )
         print(f"{JOBS} jobs, {options.jobs} at a time")
-        idle = warm(plan(JOBS, lambda _n: "small"), replace(options, target=f"{__spec__.name}:nothing"))
+        here = __spec__.name if __spec__ else Path(__file__).stem
+        idle = warm(plan(JOBS, lambda _n: "small"), replace(options, target=f"{here}:nothing"))
         print(f"overhead\n  warm  {idle} (at most 30)")
 
         jobs = plan(JOBS, lambda _n: "small")

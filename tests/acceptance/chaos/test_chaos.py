@@ -1,0 +1,129 @@
+"""All troubles at once: jobs that hang, crash, exit early, let children escape, corrupt their results, on
+devices of which one is sick, in a run whose runner is killed and resumed, again and again.
+
+`CHAOS_JOBS` sets how many jobs there are (default 40; the session `chaos` takes 300).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import junitparser
+import psutil
+import pytest
+
+from pipeline.jobs import OUTCOMES, Outcome, Platform, State
+from pipeline.run import processes
+from pipeline.run.devices import DevicePool
+from pipeline.run.folders import read_run
+
+HERE = Path(__file__).parent
+KILLS = 4
+
+
+@contextmanager
+def runner(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A runner at work, and its run's id."""
+    command = [sys.executable, str(HERE / "runner.py"), str(folder), *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parents[2]), str(HERE)])}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+
+
+def kill(process: subprocess.Popen[str], *, keepers_too: bool) -> None:
+    """Kill a runner without a warning, maybe with all that keeps its jobs."""
+    victims = [psutil.Process(process.pid)]
+    if keepers_too:
+        nursery = victims[0].children()
+        victims += nursery + [keeper for one in nursery for keeper in one.children()]
+    for victim in victims:
+        victim.suspend()
+    for victim in victims:
+        victim.kill()
+
+
+def alive_in(folder: Path) -> list[psutil.Process]:
+    """Living processes that work in `folder`, as all jobs of a run do, however they came to be."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE and Path(process.cwd()).is_relative_to(folder):
+                found.append(process)
+    return found
+
+
+def test_run_in_all_troubles_at_once_ends_with_the_truth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(HERE))
+    import troubles
+
+    count = int(os.environ.get("CHAOS_JOBS", "40"))
+    draw = random.Random(count)
+    resumed: list[str] = []
+    ended_before = 0
+    for number in range(KILLS):
+        with runner(tmp_path, str(count), *resumed) as (process, run_id):
+            assert process.stdout is not None
+            fresh = draw.randrange(1, max(2, count // (KILLS + 1)))
+            for _ in range(ended_before + fresh):
+                process.stdout.readline()
+            kill(process, keepers_too=bool(number % 2))
+        resumed = [run_id]
+        ended_before = len(read_run(tmp_path / "runs", run_id).finished)
+    with runner(tmp_path, str(count), *resumed) as (process, run_id):
+        assert process.stdout is not None
+        said = process.stdout.read().splitlines()
+
+    assert process.returncode == 1
+    assert not [line for line in said if line.startswith("problem")]
+    assert sorted(line for line in said if line.startswith("device/")) == sorted(
+        job.id for job in troubles.plan(count)
+    )
+    record = read_run(tmp_path / "runs", run_id)
+    assert record.closed
+    results = record.all_results()
+    assert [result.job for result in results] == troubles.plan(count)
+    for result in results:
+        assert result.state is troubles.TROUBLES[troubles.trouble_of(result.job)][1], result.message
+        assert result.device is not None
+        assert result.device in set(troubles.DEVICES) - {troubles.SICK}
+        if result.state is State.PASSED:
+            assert all(diff.clean for stage in result.stages for diff in stage.diffs)
+            assert result.stages
+
+    report = junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    outcomes = Counter(OUTCOMES[result.state].outcome for result in results)
+    assert (report.tests, report.failures, report.errors, report.skipped) == (
+        count,
+        outcomes[Outcome.FAILURE],
+        outcomes[Outcome.ERROR],
+        0,
+    )
+
+    assert processes.wait_until(lambda: alive_in(tmp_path) == [], 10.0)
+    pool = DevicePool(tmp_path / "locks")
+    platform = Platform("emu-a2a3", "emulator", "a2a3", devices=troubles.DEVICES)
+    held = [pool.acquire(platform, [device]) for device in troubles.DEVICES]
+    assert None not in held
+    pool.close()
+
+    assert "set aside emulated-1" in said
+    swept = sum("swept_processes" in result.facts for result in results)
+    retried = sum(result.attempts > 1 for result in results)
+    states = ", ".join(
+        f"{number} {state}" for state, number in sorted(Counter(one.state.value for one in results).items())
+    )
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\nchaos: {count} jobs, runner killed {KILLS} times: {states};"
+            f" {retried} retried on another device, {swept} swept of what they left\n"
+        )

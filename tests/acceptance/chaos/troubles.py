@@ -1,0 +1,123 @@
+"""Emulator jobs in trouble, for the chaos test: what befalls each, and how it must end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from golden.geometry import Conv, Geometry
+from pipeline.engines.base import InfrastructureError
+from pipeline.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.stages import execute
+
+DEVICES = (0, 1, 2, 3)
+SICK = 1
+"""The device that fails whenever it is used."""
+
+_EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=DEVICES)
+_TINY = Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+_KERNELS = ("first-tile-load", "fused", "first-tile-packed")
+
+
+def _no_trouble() -> None:
+    """A job without trouble."""
+
+
+def _hang() -> None:
+    time.sleep(600)
+
+
+def _hang_deaf() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(600)
+
+
+def _crash() -> None:
+    ctypes.string_at(0)
+
+
+def _exit_early() -> None:
+    os._exit(0)
+
+
+def _be_killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _flood() -> None:
+    for _ in range(100):
+        os.write(1, b"\x00\x1b]]>\xff" * 20_000)
+
+
+def _let_a_child_escape() -> None:
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execv(sys.executable, [sys.executable, "-c", "import time; time.sleep(600)"])
+        os._exit(0)
+
+
+def _corrupt_the_result() -> None:
+    number = os.environ["PIPELINE_JOB"].rstrip("_").rstrip("/").rpartition("/")[2]
+    Path(f"../../../results/{number}.json").write_bytes(b'{"job": {"id"')
+    os._exit(0)
+
+
+TROUBLES: Mapping[str, tuple[Callable[[], None], State]] = {
+    "none": (_no_trouble, State.PASSED),
+    "hang": (_hang, State.TIMED_OUT),
+    "hang-deaf": (_hang_deaf, State.TIMED_OUT),
+    "crash": (_crash, State.CRASHED),
+    "exit-early": (_exit_early, State.NO_RESULT),
+    "be-killed": (_be_killed, State.KILLED),
+    "flood": (_flood, State.PASSED),
+    "escape": (_let_a_child_escape, State.PASSED),
+    "corrupt": (_corrupt_the_result, State.NO_RESULT),
+    "wrong": (_no_trouble, State.MISMATCH),
+}
+"""What happens before the work, and the end that must come of it."""
+
+_WRONG = "bias-missing-1"
+_QUIET_SHARE = 2
+
+
+def plan(count: int) -> list[Job]:
+    """So many jobs; one in two has a trouble, each trouble in turn."""
+    troubles = list(TROUBLES)
+    jobs = []
+    for number in range(count):
+        name = troubles[number // _QUIET_SHARE % len(troubles)] if number % _QUIET_SHARE else "none"
+        kernel = "fused" if name == "wrong" else _KERNELS[number % len(_KERNELS)]
+        jobs.append(
+            Job(
+                id=f"device/emu-a2a3/tiny/{kernel}/{number}-{name}",
+                lane=Lane.DEVICE,
+                platform=_EMULATED,
+                geometry_name="tiny",
+                geometry=_TINY,
+                kernel=kernel,
+                profile="small",
+                timeout=2.0 if name.startswith("hang") else 60.0,
+            )
+        )
+    return jobs
+
+
+def trouble_of(job: Job) -> str:
+    """The trouble of a job of `plan`."""
+    return job.id.rpartition("/")[2].partition("-")[2]
+
+
+def perform(job: Job, context: JobContext) -> Result:
+    """Have the job's trouble, then do its work."""
+    if context.device == SICK:
+        raise InfrastructureError("runtime error 507018")
+    name = trouble_of(job)
+    TROUBLES[name][0]()
+    return execute(job, replace(context, inject=_WRONG if name == "wrong" else ""))
