@@ -140,9 +140,9 @@ def test_a_card_that_the_platform_does_not_have_is_not_used(
 
 
 def test_a_task_that_outlives_its_job_is_ended(serve: Serve, submit: Submit) -> None:
-    """The client ends without telling the server: `run` sees that nothing with the job's mark is alive."""
+    """The client ends without telling the server: `run` sees that nothing with the mark is alive."""
     serve("0")
-    assert submit("hangs", timeout=3.0, queue=0.1).state is State.TIMED_OUT
+    assert submit("hangs_deaf", timeout=3.0, queue=0.1).state is State.TIMED_OUT
 
 
 @pytest.mark.parametrize(
