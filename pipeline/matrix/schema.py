@@ -19,10 +19,8 @@ from emulator.soc import SOCS
 from golden.profiles import NIGHTLY, PROFILES
 from golden.vreq8 import VARIANTS
 from kernels.catalogue import KERNELS
+from pipeline.engines.registry import BACKENDS
 from pipeline.matrix.durations import PATTERN, Duration
-
-BACKENDS = ("emulator", "cann", "pypto")
-"""The backends a platform may name; jobs of one whose engine is not there are skipped, with that reason."""
 
 
 def _choice(description: str, names: Iterable[str]) -> Meta:
