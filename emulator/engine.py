@@ -73,9 +73,11 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
         variant: how requantisation reads tables and rounds, a key of `emulator.vreq8.READINGS`.
 
     Raises:
-        ValueError: an array is missing or does not fit its parameter.
+        ValueError: an array is missing or does not fit its parameter, or the variant is unknown.
         CapacityError, AccessError: as `compile_program`.
     """
+    if variant not in vreq8.READINGS:
+        raise ValueError(f"unknown variant {variant!r}: known are {', '.join(vreq8.READINGS)}")
     tensors = []
     for param in program.main.params:
         array = arrays.get(param.name)

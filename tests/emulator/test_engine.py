@@ -353,6 +353,11 @@ def test_arrays_must_fit(read: Read, change: Mapping[str, Any], problem: str) ->
         run_program(read(TO_GM), A2A3, given_arrays)
 
 
+def test_an_unknown_variant_is_refused(read: Read) -> None:
+    with pytest.raises(ValueError, match="unknown variant 'vreq9': known are vreq8, round-then-add"):
+        run_program(read(TO_GM), A2A3, arrays(), "vreq9")
+
+
 def test_a_scale_that_is_no_number_is_refused_where_it_is_used(read: Read) -> None:
     given_arrays = arrays()
     given_arrays["s"][0, 5] = np.uint64(0x7FC00000)

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from emulator.counts import Estimate
-from emulator.engine import Report
-from emulator.program import Space
+from emulator.engine import Report, compile_program
+from emulator.program import Program, Space
+from emulator.soc import SOCS
 from golden import profiles
 from golden.geometry import MC62, Conv, Geometry
 from kernels.plan import Limits, Plan, make_plan, tile_bands
@@ -71,6 +72,14 @@ def test_estimate_of_mc62(mc62: Report) -> None:
     assert found.units["cube"] == 88_704
     assert found.units["GM load"] == pytest.approx(31_100, rel=1e-3)
     assert mc62.counts.moved[("L1", "L0B")] / 128 == pytest.approx(43_800, rel=1e-3)
+
+
+def test_a5_moves_the_same_and_has_no_estimate(
+    mc62: Report, limits: Limits, build: Callable[[str, Plan], Program]
+) -> None:
+    report = compile_program(build("fused", make_plan(MC62, limits)), SOCS["a5"])
+    assert report.counts == mc62.counts
+    assert report.estimate is None
 
 
 def test_k_steps_of_288_would_take_78432_cycles(limits: Limits, compiled: Compiled) -> None:
