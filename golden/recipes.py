@@ -167,7 +167,8 @@ def _spread(sums: Int32, draw: Draw) -> _Requant:
     bias = draw.integers(-int(typical) // 2, int(typical) // 2, (count,))
     bias[3::16] = beyond - sums[:, 3::16].max(axis=0)
     bias[11::16] = -beyond - sums[:, 11::16].min(axis=0)
-    scales = 51 / typical * draw.integers(1024, 1536, (count,)) / 1024
+    # Finer than float19, so that it drops less than a half of some scales and more of others.
+    scales = 51 / typical * draw.integers(2**20, 3 * 2**19, (count,)) / 2**20
     return _requant(bias, scales, draw.integers(-20, 20, (count,)))
 
 
