@@ -194,9 +194,12 @@ def _alike(trials: Sequence[_Trial]) -> Iterator[list[_Trial]]:
 
 def _finding(alike: Sequence[_Trial], evidence: Evidence) -> Finding:
     wrong, right = evidence.wrong, alike[0].predicted == evidence.actual
+    names = dict.fromkeys(trial.hypothesis.name for trial in alike)
+    # A fault of both convolutions that shows in one only is that one's: nothing speaks for the other.
+    own = [name for name in names if f"{name}-1" not in names and f"{name}-2" not in names]
     return Finding(
-        hypotheses=tuple(dict.fromkeys(trial.hypothesis.name for trial in alike)),
-        spelt=tuple(trial.hypothesis.spelt for trial in alike),
+        hypotheses=tuple(own),
+        spelt=tuple(trial.hypothesis.spelt for trial in alike if trial.hypothesis.name in own),
         explained=int(np.count_nonzero(wrong & right)),
         mismatches=int(np.count_nonzero(wrong)),
         predicted_clean=int(np.count_nonzero(~wrong & right)),

@@ -1,0 +1,498 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from golden import layout, profiles, vreq8
+from golden.geometry import C0, Conv, Geometry
+from golden.reference import Reference, reference, sums1, sums2
+from golden.specs import Tensors
+from kernels.plan import Band, Plan
+from pipeline.diff.diagnosis import diagnose
+from pipeline.diff.evidence import TWO_PASS, Evidence
+from pipeline.tiling import plan_for
+
+Array = npt.NDArray[np.generic]
+
+SENTINEL = -86
+GEOMETRY = Geometry(32, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+BAND_ROWS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A pair, and what y becomes where something of it is replaced: golden's own functions, no hypothesis."""
+
+    tensors: Tensors
+    plan: Plan
+    right: Reference
+
+    def tables(self, variant: str = "vreq8") -> tuple[vreq8.Table, vreq8.Table]:
+        return self.tensors.tables(variant)
+
+    def y_of_mid(self, mid: Array) -> Array:
+        acc2 = sums2(GEOMETRY, mid, self.tensors.filter2) + self.tensors.bias2
+        return vreq8.requantise(acc2, self.tables()[1])
+
+    def y_of_acc1(self, acc1: Array, table: Array | None = None, variant: str = "vreq8") -> Array:
+        return self.y_of_mid(vreq8.requantise(acc1, self.tables()[0] if table is None else table, variant))
+
+    def y_of_x(self, x: Array) -> Array:
+        return self.y_of_acc1(sums1(GEOMETRY, x, self.tensors.filter1) + self.tensors.bias1)
+
+    def y_of_filters(self, filter1: Array, filter2: Array) -> Array:
+        return reference(GEOMETRY, replace(self.tensors, filter1=filter1, filter2=filter2)).y
+
+    def maps_of_x(self) -> list[Array]:
+        """The x rows of each band [rows, W, C]."""
+        rows = layout.nc1hwc0_to_nhwc(self.tensors.x, GEOMETRY.height, GEOMETRY.width)
+        image = rows.reshape(GEOMETRY.height, GEOMETRY.width, -1)
+        return [image[band.x.row : band.x.row + band.x.rows].copy() for band in self.plan.bands]
+
+    def maps_of_mid(self) -> list[Array]:
+        """The mid rows of each band [rows, Wmid, C]."""
+        image = self.right.mid.reshape(GEOMETRY.mid_height, GEOMETRY.mid_width, -1)
+        return [image[band.mid.row : band.mid.row + band.mid.rows].copy() for band in self.plan.bands]
+
+    def mid_of_map(self, band: Band, image: Array) -> Array:
+        """The mid rows of a band from its x map."""
+        columns = unfolded(np.pad(image, padding_of(band.x.padding)), GEOMETRY.conv1)
+        start = band.x.skip * GEOMETRY.mid_width
+        sums = columns[start : start + band.mid.rows * GEOMETRY.mid_width] @ wide(self.tensors.filter1)
+        acc1 = (sums + self.tensors.bias1).astype(np.int32)
+        return vreq8.requantise(acc1, self.tables()[0]).reshape(band.mid.rows, GEOMETRY.mid_width, -1)
+
+    def y_of_columns(self, columns: list[Array]) -> Array:
+        """y from each band's unfolded mid."""
+        acc2 = np.concatenate([band @ wide(self.tensors.filter2) for band in columns]) + self.tensors.bias2
+        return vreq8.requantise(acc2.astype(np.int32), self.tables()[1])
+
+    def y_of_maps(self, maps: list[Array]) -> Array:
+        return self.y_of_columns(
+            [
+                wanted(band, unfolded(np.pad(image, padding_of(band.mid.padding)), GEOMETRY.conv2))
+                for band, image in zip(self.plan.bands, maps, strict=True)
+            ]
+        )
+
+    @cached_property
+    def scale2(self) -> Array:
+        return vreq8.unpack(self.tables()[1]).scale
+
+
+def wide(matrix: Array) -> Array:
+    return matrix.astype(np.int64)
+
+
+def padding_of(padding: tuple[int, int, int, int]) -> tuple[tuple[int, int], ...]:
+    return padding[:2], padding[2:], (0, 0)
+
+
+def unfolded(padded: Array, conv: Conv) -> Array:
+    """Windows of an image [rows, columns, C] that is padded already."""
+    height, width, _ = padded.shape
+    planes = layout.nhwc_to_nc1hwc0(np.ascontiguousarray(padded).reshape(height * width, -1))
+    return wide(layout.img2col(planes, height, width, conv, (0, 0, 0, 0)))
+
+
+def wanted(band: Band, columns: Array) -> Array:
+    start = band.mid.skip * GEOMETRY.out_width
+    return columns[start : start + band.rows * GEOMETRY.out_width]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    tensors = profiles.make("full-range@3", GEOMETRY)
+    plan = plan_for(GEOMETRY, "a2a3", BAND_ROWS)
+    assert len(plan.bands) == 4
+    return Pair(tensors, plan, reference(GEOMETRY, tensors))
+
+
+@pytest.fixture
+def evidence(pair: Pair) -> Callable[..., Evidence]:
+    def make(actual: Array, program: str = "fused", tensor: str = "y") -> Evidence:
+        return Evidence(
+            GEOMETRY,
+            pair.plan,
+            pair.tensors,
+            "vreq8",
+            program,
+            tensor,
+            actual,
+            pair.right.mid,
+            pair.right.y,
+            SENTINEL,
+        )
+
+    return make
+
+
+# -- faults, each made by hand
+
+
+def _variant_1(variant: str) -> Callable[[Pair], Array]:
+    return lambda pair: pair.y_of_acc1(pair.right.acc1, pair.tables(variant)[0], variant)
+
+
+def _variant_2(variant: str) -> Callable[[Pair], Array]:
+    return lambda pair: vreq8.requantise(pair.right.acc2, pair.tables(variant)[1], variant)
+
+
+def _variant_of_both(variant: str) -> Callable[[Pair], Array]:
+    return lambda pair: reference(GEOMETRY, pair.tensors, variant).y
+
+
+def _offset_sign(pair: Pair) -> Array:
+    tensors = pair.tensors
+    return vreq8.requantise(pair.right.acc2, vreq8.pack(tensors.scales2, -tensors.offsets2))
+
+
+def _scale_ignored(pair: Pair) -> Array:
+    table = vreq8.pack(np.ones(GEOMETRY.cmid), pair.tensors.offsets1)
+    return pair.y_of_acc1(pair.right.acc1, table)
+
+
+def _no_saturation(pair: Pair) -> Array:
+    value = pair.right.acc2.astype(np.float32) * pair.scale2 + pair.tensors.offsets2.astype(np.float32)
+    return (np.rint(value).astype(np.int64) & 0xFF).astype(np.uint8).view(np.int8)
+
+
+def _unsigned(pair: Pair) -> Array:
+    table = vreq8.pack(pair.tensors.scales2, pair.tensors.offsets2, signed=False)
+    return vreq8.requantise(pair.right.acc2, table).view(np.int8)
+
+
+def _per_row(pair: Pair) -> Array:
+    table, size = pair.tables()[1], pair.plan.conv2.positions
+    y = np.empty_like(pair.right.y)
+    for m, acc in enumerate(pair.right.acc2):
+        entry = m % size % GEOMETRY.cout
+        y[m] = vreq8.requantise(acc[:, None], table[:, entry : entry + 1])[:, 0]
+    return y
+
+
+def _k_order(axes: tuple[int, ...]) -> Callable[[Pair], Array]:
+    def build(pair: Pair) -> Array:
+        taps = layout.matrix_to_filter(pair.tensors.filter2, 3)  # [Cout, C, kh, kw]
+        filter2 = np.ascontiguousarray(taps.transpose(axes)).reshape(-1, GEOMETRY.cout)
+        return pair.y_of_filters(pair.tensors.filter1, filter2)
+
+    return build
+
+
+def _planes_of_x(pair: Pair) -> Array:
+    first, second = np.split(pair.tensors.x, 2)
+    return pair.y_of_x(np.concatenate([second, first]))
+
+
+def _planes_of_mid(pair: Pair) -> Array:
+    return pair.y_of_mid(np.roll(pair.right.mid, -C0, axis=1))
+
+
+def _x_nhwc(pair: Pair) -> Array:
+    nhwc = layout.nc1hwc0_to_nhwc(pair.tensors.x, GEOMETRY.height, GEOMETRY.width)
+    return pair.y_of_x(nhwc.reshape(-1, C0))
+
+
+def _maps_reordered(to: Callable[[Array], Array]) -> Callable[[Pair], Array]:
+    return lambda pair: pair.y_of_maps([to(image) for image in pair.maps_of_mid()])
+
+
+def _nz_bytes_as_nd(image: Array) -> Array:
+    return layout.nd_to_nz(image.reshape(-1, image.shape[2])).reshape(image.shape)
+
+
+def _nd_bytes_as_nz(image: Array) -> Array:
+    rows, channels = image.shape[0] * image.shape[1], image.shape[2]
+    return layout.nz_to_nd(image.reshape(channels // C0, rows // 16, 16, C0)).reshape(image.shape)
+
+
+def _y_reordered(to: Callable[[Array], Array]) -> Callable[[Pair], Array]:
+    def build(pair: Pair) -> Array:
+        tiles = pair.right.y.reshape(-1, 1, pair.plan.conv2.positions, GEOMETRY.cout)
+        return np.concatenate([to(tile) for tile in tiles]).reshape(pair.right.y.shape)
+
+    return build
+
+
+def _halo_of_first_band(pair: Pair) -> Array:
+    first, *others = pair.maps_of_mid()
+    for image in others:
+        image[:2] = first[:2]
+    return pair.y_of_maps([first, *others])
+
+
+def _mid_of_zeros(pair: Pair) -> Array:
+    return pair.y_of_x(np.zeros_like(pair.tensors.x))
+
+
+def _no_padding(side: str, bands: range) -> Callable[[Pair], Array]:
+    def build(pair: Pair) -> Array:
+        columns = []
+        for number, (band, image) in enumerate(zip(pair.plan.bands, pair.maps_of_mid(), strict=True)):
+            padded = np.pad(image, padding_of(band.mid.padding))
+            pixels = image.reshape(-1, image.shape[2])
+            top = band.mid.padding[0]
+            rows, width = image.shape[:2]
+            if number in bands and side == "left":
+                for row in range(rows):
+                    padded[top + row, 0] = pixels[(row * width - 1) % len(pixels)]
+            if number in bands and side == "right":
+                for row in range(rows):
+                    padded[top + row, -1] = pixels[(row * width + width) % len(pixels)]
+            if number in bands and side == "top":
+                padded[0, 1:-1] = image[-1]
+            if number in bands and side == "bottom":
+                padded[-1, 1:-1] = image[0]
+            columns.append(wanted(band, unfolded(padded, GEOMETRY.conv2)))
+        return pair.y_of_columns(columns)
+
+    return build
+
+
+def _band_shifted(shift: int) -> Callable[[Pair], Array]:
+    def build(pair: Pair) -> Array:
+        rows = layout.nc1hwc0_to_nhwc(pair.tensors.x, GEOMETRY.height, GEOMETRY.width)
+        image = rows.reshape(GEOMETRY.height, GEOMETRY.width, -1)
+        maps, bands = pair.maps_of_x(), pair.plan.bands
+        for group in (range(1, len(bands) - 1), [len(bands) - 1]):
+            starts = [bands[number].x.row + shift for number in group]
+            if min(starts) >= 0 and max(starts) + bands[0].x.rows <= GEOMETRY.height:
+                for number, start in zip(group, starts, strict=True):
+                    maps[number] = image[start : start + bands[number].x.rows]
+        mids = [pair.mid_of_map(band, image) for band, image in zip(bands, maps, strict=True)]
+        return pair.y_of_maps(mids)
+
+    return build
+
+
+def _wrong_stride(pair: Pair) -> Array:
+    mids = []
+    for band, image in zip(pair.plan.bands, pair.maps_of_x(), strict=True):
+        columns = unfolded(np.pad(image, padding_of(band.x.padding)), Conv(3, 1, 1))
+        start = band.x.skip * GEOMETRY.mid_width
+        sums = columns[start : start + band.mid.rows * GEOMETRY.mid_width] @ wide(pair.tensors.filter1)
+        acc1 = (sums + pair.tensors.bias1).astype(np.int32)
+        mids.append(vreq8.requantise(acc1, pair.tables()[0]).reshape(band.mid.rows, GEOMETRY.mid_width, -1))
+    return pair.y_of_maps(mids)
+
+
+def _step_repeated(times: int) -> Callable[[Pair], Array]:
+    def build(pair: Pair) -> Array:
+        step = pair.plan.conv1.step
+        last = pair.tensors.filter1.copy()
+        last[:-step] = 0
+        sums = sums1(GEOMETRY, pair.tensors.x, pair.tensors.filter1)
+        return pair.y_of_acc1(sums + (times - 1) * sums1(GEOMETRY, pair.tensors.x, last) + pair.tensors.bias1)
+
+    return build
+
+
+def _acc_not_reset(pair: Pair) -> Array:
+    acc2, size = pair.right.acc2.copy(), pair.plan.conv2.positions
+    for band in pair.plan.bands:
+        first, end = band.row * GEOMETRY.out_width, (band.row + band.rows) * GEOMETRY.out_width
+        for tile in range(first + size, end, size):
+            acc2[tile : tile + size] += acc2[tile - size : tile] - pair.tensors.bias2
+    return vreq8.requantise(acc2, pair.tables()[1])
+
+
+def _map_corrupted(pair: Pair) -> Array:
+    maps = pair.maps_of_x()
+    for image in maps:
+        image[0, :16, :C0] = pair.tensors.filter1[:16, :C0]
+    mids = [pair.mid_of_map(band, image) for band, image in zip(pair.plan.bands, maps, strict=True)]
+    return pair.y_of_maps(mids)
+
+
+def _unwritten(pair: Pair) -> Array:
+    y = pair.right.y.copy()
+    y[-pair.plan.conv2.positions :] = SENTINEL
+    return y
+
+
+def _without_bias(pair: Pair) -> Array:
+    return pair.y_of_acc1(pair.right.acc1 - pair.tensors.bias1)
+
+
+def _other_bias(pair: Pair) -> Array:
+    acc2 = pair.right.acc2 - pair.tensors.bias2 + pair.tensors.bias1
+    return vreq8.requantise(acc2, pair.tables()[1])
+
+
+FAULTY: dict[str, Callable[[Pair], Array]] = {
+    **{f"{variant}-1": _variant_1(variant) for variant in ("offset-unsigned", "scale32", "scale19-rne")},
+    **{f"{variant}-2": _variant_2(variant) for variant in ("offset-unsigned", "scale32", "scale19-rne")},
+    "offset-unsigned": _variant_of_both("offset-unsigned"),
+    "offset-sign-2": _offset_sign,
+    "scale-ignored-1": _scale_ignored,
+    "other-table-1": lambda pair: pair.y_of_acc1(pair.right.acc1, pair.tables()[1]),
+    "other-table-2": lambda pair: vreq8.requantise(pair.right.acc2, pair.tables()[0]),
+    "bias-missing-1": _without_bias,
+    "other-bias-2": _other_bias,
+    "no-saturation-2": _no_saturation,
+    "unsigned-saturation-2": _unsigned,
+    "per-row-scale-2": _per_row,
+    "k-order-khkwc-2": _k_order((2, 3, 1, 0)),
+    "k-order-ckhkw-2": _k_order((1, 2, 3, 0)),
+    "planes-swapped-1": _planes_of_x,
+    "planes-swapped-2": _planes_of_mid,
+    "x-nhwc": _x_nhwc,
+    "nz-as-nd-mid": _maps_reordered(_nz_bytes_as_nd),
+    "nd-as-nz-mid": _maps_reordered(_nd_bytes_as_nz),
+    "nz-as-nd-y": _y_reordered(_nz_bytes_as_nd),
+    "nd-as-nz-y": _y_reordered(_nd_bytes_as_nz),
+    "halo-stale": _halo_of_first_band,
+    "mid-of-other-run": _mid_of_zeros,
+    "no-padding-top-2-first": _no_padding("top", range(1)),
+    "no-padding-bottom-2-last": _no_padding("bottom", range(3, 4)),
+    "no-padding-left-2": _no_padding("left", range(4)),
+    "no-padding-left-2-first": _no_padding("left", range(1)),
+    "no-padding-right-2-interior": _no_padding("right", range(1, 3)),
+    "no-padding-right-2-last": _no_padding("right", range(3, 4)),
+    "band-up": _band_shifted(-1),
+    "band-down": _band_shifted(1),
+    "wrong-stride-1": _wrong_stride,
+    "k-step-skipped-1": _step_repeated(0),
+    "k-step-twice-1": _step_repeated(2),
+    "acc-not-reset-2": _acc_not_reset,
+    "map-corrupted": _map_corrupted,
+    "unwritten": _unwritten,
+}
+"""Every family, made in the way that is furthest from how its hypothesis predicts it."""
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+def test_a_fault_is_named_first_and_explains_every_element(
+    fault: str, pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    faulty = FAULTY[fault](pair)
+    assert not np.array_equal(faulty, pair.right.y)
+    finding = diagnose(evidence(faulty)).findings[0]
+    assert fault in finding.hypotheses
+    assert finding.score == 1
+    assert finding.explained == finding.mismatches == np.count_nonzero(faulty != pair.right.y)
+    assert finding.predicted_clean == finding.total - finding.mismatches
+
+
+@pytest.mark.parametrize("variant", ["round-then-add", "half-away"])
+def test_roundings_are_told_apart_where_data_lies_on_ties(variant: str) -> None:
+    tensors = profiles.make("ties", GEOMETRY)
+    right, faulty = reference(GEOMETRY, tensors), reference(GEOMETRY, tensors, variant)
+    plan = plan_for(GEOMETRY, "a2a3", BAND_ROWS)
+    given = Evidence(GEOMETRY, plan, tensors, "vreq8", "fused", "y", faulty.y, right.mid, right.y, SENTINEL)
+    assert diagnose(given).findings[0].hypotheses == (variant,)
+    assert diagnose(replace(given, actual=right.y)).findings == ()
+
+
+def test_a_platform_that_does_not_differ_as_declared_is_said_to_follow_the_default(pair: Pair) -> None:
+    declared = reference(GEOMETRY, pair.tensors, "offset-unsigned")
+    given = Evidence(
+        GEOMETRY,
+        pair.plan,
+        pair.tensors,
+        "offset-unsigned",
+        "fused",
+        "y",
+        pair.right.y,
+        declared.mid,
+        declared.y,
+    )
+    diagnosis = diagnose(given)
+    assert diagnosis.findings[0].hypotheses[0] == "vreq8"
+    assert "step requant1 and requant2" in diagnosis.line
+
+
+@pytest.mark.parametrize("program", ["fused", TWO_PASS, "pass2"])
+def test_a_right_output_has_no_diagnosis(program: str, pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    diagnosis = diagnose(evidence(pair.right.y, program))
+    assert (diagnosis.findings, diagnosis.line, diagnosis.text) == ((), "", "")
+
+
+def test_mid_is_diagnosed_by_the_faults_of_conv1(pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    tensors = pair.tensors
+    mid = vreq8.requantise(pair.right.acc1, vreq8.pack(tensors.scales1, -tensors.offsets1))
+    assert diagnose(evidence(mid, "pass1", "mid")).findings[0].hypotheses == ("offset-sign-1",)
+    tile = mid[: pair.plan.conv1.positions]
+    assert diagnose(evidence(tile, "first-tile-packed", "tile")).findings[0].hypotheses == ("offset-sign-1",)
+    through = diagnose(evidence(pair.y_of_mid(mid), TWO_PASS))
+    assert through.findings[0].hypotheses == ("offset-sign-1",)
+
+
+def test_pass2_on_the_golden_mid_is_never_blamed_on_conv1(
+    pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    assert diagnose(evidence(FAULTY["bias-missing-1"](pair), "pass2")).findings == ()
+
+
+def test_noise_is_unexplained(pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    noise = np.random.default_rng(1).integers(-128, 128, pair.right.y.shape).astype(np.int8)
+    diagnosis = diagnose(evidence(noise))
+    assert diagnosis.findings == ()
+    assert diagnosis.line.startswith("unexplained: none of ")
+
+
+def test_one_flipped_element_is_unexplained(pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    y = pair.right.y.copy()
+    y[77, 5] ^= 64
+    assert diagnose(evidence(y)).findings == ()
+
+
+def test_a_fault_in_one_half_only_is_not_called_the_fault(
+    pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    y = FAULTY["offset-sign-2"](pair)
+    y[: len(y) // 2] = pair.right.y[: len(y) // 2]
+    assert diagnose(evidence(y)).findings == ()
+
+
+def test_a_fault_beside_a_little_damage_is_most_likely_and_says_how_much_it_explains(
+    pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    y = FAULTY["offset-sign-2"](pair)
+    y[10:20] = 0
+    diagnosis = diagnose(evidence(y))
+    finding = diagnosis.findings[0]
+    assert finding.hypotheses == ("offset-sign-2",)
+    assert 0.9 <= finding.score < 1
+    assert diagnosis.line.startswith("most likely offset-sign-2: ")
+    assert f"explains {finding.explained} of {finding.mismatches} mismatches" in diagnosis.text
+
+
+def test_faults_that_predict_the_same_output_are_one_finding(pair: Pair) -> None:
+    tensors = replace(pair.tensors, offsets2=pair.tensors.offsets1, scales2=pair.tensors.scales1)
+    tensors = replace(tensors, bias2=np.zeros_like(tensors.bias2), bias1=np.zeros_like(tensors.bias1))
+    tensors = replace(tensors, bias2=tensors.bias2 + 999)
+    right = reference(GEOMETRY, tensors)
+    faulty = vreq8.requantise(right.acc2 - 999, tensors.tables("vreq8")[1])
+    given = Evidence(GEOMETRY, pair.plan, tensors, "vreq8", "fused", "y", faulty, right.mid, right.y)
+    assert diagnose(given).findings[0].hypotheses == ("bias-missing-2", "other-bias-2")
+
+
+def test_an_output_of_another_form_is_not_compared(pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    for actual in (pair.right.y[:-1], pair.right.y.astype(np.int16)):
+        diagnosis = diagnose(evidence(actual))
+        assert diagnosis.findings == ()
+        assert diagnosis.line == "unexplained: the output does not have the form of the golden"
+
+
+def test_without_a_plan_bands_are_not_doubted_and_the_rest_is_diagnosed(
+    pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    given = replace(evidence(FAULTY["offset-sign-2"](pair)), plan=None)
+    assert diagnose(given).findings[0].hypotheses == ("offset-sign-2",)
+
+
+def test_when_time_is_up_it_says_so_instead_of_unexplained(
+    pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    ticks: Iterator[int] = count()
+    diagnosis = diagnose(evidence(FAULTY["unwritten"](pair)), seconds=5, clock=lambda: next(ticks))
+    assert diagnosis.findings == ()
+    assert diagnosis.line.startswith("unexplained: time ran out with ")

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from pipeline.diff.causes import step_of, words_for
+from pipeline.diff.steps import PARTS, wrong_side
+from pipeline.faults import FAULTS, STEPS
+from pipeline.stages import COMPARISON
+
+TILES = ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "step"),
+    [
+        (("fused",), "hand-over"),
+        (("pass2-on-own-mid",), "hand-over"),
+        (("fused", "pass2-on-own-mid"), "hand-over"),
+        (("fused", "first-tile-fused-alloc"), "load or address"),
+        (("first-tile-load", "pass1", "pass2-on-own-mid"), "load"),
+        (
+            ("fused", "first-tile-load", "first-tile-fused-alloc", "pass1", "pass2-on-own-mid"),
+            "layout",
+        ),
+        (("fused", *TILES, "pass1", "pass2-on-own-mid"), "conv1 or requant1"),
+        (("pass1", "pass2-on-own-mid"), "store"),
+        (("fused", "pass2-on-golden-mid", "pass2-on-own-mid"), "conv2 or requant2 or store"),
+        # What is wrong outside the first tile only is not cleared by the first-tile stages.
+        (("fused", "pass1", "pass2-on-own-mid"), "layout or conv1 or requant1"),
+    ],
+)
+def test_the_stages_tell_the_step(wrong: tuple[str, ...], step: str) -> None:
+    compared = [stage.name for stage in COMPARISON if stage.program]
+    told = wrong_side({stage: stage not in wrong for stage in compared}, "")
+    assert told.startswith(f"{step} (wrong: ")
+
+
+def test_a_diagnosis_tells_it_alone() -> None:
+    assert wrong_side({"fused": False}, "offset-sign-2") == "requant2 (as the diagnosis says)"
+    assert wrong_side({"fused": False}, "offset-sign").startswith("requant1 and requant2 ")
+
+
+def test_nothing_wrong_is_no_step() -> None:
+    assert wrong_side({"fused": True, "pass1": True}, "") == ""
+
+
+def test_every_stage_that_runs_a_program_has_parts() -> None:
+    assert {stage.name for stage in COMPARISON if stage.program} <= set(PARTS)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_has_step_and_words(name: str) -> None:
+    assert step_of(name) in STEPS
+    assert words_for(name) == FAULTS[name].what
+
+
+def test_both_convolutions_at_once_and_the_default_reading_have_step_and_words() -> None:
+    assert step_of("bias-missing") == "conv1 and conv2"
+    assert words_for("bias-missing") == "in both convolutions: the bias is 0"
+    assert step_of("vreq8-2") == "requant2"
+    assert step_of("vreq8") == "requant1 and requant2"
+    assert "default" in words_for("vreq8-2")
