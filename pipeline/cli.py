@@ -44,12 +44,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _late_user_errors() -> tuple[type[Exception], ...]:
     """User errors of modules that only some commands import; looked up when something was raised."""
+    from pipeline.performance import ReferencesError
     from pipeline.report.document import ReportError
     from pipeline.run.devices import DeviceError
     from pipeline.run.folders import RunFolderError
     from pipeline.run.journal import JournalError
 
-    return ReportError, DeviceError, RunFolderError, JournalError
+    return ReferencesError, ReportError, DeviceError, RunFolderError, JournalError
 
 
 def _refused(reason: object, code: int) -> int:

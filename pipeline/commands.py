@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from golden import profiles
 from kernels.catalogue import KERNELS, PROGRAMS
@@ -22,6 +23,9 @@ from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, parse_shard, select, take_shard
 from pipeline.options import LANES
+
+if TYPE_CHECKING:
+    from pipeline.performance import References
 
 _BASE = Path("matrix.yaml")
 _KEPT_RUNS, _KEPT_DAYS = 50, 30
@@ -49,6 +53,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     from rich.console import Console
 
     from pipeline.facts import run_facts
+    from pipeline.performance import judge, load_references
     from pipeline.report.files import ReportFiles
     from pipeline.report.terminal import Terminal
     from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
@@ -99,7 +104,12 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     limit = arguments.retries if arguments.retries is not None else retries.limit
     if limit is not None:
         options = replace(options, retries=limit)
-    options = replace(options, patterns=(*options.patterns, *retries.patterns))
+    references = load_references(arguments.references)
+    options = replace(
+        options,
+        patterns=(*options.patterns, *retries.patterns),
+        review=lambda result: judge(result, references),
+    )
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(Console())]
     host = Host(availability)
@@ -107,6 +117,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = resume_run(_run_id(root, arguments.resume), options, listeners, host)
     else:
         summary = run_jobs(plan, options, listeners, host)
+    if arguments.update_references:
+        _update_references(arguments.references, references, summary.results)
     prune_runs(root, keep=_KEPT_RUNS, max_age=timedelta(days=_KEPT_DAYS), now=datetime.now(timezone.utc))
     return summary.exit_code
 
@@ -246,6 +258,17 @@ def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int
     lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text else None
     platforms = {job.platform.name: job.platform for job in plan}
     return {name: choose_ids(each, requested=wanted, lent=lent) for name, each in platforms.items()}
+
+
+def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:
+    """Show what changes, then write it."""
+    from pipeline.performance import save_references, updated
+
+    new, changes = updated(references, results)
+    sys.stdout.write("".join(f"{change}\n" for change in changes) or f"{path}: nothing changes\n")
+    if changes:
+        save_references(path, new)
+        sys.stdout.write(f"{path}: {len(changes)} references written\n")
 
 
 def _preload(plan: Sequence[Job]) -> tuple[str, ...]:

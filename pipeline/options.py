@@ -121,6 +121,16 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         metavar="TIME",
         help="end the whole run by then, with a valid report",
     )
+    group.add_argument(
+        "--references",
+        type=Path,
+        default=Path("references.json"),
+        metavar="FILE",
+        help="performance references (default: references.json)",
+    )
+    group.add_argument(
+        "--update-references", action="store_true", help="show what changes in the references, then write it"
+    )
     earlier = group.add_mutually_exclusive_group()
     earlier.add_argument("--resume", metavar="RUN", help="finish this run (an id, or last)")
     earlier.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")

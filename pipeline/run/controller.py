@@ -63,6 +63,7 @@ class RunOptions:
         preload: modules that are imported once for all jobs, beside the target's; they start no threads.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
+        review: has a last look at a job's result before expected failures are applied to it.
     """
 
     root: Path
@@ -83,6 +84,7 @@ class RunOptions:
     preload: tuple[str, ...] = ("numpy",)
     target: str = "pipeline.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
+    review: Callable[[Result], Result] = lambda result: result
 
 
 def utc_now() -> datetime:
@@ -424,7 +426,7 @@ class _Run:
             if result.state is State.INTERRUPTED or (unfinished and result.state is State.PASSED):
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
         tries = {f"attempt_{number}": text for number, text in enumerate(task.failures, 1)}
-        result = replace(result, facts={**result.facts, **tries})
+        result = self._options.review(replace(result, facts={**result.facts, **tries}))
         result = verdict.apply_expectation(result, self._host.now().date())
         self._end(task, verdict.apply_requirement(result))
 
