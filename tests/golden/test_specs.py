@@ -4,11 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from golden import profiles
-from golden.geometry import MC62, Geometry
+from golden.geometry import MC62
 from golden.specs import Tensors, TensorsError, pair_specs
 from golden.vreq8 import VARIANTS, unpack
 
@@ -85,14 +82,3 @@ def test_what_cannot_be_packed_is_refused_with_tensor_and_channel() -> None:
         tensors(scales1=largest).arrays("scale19-rne")
     with pytest.raises(TensorsError, match="unknown variant 'nearest'"):
         tensors().arrays("nearest")
-
-
-@given(data=st.data())
-def test_every_input_has_its_spec(data: st.DataObject, geometries: st.SearchStrategy[Geometry]) -> None:
-    geometry = data.draw(geometries)
-    arrays = profiles.make(data.draw(st.sampled_from(profiles.PROFILES)), geometry).arrays("vreq8")
-    specs = [spec for spec in pair_specs(geometry) if spec.role == "in"]
-    assert list(arrays) == [spec.name for spec in specs]
-    for spec in specs:
-        assert (arrays[spec.name].shape, arrays[spec.name].dtype) == (spec.shape, spec.dtype)
-        assert arrays[spec.name].flags.c_contiguous
