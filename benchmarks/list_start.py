@@ -1,0 +1,35 @@
+"""How soon `python -m pipeline list` answers, against `python -c "import numpy"` (at most 3 times).
+
+Run as `python -m benchmarks.list_start` in the checkout. The two sides take turns, so that a busy machine
+slows both alike; a side's figure is its fastest round.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+ROUNDS = 20
+OURS = [sys.executable, "-m", "pipeline", "list"]
+THEIRS = [sys.executable, "-c", "import numpy"]
+
+
+def seconds(command: Sequence[str]) -> float:
+    """Wall time of one process."""
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the figures."""
+    rounds = [(seconds(OURS), seconds(THEIRS)) for _ in range(ROUNDS)]
+    ours, theirs = (min(side) for side in zip(*rounds, strict=True))
+    print(f"python -m pipeline list   {ours * 1e3:7.1f} ms")
+    print(f"python -c 'import numpy'  {theirs * 1e3:7.1f} ms   {ours / theirs:.2f} times (allowed: 3)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""Who may import whom. Change the code first, then these rules, or neither."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+LAYERS = (
+    ("golden", "emulator"),
+    ("kernels",),
+    ("pipeline.jobs", "pipeline.faults"),
+    ("pipeline.tiling", "pipeline.engines.base"),
+    ("pipeline.diff", "pipeline.injection"),
+    ("pipeline.engines",),
+    ("pipeline.stages", "pipeline.run", "pipeline.matrix"),
+    ("pipeline.report", "pipeline.options", "pipeline.facts", "pipeline.performance"),
+    ("pipeline.commands", "pipeline.fault_matrix"),
+    ("pipeline.cli",),
+    ("pipeline.__main__",),
+)
+"""Rooms from the bottom to the top. A room imports from rooms below it, never beside or above."""
+
+APART = {
+    "engines": ("emulator", "cann", "pypto"),
+    "report": ("junit", "summary", "terminal", "merge"),
+}
+"""Rooms of the pipeline whose members do not know one another."""
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {
+    name_of(path): path
+    for room in ("golden", "emulator", "kernels", "pipeline")
+    for path in (ROOT / room).rglob("*.py")
+}
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Full names of the modules that an import statement reads, of whatever project."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.module, "imports are written in full"
+        for alias in node.names:
+            full = f"{node.module}.{alias.name}"
+            yield full if full in SOURCES else node.module
+
+
+def imports(module: str) -> set[str]:
+    tree = ast.parse(SOURCES[module].read_text())
+    return {name for node in ast.walk(tree) for name in imported(node)}
+
+
+def layer(module: str) -> tuple[int, str]:
+    """Number of a module's layer, and its room there: the most exact that is listed."""
+    found = [
+        (len(room), number, room)
+        for number, rooms in enumerate(LAYERS)
+        for room in rooms
+        if f"{module}.".startswith(f"{room}.")
+    ]
+    assert found, f"{module} is in no layer: give it a place in LAYERS"
+    _, number, room = max(found)
+    return number, room
+
+
+@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"pipeline"}))
+def test_imports_go_down(module: str) -> None:
+    mine, room = layer(module)
+    for other in imports(module) & set(SOURCES):
+        theirs, other_room = layer(other)
+        assert other_room == room or theirs < mine, f"{module} imports {other}"
+
+
+def test_kernels_know_the_geometry_alone() -> None:
+    known = {other for module in SOURCES if module.startswith("kernels") for other in imports(module)}
+    ours = {name for name in known & set(SOURCES) if not name.startswith("kernels")}
+    assert ours == {"golden.geometry"}
+
+
+@pytest.mark.parametrize(("room", "members"), APART.items())
+def test_peers_do_not_know_one_another(room: str, members: tuple[str, ...]) -> None:
+    for one, other in itertools.permutations([f"pipeline.{room}.{member}" for member in members], 2):
+        mine = [module for module in SOURCES if f"{module}.".startswith(f"{one}.")]
+        assert mine
+        for module in mine:
+            met = [name for name in imports(module) if f"{name}.".startswith(f"{other}.")]
+            assert not met, f"{module} imports {met}"
+
+
+def test_hypotheses_do_not_know_one_another() -> None:
+    """Each is one fault: what they share stands in modules that hold none."""
+    folder = "pipeline.diff.hypotheses."
+    listed = {name for name in imports(f"{folder}registry") if name.startswith(folder)}
+    hypotheses = listed - {f"{folder}base", f"{folder}model"}
+    assert len(hypotheses) > 1
+    for module in hypotheses:
+        assert not imports(module) & hypotheses, module
+
+
+@pytest.mark.parametrize("package", ["torch", "pypto"])
+def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> None:
+    for module, path in SOURCES.items():
+        if any(name.split(".")[0] == package for name in imports(module)):
+            assert module == "golden.reference" or module.startswith("pipeline.engines."), module
+        for statement in ast.parse(path.read_text()).body:
+            assert package not in {name.split(".")[0] for name in imported(statement)}, module
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has imported after some code."""
+    heavy = ("torch", "pypto", "junit_xml", "rich", "asyncio")
+    tell = f"import sys; sys.stderr.write(' '.join(name for name in {heavy} if name in sys.modules))"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{tell}"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(ended.stderr.split())
+
+
+def test_listing_jobs_loads_nothing_heavy() -> None:
+    assert loaded_by("from pipeline.cli import main; assert main(['list']) == 0") == set()
+
+
+def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = f"""
+from datetime import date
+from pathlib import Path
+from pipeline.jobs import JobContext, State
+from pipeline.matrix.expand import expand
+from pipeline.matrix.load import load
+from pipeline.run import worker
+from pipeline.stages import execute
+jobs = {{job.id: job for job in expand(load([Path("matrix.yaml")]), date(2026, 12, 1))}}
+context = JobContext(Path({str(tmp_path)!r}), 0, Path("unused"))
+result = execute(jobs["compile/emu-a2a3/pair-24x16/fused"], context)
+assert result.state is State.PASSED
+"""
+    assert loaded_by(code) == set()
