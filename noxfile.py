@@ -9,8 +9,9 @@ from importlib import metadata
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
-nox.needs_version = ">=2025.2.9"
+nox.needs_version = ">=2026.8.17"  # the first whose CommandFailed tells the exit code
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["device"]
 nox.options.reuse_existing_virtualenvs = True
@@ -62,28 +63,39 @@ def shared(session: nox.Session, *command: str) -> None:
     session.run(PYTHON, *command, *session.posargs, external=True)
 
 
+def pipeline(session: nox.Session, *command: str) -> None:
+    """Run the pipeline, and end Nox with its exit code: Nox would say 1, a mismatch, whatever happened.
+
+    Ctrl-C is left to the pipeline, which ends its jobs and writes its report.
+    """
+    try:
+        session.run(PYTHON, "-m", "pipeline", *command, external=True, interrupt_timeout=None)
+    except CommandFailed as failed:
+        sys.exit(failed.return_code or 1)
+
+
 @nox.session(python=False, requires=["environment"])
 def compile(session: nox.Session) -> None:
     """Compile lane: every kernel of the matrix, nothing run."""
-    shared(session, "-m", "pipeline", "compile")
+    pipeline(session, "compile", *session.posargs)
 
 
 @nox.session(python=False, requires=["environment"])
 def device(session: nox.Session) -> None:
     """Device lane: every kernel of the matrix run and compared with the golden."""
-    shared(session, "-m", "pipeline", "run")
+    pipeline(session, "run", *session.posargs)
 
 
 @nox.session(python=False, requires=["environment"])
 def compare(session: nox.Session) -> None:
     """Compare lane: every stage of every pair, and which is the first that is wrong."""
-    shared(session, "-m", "pipeline", "compare")
+    pipeline(session, "compare", *session.posargs)
 
 
 @nox.session(python=False, requires=["environment"])
 def report(session: nox.Session) -> None:
     """The last run's report, or what is asked for after `--` (`show RUN`, `merge FILES --out FILE`)."""
-    session.run(PYTHON, "-m", "pipeline", "report", *(session.posargs or ["show"]), external=True)
+    pipeline(session, "report", *(session.posargs or ["show"]))
 
 
 @nox.session(python=False, requires=["environment"])
@@ -101,9 +113,12 @@ def chaos(session: nox.Session) -> None:
 
 @nox.session(python=False, requires=["environment"])
 def lint(session: nox.Session) -> None:
-    """Lint and format check of the code, and of the workflows."""
+    """Lint and format check of the code; lint of the workflows and of the shell scripts."""
     session.run(PYTHON, "-m", "ruff", "check", ".", external=True)
     session.run(PYTHON, "-m", "ruff", "format", "--check", ".", external=True)
+    programs = ENVIRONMENT / "bin"
+    session.run(str(programs / "zizmor"), "--offline", "--strict-collection", ".github", external=True)
+    session.run(str(programs / "shellcheck"), "ci/nightly.sh", ".ci/run", external=True)
 
 
 @nox.session(python=False, requires=["environment"])
@@ -117,7 +132,7 @@ def bench(session: nox.Session) -> None:
     """Every benchmark, or those named after `--`: ratios against a reference of the same run."""
     names = session.posargs or sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
     for name in names:
-        session.run(PYTHON, f"benchmarks/{name}.py", external=True)
+        session.run(PYTHON, "-m", f"benchmarks.{name}", external=True)
 
 
 @nox.session(python=OTHER_PYTHONS)

@@ -1,0 +1,133 @@
+"""The sessions, run by Nox on stand-ins for the programs that they call."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+RECORDS = """\
+#!/usr/bin/env bash
+echo "${0##*/} $*" >> calls
+exit "${EXIT_CODE:-0}"
+"""
+ENDS_IN_ITS_OWN_TIME = """\
+#!/usr/bin/env bash
+trap 'sleep 1; echo ended > ended; exit 2' INT
+echo ready
+while true; do sleep 0.05; done
+"""
+
+TELL = """\
+import runpy, types
+noxfile = runpy.run_path("noxfile.py")
+noxfile["warn_of_gpu_build"](types.SimpleNamespace(warn=print))
+"""
+
+Nox = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The noxfile beside an environment that is up to date and whose programs only record their calls."""
+    for name in ("noxfile.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    made_from = (ROOT / "pyproject.toml").read_bytes() + sys.version.encode()
+    programs = tmp_path / ".nox" / "environment" / "bin"
+    programs.mkdir(parents=True)
+    (programs.parent / "made-from").write_text(hashlib.sha256(made_from).hexdigest())
+    for name in ("python", "zizmor", "shellcheck"):
+        (programs / name).write_text(RECORDS)
+        (programs / name).chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture
+def nox(checkout: Path) -> Nox:
+    def start(*words: str, exit_code: int = 0) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", *words],
+            cwd=checkout,
+            env={**os.environ, "EXIT_CODE": str(exit_code)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    return start
+
+
+def ended(process: subprocess.Popen[str]) -> int:
+    out, _ = process.communicate(timeout=60)
+    assert "Traceback" not in out
+    return process.returncode
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        (["device"], "python -m pipeline run"),
+        (["device", "--", "--geometry", "mc62"], "python -m pipeline run --geometry mc62"),
+        (["compile", "--", "--jobs", "1"], "python -m pipeline compile --jobs 1"),
+        (["compare", "--", "--stage", "tile"], "python -m pipeline compare --stage tile"),
+        (["report"], "python -m pipeline report show"),
+        (["report", "--", "merge", "a", "b"], "python -m pipeline report merge a b"),
+        (["tests", "--", "tests/golden"], "python -m pytest -n auto --dist worksteal tests/golden"),
+        (["typecheck"], "python -m mypy"),
+        (["bench", "--", "list_start"], "python -m benchmarks.list_start"),
+    ],
+)
+def test_arguments_reach_what_a_session_calls(words: list[str], call: str, nox: Nox, checkout: Path) -> None:
+    assert ended(nox("-s", *words)) == 0
+    assert (checkout / "calls").read_text() == f"{call}\n"
+
+
+def test_lint_covers_code_workflows_and_scripts(nox: Nox, checkout: Path) -> None:
+    assert ended(nox("-s", "lint")) == 0
+    calls = [line.split()[:3] for line in (checkout / "calls").read_text().splitlines()]
+    assert [call[0] for call in calls] == ["python", "python", "zizmor", "shellcheck"]
+    assert [call[2] for call in calls[:2]] == ["ruff", "ruff"]
+
+
+@pytest.mark.parametrize("session", ["compile", "device", "compare", "report"])
+@pytest.mark.parametrize("code", [1, 2, 6])
+def test_the_pipelines_exit_code_is_noxs(session: str, code: int, nox: Nox) -> None:
+    assert ended(nox("-s", session, exit_code=code)) == code
+
+
+def test_failing_tests_fail_the_session(nox: Nox) -> None:
+    assert ended(nox("-s", "tests", exit_code=1)) == 1
+
+
+def test_ctrl_c_lets_the_pipeline_end(nox: Nox, checkout: Path) -> None:
+    (checkout / ".nox" / "environment" / "bin" / "python").write_text(ENDS_IN_ITS_OWN_TIME)
+    process = nox("-s", "device")
+    assert process.stdout
+    assert any(line == "ready\n" for line in process.stdout)
+    os.killpg(process.pid, signal.SIGINT)
+    assert ended(process) != 0
+    assert (checkout / "ended").exists()
+
+
+@pytest.mark.parametrize(("needs", "warnings"), [("nvidia-cudnn-cu13", 1), ("sympy", 0)])
+def test_a_gpu_build_of_torch_is_told_loudly(needs: str, warnings: int, checkout: Path) -> None:
+    installed = (
+        checkout / ".nox" / "environment" / "lib" / "python3.11" / "site-packages" / "torch-9.dist-info"
+    )
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text(f"Name: torch\nVersion: 9.0\nRequires-Dist: {needs}\n")
+    told = subprocess.run(
+        [sys.executable, "-c", TELL], cwd=checkout, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert len(told) == warnings
+    assert all("torch 9.0 is a GPU build" in line and "PIPELINE_TORCH_INDEX" in line for line in told)
