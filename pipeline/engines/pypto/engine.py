@@ -72,6 +72,8 @@ class PyptoEngine:
         """
         if request.platform.on_cards and request.device is None:
             raise InfrastructureError(f"platform {request.platform.name} runs on a card, and was given none")
+        if toolchain.find_ptoas(self._environment) is None:
+            raise InfrastructureError(f"running kernels needs PTOAS; set {toolchain.PTOAS}")
         entry = PROGRAMS[request.program]
         arrays = request.folder / "inputs"
         arrays.mkdir()

@@ -126,6 +126,7 @@ def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
 def test_a_run_writes_the_output_in_place(
     stand_in: Any, request_of: MakeRequest, arrays: dict[str, Array], wanted: Path
 ) -> None:
+    stand_in.add("ptoas", "echo v0.57")
     engine = PyptoEngine(stand_in.environment(output=str(wanted)))
     executed = engine.run(request_of("fused", CARDS, device=3), arrays)
     assert np.array_equal(executed.outputs["y"], np.load(wanted))
@@ -163,6 +164,7 @@ def test_a_sick_device_is_no_fault_of_the_kernel(
     error: type[Exception],
     message: str,
 ) -> None:
+    stand_in.add("ptoas", "echo v0.57")
     engine = PyptoEngine(stand_in.environment(**orders))
     with pytest.raises(error) as caught:
         engine.run(request_of("fused", CARDS, device=3), arrays)
@@ -174,12 +176,18 @@ def test_a_run_on_cards_without_a_card_is_refused(stand_in: Any, request_of: Mak
         PyptoEngine(stand_in.environment()).run(request_of("fused", CARDS), {})
 
 
+def test_a_run_without_the_assembler_is_refused(stand_in: Any, request_of: MakeRequest) -> None:
+    with pytest.raises(InfrastructureError, match="running kernels needs PTOAS; set PTOAS_ROOT"):
+        PyptoEngine(stand_in.environment()).run(request_of("fused", SIMULATOR), {})
+
+
 def test_a_job_on_the_simulator_goes_through_the_stages(
     stand_in: Any, geometry: Geometry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Right outputs pass; where the runtime writes nothing, the sentinel shows."""
     pytest.importorskip("torch", reason="the golden needs it")
     golden = golden_for(geometry, "small", "vreq8", tmp_path / "cache")
+    stand_in.add("ptoas", "echo v0.57")
     job = Job("device/sim/1", Lane.DEVICE, SIMULATOR, "pair", geometry, "fused", "small", 60.0)
     np.save(tmp_path / "y.npy", golden.y)
     results = []
