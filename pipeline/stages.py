@@ -78,22 +78,27 @@ def execute(job: Job, context: JobContext) -> Result:
     Raises:
         InfrastructureError: where the engine fails for a reason that says nothing about the kernel.
     """
-    engine = engine_for(job.platform.backend)
     stages = stages_of(job, context.stage)
     if job.lane is Lane.COMPILE:
+        engine = engine_for(job.platform.backend)
         results = [_compile(engine, job, context, stage) for stage in stages]
         return _verdict(job, results, {})
-    source = load_inputs(context.inputs, job.geometry) if context.inputs else str(job.profile)
-    golden = golden_for(job.geometry, source, job.platform.variant, context.cache)
-    work = _Comparison(engine, job, context, golden)
+    work = comparison(job, context)
     results = [work.run(stage) for stage in stages]
-    facts = {"golden_note": golden.note} if golden.note else {}
+    facts = {"golden_note": work.golden.note} if work.golden.note else {}
     if context.inputs:
         facts["inputs"] = str(context.inputs)
     if context.inject:
         facts["injected"] = context.inject
     facts |= _cause(results, work.diagnoses)
     return _verdict(job, results, facts)
+
+
+def comparison(job: Job, context: JobContext) -> Comparison:
+    """What runs the stages of a job, with its golden; raises as `execute`."""
+    source = load_inputs(context.inputs, job.geometry) if context.inputs else str(job.profile)
+    golden = golden_for(job.geometry, source, job.platform.variant, context.cache)
+    return Comparison(engine_for(job.platform.backend), job, context, golden)
 
 
 def _request(job: Job, context: JobContext, stage: Stage) -> Request:
@@ -114,7 +119,7 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
 
 
 @dataclass
-class _Comparison:
+class Comparison:
     """Runs the stages of one job.
 
     `outputs` holds what each gave, for those that build on it; `diagnoses` why it is wrong, where it is.
