@@ -29,6 +29,8 @@ def main(arguments: Sequence[str]) -> int:
             return commands.list_jobs(parsed)
         if parsed.command in LANES:
             return commands.run_lane(parsed, arguments)
+        if parsed.command == "doctor":
+            return commands.examine_host(parsed)
         if parsed.action == "show":
             return commands.show_report(parsed)
         return commands.merge_reports(parsed)

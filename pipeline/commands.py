@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _BASE = Path("matrix.yaml")
 _KEPT_RUNS, _KEPT_DAYS = 50, 30
 _INPUTS = "inputs"
+
+INFRASTRUCTURE = 6
+"""Exit code where only the host is at fault."""
 _UNSET = {"injected": "no fault", "inputs": "the profiles", "stage": "all"}
 """The run facts that change what every job does, and what holds without them."""
 
@@ -121,6 +124,24 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         _update_references(arguments.references, references, summary.results)
     prune_runs(root, keep=_KEPT_RUNS, max_age=timedelta(days=_KEPT_DAYS), now=datetime.now(timezone.utc))
     return summary.exit_code
+
+
+def examine_host(arguments: Namespace) -> int:
+    """`doctor`: what is installed, which jobs can run here, and why the others cannot, with remedies."""
+    from pipeline.doctor import examine, installed
+    from pipeline.engines.pypto.toolchain import preflight
+
+    matrix = _matrix(arguments)
+    jobs = expand(matrix, date.today())
+    for line in examine(jobs, availability, installed(os.environ)):
+        sys.stdout.write(f"{line}\n")
+    problems = preflight(list(matrix.platforms.values()), os.environ)
+    for problem in problems:
+        sys.stdout.write(f"problem: {problem}\n")
+    lacking = {job.platform.name for job in jobs if job.platform.required and not availability(job)}
+    for name in sorted(lacking):
+        sys.stdout.write(f"problem: platform {name} is required, and not all of its jobs can run\n")
+    return INFRASTRUCTURE if problems or lacking else 0
 
 
 def show_report(arguments: Namespace) -> int:

@@ -118,8 +118,8 @@ class ExpectedFailure:
 class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
-    `profile` is None in the compile lane. `timeout` is in seconds, always finite. `band_rows` is the height of
-    a band in output rows where the matrix sets it, else None.
+    `profile` is None in the compile lane. `timeout` is in seconds, always finite. `band_rows` is the height
+    of a band in output rows where the matrix sets it, else None.
     """
 
     id: str

@@ -43,6 +43,8 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument("--explain", metavar="JOB", help="which lines of the matrix made this job")
     for name, lane in LANES.items():
         _add_run(commands, name, lane)
+    doctor = commands.add_parser("doctor", help="what is installed, which jobs can run here, and why not")
+    _add_matrix(doctor)
     report = commands.add_parser("report", help="show or merge reports of earlier runs")
     actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="an earlier run's summary; writes its reports again on request")
@@ -57,16 +59,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add_selection(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("which jobs (each option may be repeated)")
-    group.add_argument(
+def _add_matrix(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--matrix",
         action="append",
         type=Path,
         default=[],
         metavar="FILE",
-        help="an overlay, merged over ./matrix.yaml; later ones win",
+        help="an overlay, merged over ./matrix.yaml; may be repeated, later ones win",
     )
+
+
+def _add_selection(command: argparse.ArgumentParser) -> None:
+    _add_matrix(command)
+    group = command.add_argument_group("which jobs (each option may be repeated)")
     for name in ("geometry", "platform", "kernel", "profile"):
         group.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
     group.add_argument("--id", action="append", default=[], metavar="GLOB", help="only jobs whose id matches")
