@@ -1,0 +1,74 @@
+"""How long the diagnosis of MC62 takes, in golden pairs: the goal is at most 20.
+
+Run as `python -m benchmarks.diagnosis`. Outputs are made by the hypotheses themselves, an arbitrary few of
+each kind; what none explains is noise. Golden and diagnosis take turns, so that a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from golden import profiles
+from golden.geometry import MC62
+from golden.reference import reference
+from pipeline.diff.diagnosis import diagnose
+from pipeline.diff.evidence import Evidence
+from pipeline.diff.hypotheses.base import View
+from pipeline.diff.hypotheses.model import model_of
+from pipeline.diff.hypotheses.registry import hypotheses
+from pipeline.tiling import plan_for
+
+ROUNDS = 5
+ALLOWED = 20
+FAULTS = (
+    "offset-unsigned",
+    "offset-sign-1",
+    "k-step-twice-1",
+    "acc-not-reset-1",
+    "wrong-stride-1",
+    "band-up",
+    "no-padding-left-2-interior",
+    "nz-as-nd-mid",
+    "unwritten",
+)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the median time of a diagnosis by fault, and in golden pairs."""
+    tensors = profiles.make("channels", MC62)
+    right = reference(MC62, tensors)
+    clean = Evidence(
+        MC62, plan_for(MC62, "a2a3", None), tensors, "vreq8", "fused", "y", right.y, right.mid, right.y, -86
+    )
+    model = model_of(clean)
+    known = {hypothesis.name: hypothesis for hypothesis in hypotheses(model)}
+    everywhere = View(model, np.arange(len(right.y)))
+    outputs = {name: known[name].predict(everywhere) for name in FAULTS if name != "unwritten"}
+    outputs["unwritten"] = np.concatenate([right.y[:-112], np.full_like(right.y[-112:], -86)])
+    outputs["noise"] = np.random.default_rng(1).integers(-128, 128, right.y.shape).astype(np.int8)
+    outputs["clean"] = right.y
+    print(f"{len(hypotheses(model))} hypotheses")
+    for name, output in outputs.items():
+        evidence = replace(clean, actual=output)
+        rounds = [
+            (seconds(lambda: reference(MC62, tensors)), seconds(lambda evidence=evidence: diagnose(evidence)))
+            for _ in range(ROUNDS + 1)
+        ][1:]
+        pair, found = (statistics.median(column) for column in zip(*rounds, strict=True))
+        print(f"{name:28} {found * 1e3:8.1f} ms   {found / pair:5.1f} golden pairs (allowed: {ALLOWED})")
+
+
+if __name__ == "__main__":
+    main()
