@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -104,11 +105,11 @@ class PyptoEngine:
         if reply.failure is None:
             return reply
         fault, text = reply.failure.fault, reply.failure.text
-        raise {
-            Fault.REFUSED: CompileError,
-            Fault.MACHINE: InfrastructureError,
-            Fault.UNKNOWN: PyptoError,
-        }[fault](text)
+        if fault is Fault.REFUSED:
+            raise CompileError(text)
+        sys.stdout.write(f"{text}\n")
+        first = text.partition("\n")[0]
+        raise InfrastructureError(first) if fault is Fault.MACHINE else PyptoError(first)
 
     def _perform(self, order: Order) -> Reply:
         """Have a process of PyPTO's interpreter do an order; what it prints goes to a log in the folder."""
@@ -128,8 +129,8 @@ class PyptoEngine:
         try:
             return decode_reply((order.folder / REPLY).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            text = (order.folder / _LOG).read_text(errors="replace")
-            raise PyptoError(f"PyPTO's process {_ending(ended.returncode)}\n{text}") from None
+            sys.stdout.write((order.folder / _LOG).read_text(errors="replace"))
+            raise PyptoError(f"PyPTO's process {_ending(ended.returncode)}") from None
 
     def _facts(self, reply: Reply) -> dict[str, str]:
         return {**toolchain.versions(self._environment), **reply.facts}

@@ -38,6 +38,7 @@ _PTOAS_FILES = ("ptoas", "ptoas.sh", "bin/ptoas")
 _SIMULATOR_COMPILER = "g++-15"
 _DRIVER = Path("/usr/local/Ascend/driver/version.info")
 _PATIENCE = 120.0
+_UNKNOWN = "of unknown version"
 
 
 def interpreter(environment: Mapping[str, str]) -> Path:
@@ -125,7 +126,7 @@ def versions(environment: Mapping[str, str]) -> dict[str, str]:
     ptoas = find_ptoas(environment)
     facts = {
         "pypto": installed.description,
-        "ptoas": _ptoas_version(str(ptoas)) if ptoas else "none: kernels are left as .pto",
+        "ptoas": (_ptoas_version(str(ptoas)) or _UNKNOWN) if ptoas else "none: kernels are left as .pto",
         "simpler": installed.simpler or "none",
         "cann": _cann_version(environment),
         "driver": _field(_DRIVER, "Version") or "none",
@@ -244,7 +245,7 @@ def _cann_version(environment: Mapping[str, str]) -> str:
     if not home:
         return "none"
     notes = sorted(Path(home).glob("*-linux/ascend_toolkit_install.info"))
-    return next(filter(None, (_field(note, "version") for note in notes)), "of unknown version")
+    return next(filter(None, (_field(note, "version") for note in notes)), _UNKNOWN)
 
 
 def _field(path: Path, name: str) -> str:

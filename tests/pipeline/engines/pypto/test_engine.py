@@ -151,7 +151,11 @@ def test_a_run_writes_the_output_in_place(
 @pytest.mark.parametrize(
     ("orders", "error", "message"),
     [
-        ({"refuse_run": "run failed: 507018"}, InfrastructureError, "RuntimeError: run failed: 507018"),
+        (
+            {"refuse_run": "run failed: 507018\nstream 3"},
+            InfrastructureError,
+            "RuntimeError: run failed: 507018",
+        ),
         ({"refuse_benchmark": "run failed: 507899"}, InfrastructureError, "run failed: 507899"),
         ({"refuse_run": "g++-15: error: 5070181 lines"}, PyptoError, "g++-15: error"),
     ],
@@ -163,12 +167,15 @@ def test_a_sick_device_is_no_fault_of_the_kernel(
     orders: dict[str, Any],
     error: type[Exception],
     message: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     stand_in.add("ptoas", "echo v0.57")
     engine = PyptoEngine(stand_in.environment(**orders))
     with pytest.raises(error) as caught:
         engine.run(request_of("fused", CARDS, device=3), arrays)
     assert message in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert next(iter(orders.values())) in capsys.readouterr().out
 
 
 def test_a_run_on_cards_without_a_card_is_refused(stand_in: Any, request_of: MakeRequest) -> None:
