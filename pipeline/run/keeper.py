@@ -68,7 +68,9 @@ class _Control:
     def next(self) -> Order | Cancel | None:
         """Wait for the next message. None: the controller is gone."""
         while not self._messages:
-            data = self._socket.recv(65536)
+            data = b""
+            with suppress(ConnectionError):
+                data = self._socket.recv(65536)
             if not data:
                 return None
             self._messages.extend(_MESSAGES.decode(line) for line in self._lines.feed(data))
