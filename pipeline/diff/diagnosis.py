@@ -25,7 +25,7 @@ EXPLAINS = 0.9
 """Least score of a hypothesis that is reported. A score is the elements wrong just as predicted, of
 those wrong or that it predicts wrong; 1 means that the prediction is the output, byte for byte."""
 
-_SCREENS = ((32, 32), (256, 8))
+_SCREENS = ((24, 24), (128, 8))
 """Positions of a screening, and how many hypotheses stay: cheap ones for all, more for the rest."""
 
 _GOLDEN_RATIO = 0.6180339887
@@ -121,7 +121,9 @@ def diagnose(
     left: Sequence[Hypothesis] = known
     for count, keep in _SCREENS:
         tried = trials.at(View(model, _sample(wrong, count)), left)
-        left = [trial.hypothesis for trial in tried[:keep] if trial.score >= _PLAUSIBLE]
+        # One that is right in all it predicts here leaves no room for any that is not.
+        least = 1.0 if tried and tried[0].score == 1 else _PLAUSIBLE
+        left = [trial.hypothesis for trial in tried[:keep] if trial.score >= least]
     explaining = [
         trial for trial in trials.at(View(model, np.arange(len(wrong))), left) if trial.score >= EXPLAINS
     ]

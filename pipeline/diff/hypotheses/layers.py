@@ -28,8 +28,10 @@ SIDES: tuple[Side, ...] = ("top", "bottom", "left", "right")
 OUTSIDE = -1
 """Index of a pixel outside the image: sources end with a row of zeros."""
 
+_EXACT_IN_FP32 = 2**24
+
 _EXACT_DEPTH = 512
-"""Products that fp32 sums exactly even where weights are doubled: 512 * 128 * 256 = 2**24."""
+"""Products that fp32 sums exactly whatever the weights, doubled ones too: 512 * 128 * 256 = 2**24."""
 
 _CHUNK = 4096
 """Sites unfolded at a time: bounds the memory of a large geometry."""
@@ -139,16 +141,18 @@ class Layer:
     def sums(self, source: Int8, windows: Ints) -> Int32:
         """Sums without bias, int32 [sites, Cout]: windows of `source` [pixels, C] x filter.
 
-        Exact: fp32 sums of at most `_EXACT_DEPTH` products, added in integers.
+        Exact: summed in fp32 as far as it holds every partial sum, then in integers.
         """
         planes = source.reshape(len(source), -1, C0)
         weights = self.filter.astype(np.float32)
+        largest = 128 * np.abs(weights).sum(axis=0).max()
+        depth = len(weights) if largest <= _EXACT_IN_FP32 else _EXACT_DEPTH
         total = np.zeros((len(windows), weights.shape[1]), np.int64)
         for first in range(0, len(windows), _CHUNK):
             taken = planes[windows[first : first + _CHUNK]].transpose(0, 2, 1, 3)
             unfolded = taken.reshape(len(taken), -1).astype(np.float32)
-            for k in range(0, len(weights), _EXACT_DEPTH):
-                part = unfolded[:, k : k + _EXACT_DEPTH] @ weights[k : k + _EXACT_DEPTH]
+            for k in range(0, len(weights), depth):
+                part = unfolded[:, k : k + depth] @ weights[k : k + depth]
                 total[first : first + _CHUNK] += part.astype(np.int64)
         return total.astype(np.int32)
 
