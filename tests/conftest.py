@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,3 +25,16 @@ def cases() -> Path:
     """The given cases: beside the checkout where they are there, else the copies kept with the tests."""
     beside = ROOT.parent / "shared" / "cases"
     return beside if beside.is_dir() else ROOT / "tests" / "data" / "cases"
+
+
+@pytest.fixture(scope="session")
+def goldens(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One golden cache for all tests, as the nights of a checkout share one."""
+    return tmp_path_factory.mktemp("goldens")
+
+
+@pytest.fixture(scope="session")
+def torch_installed() -> None:
+    """Goldens are computed with torch; where it is not installed, a test that needs one is skipped."""
+    if find_spec("torch") is None:
+        pytest.skip("computing a golden needs torch, which is not installed")

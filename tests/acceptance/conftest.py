@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import junitparser
@@ -80,12 +79,6 @@ class ReadCase:
 
 Pipeline = Callable[..., Outcome]
 Report = Callable[[Path], Mapping[str, ReadCase]]
-
-
-@pytest.fixture(scope="session")
-def goldens(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One golden cache for all tests, as the nights of a checkout share one."""
-    return tmp_path_factory.mktemp("goldens")
 
 
 @pytest.fixture
@@ -180,13 +173,6 @@ def report() -> Report:
 def last_run(workspace: Path) -> Callable[[], Path]:
     """The folder of the workspace's latest run."""
     return lambda: max((workspace / "out" / "runs").iterdir())
-
-
-@pytest.fixture(scope="session")
-def torch_installed() -> None:
-    """Goldens are computed with torch; where it is not installed, a test that needs one is skipped."""
-    if find_spec("torch") is None:
-        pytest.skip("computing a golden needs torch, which is not installed")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,98 @@
+"""Checkouts in which the scripts of `ci/` and the workflows can be run without installing anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+MATRIX = """\
+geometries:
+  tiny:
+    {height: 16, width: 16, cin: 32, cmid: 32, cout: 32,
+     conv1: {kernel: 3, stride: 1, padding: 1}, conv2: {kernel: 3, stride: 1, padding: 1}}
+platforms:
+  emu-a2a3: {backend: emulator, soc: a2a3}
+  emu-a5: {backend: emulator, soc: a5}
+  cann-a2a3: {backend: emulator, soc: a2a3}
+  a2a3: {backend: emulator, soc: a2a3}
+lanes:
+  compile:
+    include: [{platforms: [emu-a2a3], geometries: [tiny], kernels: [fused]}]
+  device:
+    include:
+      - platforms: [emu-a2a3, emu-a5, cann-a2a3, a2a3]
+        geometries: [tiny]
+        kernels: [fused, two-pass]
+        profiles: [small]
+"""
+"""The platforms that the workflows name, all of them emulated."""
+
+NOX = """\
+#!/usr/bin/env bash
+# Nox without its environment: the pipeline's command behind a session, in the tests' own interpreter.
+[ "$1" = -s ] || exit 64
+session=$2
+[ "$3" = -- ] && shift 3
+case $session in
+  device) exec "$INTERPRETER" -m pipeline run "$@" ;;
+  compile) exec "$INTERPRETER" -m pipeline compile "$@" ;;
+  report) exec "$INTERPRETER" -m pipeline report "$@" ;;
+esac
+echo "nox $session" >> sessions
+"""
+
+PIP = """\
+#!/usr/bin/env bash
+# python3, of which the steps want nothing but to install Nox: it is there.
+[ "$1 $2 $3" = "-m pip install" ]
+"""
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, goldens: Path) -> Path:
+    """A checkout with a tiny matrix and a stand-in for Nox; the pipeline is the real one."""
+    folder = tmp_path / "checkout"
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    shutil.copytree(ROOT / "ci", folder / "ci")
+    (folder / "matrix.yaml").write_text(MATRIX)
+    for name, text in (("nox", NOX), ("python3", PIP)):
+        (folder / ".venv" / "bin" / name).write_text(text)
+        (folder / ".venv" / "bin" / name).chmod(0o755)
+    (folder / "out").mkdir()
+    (folder / "out" / "goldens").symlink_to(goldens)
+    return folder
+
+
+@pytest.fixture
+def shell(checkout: Path) -> Shell:
+    """Run text as a workflow's step is run: by bash, in the checkout, with the runner's options."""
+
+    def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text],
+            cwd=checkout,
+            env={
+                **os.environ,
+                "PATH": f"{checkout / '.venv' / 'bin'}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+                "INTERPRETER": sys.executable,
+                "PIPELINE_LOCKS": str(checkout / "locks"),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+
+    return run

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import junitparser
+import pytest
+
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+
+FAILS = "#!/usr/bin/env bash\nexit 7\n"
+SAYS_NOTHING = "#!/usr/bin/env bash\nexit 0\n"
+
+
+def test_a_night_leaves_a_report_and_a_summary(shell: Shell, checkout: Path) -> None:
+    ended = shell("ci/nightly.sh reports --platform a2a3")
+    assert ended.returncode == 0, ended.stderr
+    report = junitparser.JUnitXml.fromfile(str(checkout / "reports" / "junit.xml"))
+    assert (report.tests, report.failures, report.errors) == (2, 0, 0)
+    assert (checkout / "reports" / "summary.md").read_text().startswith("## Passed: no job is red: 2 passed")
+
+
+def test_without_a_folder_each_night_has_its_own(shell: Shell, checkout: Path) -> None:
+    assert shell("cd ci && ./nightly.sh", NIGHTLY_SESSION="compile").returncode == 0
+    (night,) = (checkout / "out" / "nights").iterdir()
+    assert {path.name for path in night.iterdir()} == {"junit.xml", "summary.md"}
+
+
+def test_the_folder_is_where_the_caller_says(shell: Shell, checkout: Path) -> None:
+    ended = shell("mkdir elsewhere && cd elsewhere && ../ci/nightly.sh mine", NIGHTLY_SESSION="compile")
+    assert ended.returncode == 0
+    assert (checkout / "elsewhere" / "mine" / "junit.xml").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("--inject bias-missing-1 --platform a2a3", 1),
+        ("--deadline 0.02 --platform a2a3", 2),
+        ("--platform a3", 4),
+        ("--platfrom a2a3", 4),
+    ],
+)
+def test_the_pipelines_exit_code_is_the_nights(words: str, code: int, shell: Shell) -> None:
+    assert shell(f"ci/nightly.sh reports {words}").returncode == code
+
+
+def test_a_deadline_that_is_none_is_refused(shell: Shell) -> None:
+    assert shell("ci/nightly.sh reports", NIGHTLY_DEADLINE="abc").returncode == 4
+
+
+@pytest.mark.parametrize(("nox", "code"), [(FAILS, 7), (SAYS_NOTHING, 3)])
+def test_last_nights_report_is_never_tonights(nox: str, code: int, shell: Shell, checkout: Path) -> None:
+    """Set-up dies, or ends as if all were well and leaves nothing: red, and nothing old is found."""
+    assert shell("ci/nightly.sh reports --platform a2a3").returncode == 0
+    (checkout / ".venv" / "bin" / "nox").write_text(nox)
+    ended = shell("ci/nightly.sh reports --platform a2a3")
+    assert ended.returncode == code
+    assert f"no report was written (exit code {code})" in ended.stderr
+    assert [path.name for path in (checkout / "reports").iterdir()] == ["summary.md"]
+    assert "Failed: no report was written" in (checkout / "reports" / "summary.md").read_text()
+
+
+def test_nox_is_installed_where_there_is_none(shell: Shell, checkout: Path) -> None:
+    """The stand-in for python3 knows `-m pip install` alone, so making the environment fails: that is red."""
+    (checkout / ".venv" / "bin" / "nox").unlink()
+    ended = shell("ci/nightly.sh reports")
+    assert ended.returncode != 0
+    assert "no report was written" in ended.stderr

@@ -1,0 +1,180 @@
+"""The workflows: what a linter says of them, and their shell steps run in order as a runner would."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import junitparser
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PROGRAMS = Path(sys.executable).parent
+
+Shell = Callable[..., subprocess.CompletedProcess[str]]
+Job = Mapping[str, Any]
+
+
+def jobs(name: str) -> Mapping[str, Job]:
+    found: Mapping[str, Job] = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())[
+        "jobs"
+    ]
+    return found
+
+
+def shell_steps() -> Iterator[Any]:
+    for path in WORKFLOWS:
+        for job, facts in jobs(path.stem).items():
+            for step in facts["steps"]:
+                if "run" in step:
+                    yield pytest.param(step["run"], id=f"{path.stem}-{job}-{step['name']}")
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    command = [PROGRAMS / "zizmor", "--offline", "--strict-collection", "--no-progress", ROOT / ".github"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_linter_would_say_something(tmp_path: Path) -> None:
+    for wrong, right in (
+        ("runs_on", "runs-on"),
+        ("checkout@v5", "checkout@08c6903cd8c0fde910a37f88322edcfb5dd907a8"),
+    ):
+        text = WORKFLOWS[0].read_text()
+        assert right in text
+        (tmp_path / "wrong.yml").write_text(text.replace(right, wrong))
+        command = [
+            PROGRAMS / "zizmor",
+            "--offline",
+            "--strict-collection",
+            "--no-progress",
+            tmp_path / "wrong.yml",
+        ]
+        assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("text", list(shell_steps()))
+def test_a_step_is_sound_shell(text: str) -> None:
+    assert "${{" not in text  # values come by the environment: none is pasted into a command
+    command = [PROGRAMS / "shellcheck", "--shell", "bash", "-"]
+    ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_job_is_bounded_and_may_only_read(path: Path) -> None:
+    workflow = yaml.safe_load(path.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["defaults"]["run"]["shell"] == "bash"  # which sets pipefail
+    assert workflow["concurrency"]
+    for job in workflow["jobs"].values():
+        assert "permissions" not in job
+        assert job["timeout-minutes"]
+
+
+def wanted(step: Mapping[str, Any], failed: bool) -> bool:
+    """Whether a runner would run a step, after one before it failed or not."""
+    assert step.get("if", "always()") == "always()"
+    return not failed or "if" in step
+
+
+def play(job: Job, values: Mapping[str, Any], shell: Shell, summary: Path) -> int:
+    """Run a job's shell steps in order; its exit code is that of the first step that failed."""
+    code = 0
+    for step in job["steps"]:
+        if "run" in step and wanted(step, code != 0):
+            environment = {
+                name: re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), str(value))
+                for name, value in step.get("env", {}).items()
+            }
+            ended = shell(step["run"], **environment, GITHUB_STEP_SUMMARY=str(summary))
+            code = code or ended.returncode
+    return code
+
+
+def combinations(job: Job) -> list[dict[str, Any]]:
+    """The values that a job's matrix takes, one after another; no job here has more than one."""
+    ((name, values),) = job["strategy"]["matrix"].items()
+    return [{name: value} for value in values]
+
+
+def upload(job: Job, values: Mapping[str, Any], checkout: Path, store: Path) -> None:
+    """Do what `actions/upload-artifact` does."""
+    (step,) = (step for step in job["steps"] if "upload-artifact" in step.get("uses", ""))
+    assert step["if"] == "always()"
+    assert step["with"]["if-no-files-found"] == "error"
+    name = re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), step["with"]["name"])
+    shutil.move(checkout / step["with"]["path"], store / name)
+
+
+def test_the_sessions_of_a_pull_request(shell: Shell, checkout: Path, tmp_path: Path) -> None:
+    for name in ("tests", "lint"):
+        assert play(jobs("pull-request")[name], {}, shell, tmp_path / "summary.md") == 0
+    assert (checkout / "sessions").read_text() == "nox tests\nnox lint\n"
+
+
+def test_the_compile_lane_of_a_pull_request(shell: Shell, checkout: Path, tmp_path: Path) -> None:
+    job = jobs("pull-request")["compile"]
+    assert play(job, {}, shell, tmp_path / "summary.md") == 0
+    assert "1 passed" in (tmp_path / "summary.md").read_text()
+    upload(job, {}, checkout, tmp_path)
+    assert junitparser.JUnitXml.fromfile(str(tmp_path / "compile" / "junit.xml")).tests == 1
+
+
+@pytest.fixture
+def night(torch_installed: None, shell: Shell, checkout: Path, tmp_path: Path) -> Path:
+    """A night's parts, each in the folder of its artefact, where the last job finds them."""
+    store = checkout / "parts"
+    store.mkdir()
+    for name in ("emulator", "device"):
+        job = jobs("nightly")[name]
+        for values in combinations(job):
+            assert play(job, values, shell, tmp_path / "summary.md") == 0
+            upload(job, values, checkout, store)
+    return store
+
+
+def test_a_whole_night_becomes_one_report(night: Path, shell: Shell, checkout: Path, tmp_path: Path) -> None:
+    job = jobs("nightly")["report"]
+    summary = tmp_path / "merged.md"
+    assert play(job, {}, shell, summary) == 0
+    report = junitparser.JUnitXml.fromfile(str(checkout / "night" / "junit.xml"))
+    assert (report.tests, report.failures, report.errors) == (8, 0, 0)
+    assert summary.read_text().startswith("```text\n")
+
+    # A part that never came: one shard, or the cards' host.
+    for missing in ("emulator-3", "device-a2a3"):
+        shutil.move(night / missing, tmp_path / missing)
+        summary.unlink()
+        assert play(job, {}, shell, summary) == 1
+        report = junitparser.JUnitXml.fromfile(str(checkout / "night" / "junit.xml"))
+        assert report.errors > 0
+        assert missing in summary.read_text()
+        shutil.move(tmp_path / missing, night / missing)
+
+
+def test_a_night_without_any_part_is_red(shell: Shell, checkout: Path, tmp_path: Path) -> None:
+    summary = tmp_path / "merged.md"
+    assert play(jobs("nightly")["report"], {}, shell, summary) == 4
+    assert "nothing to merge" in summary.read_text()
+    assert jobs("nightly")["report"]["if"] == "always()"
+
+
+def test_a_red_run_still_writes_its_summary(
+    torch_installed: None, shell: Shell, checkout: Path, tmp_path: Path
+) -> None:
+    matrix = (checkout / "matrix.yaml").read_text()
+    (checkout / "matrix.yaml").write_text(
+        matrix.replace("a2a3: {backend: emulator", "a2a3: {backend: nothing")
+    )
+    summary = tmp_path / "summary.md"
+    assert play(jobs("nightly")["device"], {"platform": "a2a3"}, shell, summary) == 4
+    assert "Failed: no report was written (exit code 4)" in summary.read_text()

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_error_of_our_own_is_told_whole_and_is_no_mismatch(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "pipeline", tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("golden", "kernels", "emulator"):
+        (tmp_path / room).symlink_to(ROOT / room)
+    (tmp_path / "pipeline" / "cli.py").write_text("def main(arguments):\n    return 1 // 0\n")
+    command = [sys.executable, "-m", "pipeline", "list"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 3
+    assert "ZeroDivisionError" in ended.stderr
+
+
+def test_a_command_lines_exit_code_is_the_processs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipeline", "list"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+    ended = subprocess.run([*command, "--geometry", "mc63"], cwd=ROOT, capture_output=True, check=False)
+    assert ended.returncode == 4
