@@ -38,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
         return _refused(error, USAGE)
     except EmptySelectionError as error:
         return _refused(error, NOTHING_SELECTED)
+    except commands.ToolchainError as error:
+        return _refused(error, commands.INFRASTRUCTURE)
     except KeyboardInterrupt:
         return _refused("interrupted", INTERRUPTED)
     except _late_user_errors() as error:

@@ -37,6 +37,10 @@ _UNSET = {"injected": "no fault", "inputs": "the profiles", "stage": "all"}
 """The run facts that change what every job does, and what holds without them."""
 
 
+class ToolchainError(Exception):
+    """A toolchain that was set up cannot be used; one line a problem, with its remedy. Exit code 6."""
+
+
 def list_jobs(arguments: Namespace) -> int:
     """`list`: the selected jobs' ids, a line each, or where one job comes from."""
     today = arguments.date or date.today()
@@ -51,7 +55,11 @@ def list_jobs(arguments: Namespace) -> int:
 
 
 def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
-    """`compile`, `run`, `compare`: the selected jobs of the lane, or the rest or failures of an old run."""
+    """`compile`, `run`, `compare`: the selected jobs of the lane, or the rest or failures of an old run.
+
+    Raises:
+        ToolchainError: what was asked for of a toolchain cannot be had, or its parts do not fit each other.
+    """
     # Imported here, since `list` needs none of it and must answer at once.
     from rich.console import Console
 
@@ -86,6 +94,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     inputs = Path(settings["inputs"]) if "inputs" in settings else None
     if inputs is not None:
         plan = _on_inputs(plan, inputs)
+    _refuse_broken_toolchains(plan)
     facts = run_facts(command) | settings
     if arguments.shard:
         facts["shard"] = arguments.shard
@@ -96,6 +105,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
         pools=_pools(plan, arguments.devices),
+        queue=_queue(arguments),
         inputs=inputs,
         stage=settings.get("stage", "all"),
         inject=inject,
@@ -272,13 +282,37 @@ def _check_injection(name: str, plan: Sequence[Job]) -> None:
 
 
 def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:
+    from pipeline.engines.npu_smi import survey_host
     from pipeline.run.devices import choose_ids, parse_ids
 
     wanted = parse_ids(requested, "--devices") if requested is not None else None
     lent_text = os.environ.get("TASK_DEVICE")
     lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text else None
     platforms = {job.platform.name: job.platform for job in plan}
-    return {name: choose_ids(each, requested=wanted, lent=lent) for name, each in platforms.items()}
+    pools = {}
+    for name, each in platforms.items():
+        cards = [card.number for card in survey_host().of(each.soc)] if each.on_cards else []
+        pools[name] = choose_ids(each, requested=wanted, lent=lent, discovered=cards or None)
+    return pools
+
+
+def _queue(arguments: Namespace) -> float | None:
+    """How long jobs may wait for a card of `task-submit`; None where this host's own cards are locked."""
+    if arguments.launcher == "local":
+        return None
+    from pipeline.run.task_submit import require
+
+    require()
+    return float(arguments.queue)
+
+
+def _refuse_broken_toolchains(plan: Sequence[Job]) -> None:
+    """One error at the start, rather than one for every job."""
+    from pipeline.engines.pypto.toolchain import preflight
+
+    problems = preflight(list({job.platform.name: job.platform for job in plan}.values()), os.environ)
+    if problems:
+        raise ToolchainError("\n".join(problems))
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:

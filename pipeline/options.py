@@ -18,6 +18,9 @@ LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 """The lane that each of the running commands is for."""
 
 
+_DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds"
+
+
 class _Parser(argparse.ArgumentParser):
     """argparse with this project's exit code and without its guesses at abbreviated options."""
 
@@ -120,10 +123,23 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         "--jobs", type=_positive, default=0, metavar="N", help="at a time (default: processors)"
     )
     group.add_argument("--devices", metavar="IDS", help="only these device ids, such as 0,2")
+    group.add_argument(
+        "--launcher",
+        choices=["local", "task-submit"],
+        default="local",
+        help="who lends the cards: this pipeline's locks, or the host's scheduler (default: local)",
+    )
+    group.add_argument(
+        "--queue",
+        type=_argument(parse_duration, _DURATION),
+        default=3600.0,
+        metavar="TIME",
+        help="with task-submit: longest wait for a card (default: 1h)",
+    )
     group.add_argument("--retries", type=_count, metavar="N", help="after infrastructure errors (default: 2)")
     group.add_argument(
         "--deadline",
-        type=_argument(parse_duration, "a duration is 90s, 5m, 1h30m or a number of seconds"),
+        type=_argument(parse_duration, _DURATION),
         metavar="TIME",
         help="end the whole run by then, with a valid report",
     )

@@ -22,6 +22,7 @@ LAYERS = (
     ("pipeline.engines",),
     ("pipeline.stages", "pipeline.run", "pipeline.matrix"),
     ("pipeline.report", "pipeline.options", "pipeline.facts", "pipeline.performance"),
+    ("pipeline.doctor",),
     ("pipeline.commands", "pipeline.fault_matrix"),
     ("pipeline.cli",),
     ("pipeline.__main__",),
