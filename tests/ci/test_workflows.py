@@ -17,6 +17,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROGRAMS = Path(sys.executable).parent
+LINTER = [str(PROGRAMS / "zizmor"), "--offline", "--strict-collection", "--no-progress"]
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 Job = Mapping[str, Any]
@@ -38,8 +39,7 @@ def shell_steps() -> Iterator[Any]:
 
 
 def test_the_linter_has_nothing_to_say() -> None:
-    command = [PROGRAMS / "zizmor", "--offline", "--strict-collection", "--no-progress", ROOT / ".github"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    ended = subprocess.run([*LINTER, str(ROOT / ".github")], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
@@ -51,20 +51,14 @@ def test_the_linter_would_say_something(tmp_path: Path) -> None:
         text = WORKFLOWS[0].read_text()
         assert right in text
         (tmp_path / "wrong.yml").write_text(text.replace(right, wrong))
-        command = [
-            PROGRAMS / "zizmor",
-            "--offline",
-            "--strict-collection",
-            "--no-progress",
-            tmp_path / "wrong.yml",
-        ]
-        assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+        ended = subprocess.run([*LINTER, str(tmp_path / "wrong.yml")], capture_output=True, check=False)
+        assert ended.returncode != 0
 
 
 @pytest.mark.parametrize("text", list(shell_steps()))
 def test_a_step_is_sound_shell(text: str) -> None:
     assert "${{" not in text  # values come by the environment: none is pasted into a command
-    command = [PROGRAMS / "shellcheck", "--shell", "bash", "-"]
+    command = [str(PROGRAMS / "shellcheck"), "--shell", "bash", "-"]
     ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout
 
