@@ -486,11 +486,14 @@ class _Run:
         self._nursery.close()
 
     def _conclude(self, info: RunInfo, seconds: float) -> RunSummary:
-        for job in self._plan:
-            if job.id not in self._results:
-                result = Result(job, State.INTERRUPTED, "the run ended before this job did")
-                self._results[job.id] = result
-                self._everybody.job_finished(result)
+        # Planned is executed plus skipped: a job that got lost on the way is our fault, and said so.
+        lost = [job for job in self._plan if job.id not in self._results]
+        if lost and not self._problems:
+            self._problems.append(f"{len(lost)} of {len(self._plan)} planned jobs have no result")
+        for job in lost:
+            result = Result(job, State.INTERRUPTED, "the run ended before this job did")
+            self._results[job.id] = result
+            self._everybody.job_finished(result)
         results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
         shutil.rmtree(self._folder.path / "results", ignore_errors=True)
         summary = RunSummary(

@@ -205,6 +205,13 @@ def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJo
     assert not alive((tmp_path / "pid").read_text())
 
 
+def test_killed_nursery_is_replaced(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
+    works = ["kills_nursery", f"kills_keeper:{tmp_path / 'pid'}", "passes"]
+    summary = run(*(make_job(work) for work in works), jobs=1)
+    assert [result.state for result in summary.results] == [State.PASSED, State.KILLED, State.PASSED]
+    assert summary.problems == ()
+
+
 def test_keeper_that_does_not_answer_is_given_up(
     run: Run, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
