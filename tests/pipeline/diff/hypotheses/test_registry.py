@@ -44,6 +44,12 @@ def test_every_fault_of_the_catalogue_has_its_hypothesis(model_for: Callable[[st
     assert set(FAULTS) <= names
 
 
+def test_the_page_on_diagnosis_lists_every_family() -> None:
+    page = (Path(__file__).resolve().parents[4] / "docs" / "diagnosis.md").read_text()
+    families = {fault.family for fault in FAULTS.values() if not fault.family.startswith("no-padding")}
+    assert [family for family in sorted(families) if f"`{family}`" not in page] == []
+
+
 def test_every_other_name_is_a_fault_in_both_convolutions(model_for: Callable[[str], Model]) -> None:
     for hypothesis in registry.hypotheses(model_for("fused")):
         if hypothesis.name not in FAULTS:
