@@ -93,7 +93,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         _check_injection(inject, plan)
     inputs = Path(settings["inputs"]) if "inputs" in settings else None
     if inputs is not None:
-        plan = _on_inputs(plan, inputs)
+        plan = _on_inputs(plan, getattr(arguments, "inputs", None) or inputs)
     _refuse_broken_toolchains(plan)
     facts = run_facts(command) | settings
     if arguments.shard:
