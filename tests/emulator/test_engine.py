@@ -252,6 +252,27 @@ def test_what_the_walk_refuses(read: Read, lines: str, problem: str) -> None:
     assert str(again.value) == str(error)
 
 
+@pytest.mark.parametrize(("position", "fits"), [(65520, True), (65536, False)])
+def test_img2col_positions_are_16_bit(read: Read, position: int, fits: bool) -> None:
+    """A small image with the widest padding has more positions than 16 bits count."""
+    program = read(
+        f"""
+        m = pl.load(x, [0, 0], [16, 64], @Mat)
+        a = pl.tile.img2col(
+            m, {position}, 0, [16, 32],
+            image_shape=(4, 4), kernel_size=(1, 1), stride=(1, 1), padding=(255, 255, 255, 255),
+        )
+        t = pl.load(x, [0, 0], [64, 64], @Vec)
+        y = pl.store(t, [0, 0], y)
+        """
+    )
+    if fits:
+        compile_program(program, A2A3)
+    else:
+        with pytest.raises(AccessError, match=r"position \[65536, 0\]: positions are 16-bit"):
+            compile_program(program, A2A3)
+
+
 def test_what_img2col_may_read_although_the_map_is_not_full(read: Read) -> None:
     compile_program(
         read(

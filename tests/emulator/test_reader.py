@@ -309,6 +309,13 @@ def test_a_helper_assigns_its_callers_tile_as_in_pypto(read: Read) -> None:
     assert [tile.name for tile in report.memory["kernel"].residents] == ["t", "t"]
 
 
+def test_a_name_keeps_its_tensor(read: Read) -> None:
+    out = "pl.Out[pl.Tensor[[64, 64], pl.INT8]]"
+    same = "@pl.inline\ndef same(same_t):\n    return same_t"
+    error = refusal(read, "o = same(y)\no = same(z)", same, x="pl.Tensor[[64, 64], pl.INT8]", y=out, z=out)
+    assert "a name keeps its tensor: o was y, this is z" in str(error)
+
+
 def test_a_constant_that_hides_a_helpers_is_refused(read_module: Callable[[str], Program]) -> None:
     text = """
 import emulator.language as pl
