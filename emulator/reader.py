@@ -94,12 +94,12 @@ def read_program(cls: type, names: Mapping[str, Any]) -> Program:
     if not methods:
         raise SourceError(Position(cls.__module__, 0), f"class {cls.__name__}", "has no @pl.function method")
     code = methods[0].__code__
-    tree = _source_tree(code.co_filename, "".join(linecache.getlines(code.co_filename)))
-    node = _class_at(tree, cls.__name__, code.co_firstlineno)
+    definitions = _definitions(code.co_filename)
+    node = _class_at(definitions, cls.__name__, code.co_firstlineno)
     if node is None:
         position = Position(code.co_filename, code.co_firstlineno)
         raise SourceError(position, f"class {cls.__name__}", "its source file cannot be read")
-    _refuse_twin_classes(tree, node, code.co_filename)
+    _refuse_twin_classes(definitions, node, code.co_filename)
     position = Position(code.co_filename, node.lineno)
     functions: dict[str, Function] = {}
     for item in node.body:
@@ -120,25 +120,33 @@ def read_inline(helper: FunctionType, names: Mapping[str, Any]) -> Inline:
         SourceError: its source cannot be read.
     """
     code = helper.__code__
-    tree = _source_tree(code.co_filename, "".join(linecache.getlines(code.co_filename)))
-    for node in ast.walk(tree):
+    for node in _definitions(code.co_filename):
         if isinstance(node, ast.FunctionDef) and _first_line(node) == code.co_firstlineno:
             return Inline(code.co_filename, node, names)
     position = Position(code.co_filename, code.co_firstlineno)
     raise SourceError(position, helper.__name__, "its source file cannot be read")
 
 
+_Definition = ast.FunctionDef | ast.ClassDef
+
+
+def _definitions(file: str) -> tuple[_Definition, ...]:
+    """All functions and classes of a source file, at whatever depth."""
+    return _defined_in(file, "".join(linecache.getlines(file)))
+
+
 @lru_cache(maxsize=32)
-def _source_tree(file: str, text: str) -> ast.Module:
-    return ast.parse(text, file)
+def _defined_in(file: str, text: str) -> tuple[_Definition, ...]:
+    nodes = ast.walk(ast.parse(text, file))
+    return tuple(node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
 
 
-def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
+def _first_line(node: _Definition) -> int:
     return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
 
 
-def _class_at(tree: ast.Module, name: str, method_line: int) -> ast.ClassDef | None:
-    for node in ast.walk(tree):
+def _class_at(definitions: Sequence[_Definition], name: str, method_line: int) -> ast.ClassDef | None:
+    for node in definitions:
         if isinstance(node, ast.ClassDef) and node.name == name:
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
             if method_line in map(_first_line, methods):
@@ -146,19 +154,22 @@ def _class_at(tree: ast.Module, name: str, method_line: int) -> ast.ClassDef | N
     return None
 
 
-def _refuse_twin_classes(tree: ast.Module, node: ast.ClassDef, file: str) -> None:
+def _refuse_twin_classes(definitions: Sequence[_Definition], node: ast.ClassDef, file: str) -> None:
     """Refuse twins in a factory: before Python 3.13 PyPTO compiles the source of the first of them."""
-    for factory in ast.walk(tree):
-        if isinstance(factory, ast.FunctionDef):
-            twins = [
-                item
-                for item in ast.walk(factory)
-                if isinstance(item, ast.ClassDef) and item.name == node.name
-            ]
-            if node in twins and len(twins) > 1:
-                other = next(item for item in twins if item is not node)
-                problem = f"another class of this name stands at line {other.lineno} of the same factory"
+    twins = [
+        other
+        for other in definitions
+        if isinstance(other, ast.ClassDef) and other.name == node.name and other is not node
+    ]
+    for factory in definitions:
+        for twin in twins:
+            if isinstance(factory, ast.FunctionDef) and _within(node, factory) and _within(twin, factory):
+                problem = f"another class of this name stands at line {twin.lineno} of the same factory"
                 raise SourceError(Position(file, node.lineno), f"class {node.name}", problem)
+
+
+def _within(node: ast.ClassDef, factory: ast.FunctionDef) -> bool:
+    return factory.lineno < node.lineno <= (factory.end_lineno or 0)
 
 
 def _is_docstring(node: ast.stmt) -> bool:

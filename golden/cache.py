@@ -83,6 +83,11 @@ def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: 
     return Golden(tensors, pair.mid, pair.y, "; ".join(notes))
 
 
+def is_cached(geometry: Geometry, source: str | Tensors, variant: str, folder: Path) -> bool:
+    """Whether `golden_for` would find an entry, and so need no torch; arguments and errors are its own."""
+    return (folder / f"{_key(geometry, source, variant)}.golden").exists()
+
+
 def _key(geometry: Geometry, source: str | Tensors, variant: str) -> str:
     digest = hashlib.sha256()
     for path in sorted(_SOURCES.glob("*.py")):

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,9 +100,10 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     if arguments.shard:
         facts["shard"] = arguments.shard
     retries = matrix.document.retries
+    cache = arguments.output.absolute() / "goldens"
     options = RunOptions(
         root=root,
-        cache=arguments.output.absolute() / "goldens",
+        cache=cache,
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
         pools=_pools(plan, arguments.devices),
@@ -111,7 +113,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         inject=inject,
         repeat=getattr(arguments, "repeat", 1),
         deadline=arguments.deadline,
-        preload=_preload(plan),
+        preload=_preload(plan, cache, inputs),
         facts=facts,
     )
     limit = arguments.retries if arguments.retries is not None else retries.limit
@@ -326,9 +328,20 @@ def _update_references(path: Path, references: References, results: Sequence[Res
         sys.stdout.write(f"{path}: {len(changes)} references written\n")
 
 
-def _preload(plan: Sequence[Job]) -> tuple[str, ...]:
-    """What the jobs' parent imports once for all of them."""
-    return ("numpy", "golden.cache") if any(job.lane is not Lane.COMPILE for job in plan) else ("numpy",)
+def _preload(plan: Sequence[Job], cache: Path, inputs: Path | None) -> tuple[str, ...]:
+    """What the jobs' parent imports once for all of them: torch too, where a golden must be computed."""
+    modules = ("numpy", "pipeline.engines.emulator")
+    wanted = {
+        (job.geometry, job.profile, job.platform.variant) for job in plan if job.lane is not Lane.COMPILE
+    }
+    if not wanted:
+        return modules
+    from golden.cache import is_cached
+
+    missing = inputs is not None or not all(
+        is_cached(geometry, str(profile), variant, cache) for geometry, profile, variant in wanted
+    )
+    return (*modules, "numpy.random", "golden.cache", *(["torch"] if missing and find_spec("torch") else []))
 
 
 def _run_id(root: Path, written: str) -> str:
