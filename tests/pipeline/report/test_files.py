@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import junitparser
+import pytest
+
+from pipeline.jobs import Result
+from pipeline.report.document import ReportError
+from pipeline.report.files import ReportFiles
+from pipeline.run.listener import RunInfo, RunSummary
+
+MakeResult = Callable[..., Result]
+
+
+def tell(files: ReportFiles, folder: Path, result: Result) -> None:
+    folder.mkdir(exist_ok=True)
+    files.run_started(
+        RunInfo("r1", folder, (result.job,), "2026-12-01T01:00:00+00:00", 1, {"git": "0123abcd"})
+    )
+    files.run_finished(RunSummary("r1", folder, (result,), 0, 1.0))
+
+
+def test_both_files_lie_in_the_runs_folder(tmp_path: Path, result_of: MakeResult) -> None:
+    tell(ReportFiles(None, None), tmp_path, result_of("device/emu/mc62/fused/small"))
+    assert junitparser.JUnitXml.fromfile(str(tmp_path / "junit.xml")).tests == 1
+    assert "git `0123abcd`" in (tmp_path / "summary.md").read_text()
+
+
+def test_files_go_where_they_are_asked_for_and_folders_are_made(
+    tmp_path: Path, result_of: MakeResult
+) -> None:
+    junit, summary = tmp_path / "a" / "b" / "x.xml", tmp_path / "c" / "s.md"
+    tell(ReportFiles(junit, summary), tmp_path / "run", result_of("device/emu/mc62/fused/small"))
+    assert junitparser.JUnitXml.fromfile(str(junit)).tests == 1
+    assert summary.read_text().startswith("## Passed")
+    assert not list((tmp_path / "run").iterdir())
+
+
+def test_older_files_are_gone_before_the_run_begins(tmp_path: Path, result_of: MakeResult) -> None:
+    given = tmp_path / "given.xml"
+    for path in (given, tmp_path / "summary.md"):
+        path.write_text("older")
+    files = ReportFiles(given, None)
+    assert not given.exists()
+    result = result_of("device/emu/mc62/fused/small")
+    files.run_started(RunInfo("r1", tmp_path, (result.job,), "", 1))
+    assert not (tmp_path / "summary.md").exists()
+
+
+@pytest.mark.parametrize("place", [".", "file/x.xml"])
+def test_a_place_that_cannot_be_written_is_refused_at_once(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for junit, summary in ((tmp_path / place, None), (None, tmp_path / place)):
+        with pytest.raises(ReportError, match="the report cannot be written"):
+            ReportFiles(junit, summary)
+
+
+def test_a_summary_that_cannot_be_written_does_not_take_the_junit_file_along(
+    tmp_path: Path, result_of: MakeResult
+) -> None:
+    files = ReportFiles(tmp_path / "x.xml", tmp_path / "there" / "s.md")
+    (tmp_path / "there").rmdir()
+    with pytest.raises(ReportError, match=r"s\.md: the report cannot be written: No such file or directory"):
+        tell(files, tmp_path / "run", result_of("device/emu/mc62/fused/small"))
+    assert junitparser.JUnitXml.fromfile(str(tmp_path / "x.xml")).tests == 1

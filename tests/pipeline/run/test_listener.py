@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.jobs import Job, Result
+from pipeline.run.listener import Broadcast, RunInfo, RunSummary
+
+
+class Fails:
+    """A listener that can do nothing."""
+
+    def run_started(self, run: RunInfo) -> None:
+        raise OSError("no start")
+
+    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
+        raise OSError("no job")
+
+    def job_finished(self, result: Result) -> None:
+        raise OSError("no result")
+
+    def run_finished(self, summary: RunSummary) -> None:
+        raise OSError("no end")
+
+
+class Remembers(Fails):
+    """A listener that keeps the last event."""
+
+    summary: RunSummary | None = None
+
+    def run_finished(self, summary: RunSummary) -> None:
+        self.summary = summary
+
+
+def test_one_that_fails_does_not_stop_the_others_and_they_learn_of_it(tmp_path: Path) -> None:
+    last = Remembers()
+    everybody = Broadcast([Fails(), last])
+    everybody.run_finished(lambda: RunSummary("r", tmp_path, (), 0, 1.0, problems=tuple(everybody.problems)))
+    assert everybody.problems == ["Fails failed: OSError: no end"]
+    assert last.summary is not None
+    assert last.summary.problems == ("Fails failed: OSError: no end",)
