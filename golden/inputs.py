@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -50,6 +51,13 @@ def load_inputs(path: Path, geometry: Geometry) -> Tensors:
         return Tensors(**arrays)
     except TensorsError as error:
         raise InputsError(f"{path}: {error}") from error
+
+
+def save_inputs(path: Path, tensors: Tensors) -> None:
+    """Write the inputs of a pair as an .npz file that `load_inputs` reads back, scales not packed."""
+    arrays = {field.name: getattr(tensors, field.name) for field in dataclasses.fields(tensors)}
+    offsets = {name: arrays[name].astype(np.int32) for name in ("offsets1", "offsets2")}
+    np.savez(path, **{**arrays, **offsets})
 
 
 def _read(path: Path, geometry: Geometry) -> dict[str, Any]:

@@ -166,17 +166,25 @@ def unsaturated(
         offset: integers; so too.
         variant: one of `VARIANTS`.
     """
-    if variant == "offset-unsigned":
-        offset = offset & _OFFSET_BITS
-    offset32 = offset.astype(np.float32)
+    value = unrounded(acc, scale, offset, variant)
+    if variant == "half-away":
+        return _round_half_away(value)
+    np.rint(value, out=value)
+    return value + offset.astype(np.float32) if variant == "round-then-add" else value
+
+
+def unrounded(
+    acc: npt.NDArray[np.int32], scale: Floats, offset: npt.NDArray[np.int64], variant: str
+) -> Floats:
+    """The fp32 values that `unsaturated` rounds; arguments as there. `round-then-add` adds no offset yet."""
     with np.errstate(over="ignore"):  # an infinite product saturates, as it should
         value: Floats = acc.astype(np.float32) * scale
     if variant == "round-then-add":
-        return np.rint(np.clip(value, OFFSET_MIN, OFFSET_MAX)) + offset32
-    if variant == "half-away":
-        return _round_half_away(value + offset32)
-    value += offset32
-    return np.rint(value, out=value)
+        return np.clip(value, OFFSET_MIN, OFFSET_MAX)
+    if variant == "offset-unsigned":
+        offset = offset & _OFFSET_BITS
+    value += offset.astype(np.float32)
+    return value
 
 
 def _round_half_away(value: Floats) -> Floats:

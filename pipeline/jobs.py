@@ -84,6 +84,25 @@ WRONG_STEP = "wrong_step"
 """The fact of a result that says in a line which step of the pair is at fault."""
 
 
+CAUSE = "cause"
+"""The fact of a result that names what explains it: ids of faults that explain it alike, likeliest first."""
+
+BETWEEN_CAUSES = " or "
+"""What stands between the ids of a cause."""
+
+REPRODUCE = "reproduce"
+"""The fact of a result that holds the command line which reruns its job on the same inputs."""
+
+FINGERPRINT = "fingerprint"
+"""The fact of a result that says what kind of failure it is, the same in other runs and geometries."""
+
+SINCE = "since"
+"""The fact of a result that says since which run its job has failed with this fingerprint, or `NEW`."""
+
+NEW = "new"
+"""What `SINCE` says of a failure that the job's last run did not have."""
+
+
 @dataclass(frozen=True)
 class Platform:
     """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.
@@ -132,6 +151,7 @@ class Job:
     timeout: float
     expected_failure: ExpectedFailure | None = None
     band_rows: int | None = None
+    other: Platform | None = None
 
 
 @dataclass(frozen=True)
@@ -221,7 +241,8 @@ class StageResult:
 class Result:
     """How a job ended.
 
-    `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder.
+    `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
+    a stage lie in a folder of its name.
     """
 
     job: Job

@@ -5,19 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 
 from golden.cache import Golden, golden_for
 from golden.geometry import C0
-from golden.inputs import load_inputs
+from golden.inputs import load_inputs, save_inputs
 from golden.specs import Int8
 from kernels.catalogue import KERNELS
 from kernels.plan import Plan, PlanError
 from pipeline.diff.compare import compare
+from pipeline.diff.data import examine, gathering
 from pipeline.diff.diagnosis import Diagnosis, diagnose
 from pipeline.diff.evidence import TWO_PASS, Evidence
+from pipeline.diff.files import write_files
 from pipeline.diff.render import verdict
 from pipeline.diff.steps import wrong_side
 from pipeline.engines.base import (
@@ -31,7 +35,18 @@ from pipeline.engines.base import (
 from pipeline.engines.registry import engine_for
 from pipeline.faults import Fault, fault_named
 from pipeline.injection.host import spoiled_inputs, spoiled_output
-from pipeline.jobs import DIAGNOSIS, WRONG_STEP, Job, JobContext, Lane, Result, StageResult, State
+from pipeline.jobs import (
+    BETWEEN_CAUSES,
+    CAUSE,
+    DIAGNOSIS,
+    WRONG_STEP,
+    Job,
+    JobContext,
+    Lane,
+    Result,
+    StageResult,
+    State,
+)
 from pipeline.tiling import plan_for
 
 
@@ -40,13 +55,15 @@ class Stage:
     """One comparison: a program run, its output set against the golden's or another stage's.
 
     `mid` and `against` name the stage whose output serves as pass2's input, or as the expected value; empty
-    means the golden's. A stage without a program only compares the outputs of `mid` and `against`.
+    means the golden's. A stage without a program only compares the outputs of `mid` and `against`, which are
+    both `tensor`.
     """
 
     name: str
     program: str
     mid: str = ""
     against: str = ""
+    tensor: str = "y"
 
 
 COMPARISON: Sequence[Stage] = (
@@ -62,6 +79,16 @@ COMPARISON: Sequence[Stage] = (
 """All stages in order: each isolates less than the one before has already cleared."""
 
 _TILE_STAGES = 4
+
+NO_FACTS: Mapping[str, str] = MappingProxyType({})
+
+INPUTS_FILE = "inputs.npz"
+"""The tensors of a job that mismatched, in its folder; `--inputs` reads it too."""
+
+
+def actual_file(tensor: str) -> str:
+    """Name of the file, in a stage's folder, that holds its wrong output."""
+    return f"actual-{tensor}.npy"
 
 
 def stages_of(job: Job, stage: str) -> Sequence[Stage]:
@@ -84,14 +111,36 @@ def execute(job: Job, context: JobContext) -> Result:
         results = [_compile(engine, job, context, stage) for stage in stages]
         return _verdict(job, results, {})
     work = comparison(job, context)
-    results = [work.run(stage) for stage in stages]
-    facts = {"golden_note": work.golden.note} if work.golden.note else {}
+    return conclude(job, context, [(work, stage) for stage in stages])
+
+
+def conclude(job: Job, context: JobContext, steps: Sequence[tuple[Comparison, Stage]]) -> Result:
+    """Take the steps of a job, keep what shows why some are wrong, and say what they come to."""
+    results: list[StageResult] = []
+    diagnoses: dict[str, Diagnosis] = {}
+    kept: list[Path] = []
+    lost: list[str] = []
+    for work, stage in steps:
+        result = work.run(stage)
+        if result.state is State.MISMATCH:
+            try:
+                result, files = work.keep(stage, result)
+                kept += files
+            except Exception as error:  # whatever fails here must not hide the mismatch
+                lost.append(f"{stage.name}: {type(error).__name__}: {_first_line(error)}")
+        results.append(result)
+        diagnoses |= work.diagnoses
+    notes = dict.fromkeys(work.golden.note for work, _ in steps if work.golden.note)
+    facts = {"golden_note": "; ".join(notes)} if notes else {}
+    if lost:
+        facts["not_kept"] = "; ".join(lost)
     if context.inputs:
         facts["inputs"] = str(context.inputs)
     if context.inject:
         facts["injected"] = context.inject
-    facts |= _cause(results, work.diagnoses)
-    return _verdict(job, results, facts)
+    facts |= _cause(results, diagnoses)
+    artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
+    return replace(_verdict(job, results, facts), artefacts=artefacts)
 
 
 def comparison(job: Job, context: JobContext) -> Comparison:
@@ -141,7 +190,7 @@ class Comparison:
                 stage.name, State.SKIPPED, f"needs the output of {missing[0]}, which gave none"
             )
         if not stage.program:
-            return _timed(self._judge(stage, "y", self.outputs[stage.mid], {}, ()), start)
+            return _timed(self.judge(stage, stage.tensor, self.outputs[stage.mid]), start)
         fault = self._fault(stage)
         request = replace(_request(self.job, self.context, stage), fault=fault.id if fault else "")
         try:
@@ -155,10 +204,34 @@ class Comparison:
         if fault and tensor == "y":
             output = spoiled_output(fault, self._plan(), output.astype(np.int8))
         self.outputs[stage.name] = output
-        result = self._judge(stage, tensor, output, executed.facts, executed.problems)
-        if result.state is not State.PASSED:
-            np.save(request.folder / f"actual-{tensor}.npy", output)
-        return _timed(result, start)
+        return _timed(self.judge(stage, tensor, output, executed.facts, executed.problems), start)
+
+    def keep(self, stage: Stage, result: StageResult) -> tuple[StageResult, list[Path]]:
+        """Leave in the job's folder what `replay` needs, and the difference in full.
+
+        Returns:
+            The result of this stage, which says what its mismatches share, and the files.
+
+        Raises:
+            OSError: there is no room.
+        """
+        inputs = self.context.folder / INPUTS_FILE
+        if not inputs.exists():
+            save_inputs(inputs, self.golden.tensors)
+        files = [inputs]
+        folder = self.context.folder / stage.name
+        folder.mkdir(exist_ok=True)
+        output = self.outputs[stage.name if stage.program else stage.mid]
+        (diff,) = result.diffs
+        if stage.program:
+            files.append(folder / actual_file(diff.tensor))
+            np.save(files[-1], output)
+        if diff.clean or diff.problem:
+            return result, files
+        expected = cast(Int8, self.expected(stage, diff.tensor, output))
+        examined = examine(self._evidence(stage, diff.tensor, output), expected, diff)
+        details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
+        return replace(result, details=details), [*files, *write_files(folder, examined)]
 
     def _plan(self) -> Plan:
         return plan_for(self.job.geometry, self.job.platform.soc, self.job.band_rows)
@@ -189,21 +262,31 @@ class Comparison:
         planes = x.reshape(geometry.cin // C0, geometry.height, geometry.width, C0)[:, :rows]
         return planes.transpose(1, 2, 0, 3).reshape(rows * geometry.width, geometry.cin)
 
-    def _expected(self, stage: Stage, tensor: str, output: Array) -> Array:
+    def expected(self, stage: Stage, tensor: str, output: Array) -> Array:
+        """What a stage's output must be: as the stage names, with as many rows as the output has."""
         if stage.against:
             return self.outputs[stage.against]
         if tensor == "tile":
             return self.golden.mid[: len(output)]
         return self.golden.mid if tensor == "mid" else self.golden.y
 
-    def _judge(
+    def judge(
         self,
         stage: Stage,
         tensor: str,
         output: Array,
-        facts: Mapping[str, str],
-        problems: Sequence[str],
+        facts: Mapping[str, str] = NO_FACTS,
+        problems: Sequence[str] = (),
     ) -> StageResult:
+        """Compare an output with what it must be, and diagnose a difference.
+
+        Args:
+            stage: what gave the output.
+            tensor: which one it is.
+            output: what the engine gave.
+            facts: what the engine says about the run.
+            problems: what it complains of; any fails the stage.
+        """
         geometry = self.job.geometry
         width, height = (
             (geometry.out_width, geometry.out_height)
@@ -213,7 +296,7 @@ class Comparison:
         diff = compare(
             tensor,
             output,
-            self._expected(stage, tensor, output),
+            self.expected(stage, tensor, output),
             width=width,
             band_rows=self._band_rows(tensor, height),
             sentinel=SENTINEL if stage.program else None,
@@ -230,24 +313,25 @@ class Comparison:
 
     def _diagnosis(self, stage: Stage, tensor: str, output: Array) -> Diagnosis:
         """Why an output differs from the golden; a failure to find out does not hide that it differs."""
-        golden = self.golden
-        evidence = Evidence(
+        try:
+            return diagnose(self._evidence(stage, tensor, output))
+        except Exception as error:
+            failed = f"no diagnosis, it failed: {type(error).__name__}: {_first_line(error)}"
+            return Diagnosis(line=failed, text=failed)
+
+    def _evidence(self, stage: Stage, tensor: str, output: Array) -> Evidence:
+        return Evidence(
             self.job.geometry,
             self._plan_or_none(),
-            golden.tensors,
+            self.golden.tensors,
             self.job.platform.variant,
             TWO_PASS if stage.mid else stage.program,
             tensor,
             cast(Int8, output),  # another dtype is said to have no diagnosis
-            golden.mid,
-            golden.y,
+            self.golden.mid,
+            self.golden.y,
             SENTINEL,
         )
-        try:
-            return diagnose(evidence)
-        except Exception as error:
-            failed = f"no diagnosis, it failed: {type(error).__name__}: {_first_line(error)}"
-            return Diagnosis(line=failed, text=failed)
 
     def _plan_or_none(self) -> Plan | None:
         """The plan; None where the geometry has no tile plan."""
@@ -277,8 +361,12 @@ def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) ->
     judged = (State.PASSED, State.MISMATCH)
     clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.state in judged}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
-    cause = explaining.findings[0].hypotheses[0] if explaining else ""
-    facts = {DIAGNOSIS: explaining.line if explaining else "", WRONG_STEP: wrong_side(clean, cause)}
+    causes = explaining.findings[0].hypotheses if explaining else ()
+    facts = {
+        DIAGNOSIS: explaining.line if explaining else "",
+        CAUSE: BETWEEN_CAUSES.join(causes),
+        WRONG_STEP: wrong_side(clean, causes[0] if causes else ""),
+    }
     return {name: fact for name, fact in facts.items() if fact}
 
 

@@ -78,10 +78,10 @@ def compare(
         mismatches=len(difference),
         max_abs=int(np.abs(difference).max(initial=0)),
         unwritten=0 if sentinel is None else int(np.count_nonzero(actual[wrong] == sentinel)),
-        bands=_regions(
+        bands=regions(
             _band_names(-(-pixels // width), band_rows), np.bincount(band) * channels, band[pixel], difference
         ),
-        channels=_regions(
+        channels=regions(
             (f"channel {index}" for index in range(channels)), np.full(channels, pixels), channel, difference
         ),
         first=tuple(
@@ -115,7 +115,7 @@ def _band_names(rows: int, band_rows: int) -> Iterator[str]:
         yield f"band {band} ({place}) rows {band * band_rows}..{min((band + 1) * band_rows, rows) - 1}"
 
 
-def _regions(
+def regions(
     names: Iterator[str], counts: Counts, region_of: Counts, difference: Counts
 ) -> tuple[Region, ...]:
     """One `Region` a name: `counts` elements each, and the mismatches that `region_of` puts there."""

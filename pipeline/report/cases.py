@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 from pipeline.diff import render
-from pipeline.jobs import OUTCOMES, Diff, Lane, Outcome, Result, StageResult, State
+from pipeline.jobs import OUTCOMES, REPRODUCE, Diff, Lane, Outcome, Result, StageResult, State
 from pipeline.report.text import bounded, one_line
 
 BODY_LIMIT = 16_384
@@ -54,8 +54,8 @@ class Attachments:
 
 
 def suite_of(result: Result) -> str:
-    """The suite a result's cases stand in: one a lane and platform."""
-    return f"{result.job.lane.value}.{result.job.platform.name}"
+    """The suite a result's cases stand in: one a lane and platform (or pair of them)."""
+    return ".".join(one_line(result.job.id).split("/")[:2])
 
 
 def states_of(result: Result) -> list[State]:
@@ -73,9 +73,13 @@ def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
         return
     # A suite's time counts each second once: what the stages took stands in their own cases.
     own_seconds = max(0.0, result.seconds - sum(stage.seconds for stage in result.stages))
-    yield _job_case(classname, name, result, (), own_seconds, attachments)
+    of_stages = {stage.name: _files_of(stage, result) for stage in result.stages}
+    held = {artefact for artefacts in of_stages.values() for artefact in artefacts}
+    own = replace(result, artefacts=tuple(each for each in result.artefacts if each not in held))
+    yield _job_case(classname, name, own, (), own_seconds, attachments)
     for stage in result.stages:
-        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage)
+        lines = attachments.lines(of_stages[stage.name])
+        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage, lines)
 
 
 def headline(result: Result) -> str:
@@ -130,8 +134,17 @@ def _job_case(
     )
 
 
-def _stage_case(classname: str, name: str, result: Result, stage: StageResult) -> Case:
+def _files_of(stage: StageResult, result: Result) -> list[str]:
+    """The artefacts that lie in a folder of the stage's name."""
+    return [artefact for artefact in result.artefacts if PurePath(artefact).parent.name == stage.name]
+
+
+def _stage_case(
+    classname: str, name: str, result: Result, stage: StageResult, attached: Iterable[str]
+) -> Case:
     own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
+    if REPRODUCE in result.facts and OUTCOMES[stage.state].outcome is Outcome.FAILURE:
+        own[REPRODUCE] = result.facts[REPRODUCE]
     facts = {**_facts(result), **own, **stage.facts}
     return Case(
         classname,
@@ -140,7 +153,7 @@ def _stage_case(classname: str, name: str, result: Result, stage: StageResult) -
         stage.seconds,
         _stage_message(stage),
         _body(*map(render.full, stage.diffs), stage.details),
-        _out(facts, (), stage.diffs, ""),
+        _out(facts, attached, stage.diffs, ""),
     )
 
 

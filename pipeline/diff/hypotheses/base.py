@@ -93,6 +93,10 @@ class View:
             sums = own.sums(altered, own.source(self.model, altered, source), sites)
         return own.values(altered, sums, sites)
 
+    def sums(self) -> Int32:
+        """The right accumulators without bias of the last layer, int32 [positions, C]."""
+        return self._right_sums(self.model.last, self.positions)
+
     def _mid(self, hypothesis: Hypothesis, windows: Ints) -> Int8:
         """The second layer's buffers, filled by the first as the hypothesis has it, where windows read."""
         assert self.model.first is not None

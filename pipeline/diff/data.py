@@ -1,0 +1,186 @@
+"""The difference as data: where mismatches lie, by every division of an output that a cause could follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from golden import vreq8
+from golden.geometry import C0
+from golden.specs import Int8
+from pipeline.diff.compare import regions
+from pipeline.diff.evidence import Evidence
+from pipeline.diff.hypotheses.base import View
+from pipeline.diff.hypotheses.layers import Ints, Layer
+from pipeline.diff.hypotheses.model import model_of
+from pipeline.jobs import Diff, Region
+
+_FRACTAL_ROWS = 16
+_EDGES = ("interior", "top edge", "bottom edge", "left edge", "right edge", "corners")
+_TILES = (
+    "first ACC tiles of bands",
+    "ACC tiles between",
+    "last ACC tiles of bands",
+    "only ACC tiles of bands",
+)
+_ROUNDING = ("not halfway between integers", "ties")
+_SATURATION = ("what does not saturate", "what saturates at -128", "what saturates at 127")
+_OFFSETS = ("offsets of at least 0", "negative offsets")
+
+_TELLING = ("C1 plane", "edge", "ACC tile", "rounding", "saturation", "offset")
+"""Divisions whose only wrong region is worth a word."""
+
+_Labels = tuple[str, Sequence[str], Ints]
+"""A division: its name, its regions' names, and the region of every element (or broadcast to that)."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """An output cut into regions: how many hold elements, and those of them with mismatches."""
+
+    regions: int
+    wrong: tuple[Region, ...]
+
+
+@dataclass(frozen=True)
+class DiffData:
+    """All that `diff.json` says of an output [positions, channels] that differs.
+
+    Attributes:
+        tensor, against, count, mismatches, max_abs, unwritten: as in `pipeline.jobs.Diff`.
+        width: pixels in an image row: a position is row * width + column.
+        channels: of a position.
+        histogram: every value of actual - expected that is not 0, with its count.
+        divisions: by band, row, column, channel, C1 plane, fractal (16 positions x 32 channels), edge and ACC
+            tile; and by what the golden's requantisation does there: rounding, saturation, offset.
+    """
+
+    tensor: str
+    against: str
+    width: int
+    channels: int
+    count: int
+    mismatches: int
+    max_abs: int
+    unwritten: int
+    histogram: tuple[tuple[int, int], ...]
+    divisions: Mapping[str, Division]
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """A difference in full: facts, and matrices [positions, channels] for `diff.npz`.
+
+    `arrays` holds `difference` (int16, actual - expected), `expected` (int8), and bool masks of the golden's
+    elements: `tie` (halfway before rounding), `saturated`, `unwritten` (still the sentinel).
+    """
+
+    data: DiffData
+    arrays: Mapping[str, Any]
+
+
+def examine(evidence: Evidence, expected: Int8, diff: Diff) -> Examined:
+    """Take a difference apart.
+
+    Args:
+        evidence: the output and what it was made from.
+        expected: what it was held against, int8 like the output.
+        diff: what comparing the two gave; they can be compared and differ.
+    """
+    difference = evidence.actual.astype(np.int16) - expected
+    wrong = difference != 0
+    model = model_of(evidence)
+    layer = model.last
+    acc = View(model, np.arange(len(wrong))).sums() + layer.bias
+    tie = _halfway(vreq8.unrounded(acc, layer.scale, layer.offsets, layer.variant))
+    rounded = vreq8.unsaturated(acc, layer.scale, layer.offsets, layer.variant)
+    saturation = np.select([rounded < -128, rounded > 127], [1, 2])
+    found = {"band": _known(diff.bands), "channel": _known(diff.channels)}
+    values = difference[wrong].astype(np.int64)
+    for name, names, labels in (*_by_place(layer, wrong), *_by_value(layer, tie, saturation)):
+        found[name] = _division(names, np.broadcast_to(labels, wrong.shape), wrong, values)
+    numbers, counts = np.unique(values, return_counts=True)
+    data = DiffData(
+        tensor=diff.tensor,
+        against=diff.against,
+        width=layer.width,
+        channels=wrong.shape[1],
+        count=diff.count,
+        mismatches=diff.mismatches,
+        max_abs=diff.max_abs,
+        unwritten=diff.unwritten,
+        histogram=tuple(zip(numbers.tolist(), counts.tolist(), strict=True)),
+        divisions=found,
+    )
+    unwritten = wrong & (evidence.actual == evidence.sentinel)
+    arrays = {"difference": difference, "expected": expected, "tie": tie, "saturated": saturation > 0}
+    return Examined(data, {**arrays, "unwritten": unwritten})
+
+
+def gathering(data: DiffData) -> str:
+    """What all mismatches share that most elements do not, beside band and channel; empty where nothing."""
+    alone = [data.divisions[name] for name in _TELLING]
+    shared = [division.wrong[0] for division in alone if len(division.wrong) == 1]
+    telling = [region.name for region in shared if 2 * region.count <= data.count]
+    return f"all mismatches lie in: {'; '.join(telling)}" if telling else ""
+
+
+def _halfway(values: vreq8.Floats) -> npt.NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):  # infinities are not halfway
+        halfway: npt.NDArray[np.bool_] = np.abs(values - np.trunc(values)) == 0.5
+    return halfway
+
+
+def _by_place(layer: Layer, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
+    positions, channels = wrong.shape
+    position, channel = np.arange(positions)[:, None], np.arange(channels)[None, :]
+    row, column = position // layer.width, position % layer.width
+    rows, planes = -(-positions // layer.width), channels // C0
+    plane_names = [f"channels {C0 * plane}..{C0 * plane + C0 - 1}" for plane in range(planes)]
+    fractal_rows = range(0, positions, _FRACTAL_ROWS)
+    yield "row", [f"row {number}" for number in range(rows)], row
+    yield "column", [f"column {number}" for number in range(layer.width)], column
+    yield "C1 plane", plane_names, channel // C0
+    yield (
+        "fractal",
+        [
+            f"positions {first}..{min(first + _FRACTAL_ROWS, positions) - 1}, {plane}"
+            for first in fractal_rows
+            for plane in plane_names
+        ],
+        position // _FRACTAL_ROWS * planes + channel // C0,
+    )
+    sides = [row == 0, row == rows - 1, column == 0, column == layer.width - 1]
+    corner = (sides[0] | sides[1]) & (sides[2] | sides[3])
+    yield "edge", _EDGES, np.select([corner, *sides], [5, 1, 2, 3, 4])
+    yield "ACC tile", _TILES, _tiles(layer, position[:, 0])[:, None]
+
+
+def _tiles(layer: Layer, position: Ints) -> Ints:
+    """Which of `_TILES` each position is in."""
+    part, within = layer.split(position)
+    tile = within // layer.tile.positions
+    sizes = np.array([last - first for first, last in pairwise(layer.start.tolist())])
+    last = ((sizes - 1) // layer.tile.positions)[part]
+    return np.select([last == 0, tile == 0, tile == last], [3, 0, 2], default=1)
+
+
+def _by_value(layer: Layer, tie: npt.NDArray[np.bool_], saturation: Ints) -> Iterator[_Labels]:
+    yield "rounding", _ROUNDING, tie.astype(np.int64)
+    yield "saturation", _SATURATION, saturation
+    yield "offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)
+
+
+def _known(found: Sequence[Region]) -> Division:
+    return Division(len(found), tuple(region for region in found if region.mismatches))
+
+
+def _division(names: Sequence[str], labels: Ints, wrong: npt.NDArray[np.bool_], values: Ints) -> Division:
+    counts = np.bincount(labels.ravel(), minlength=len(names))
+    found = regions(iter(names), counts, labels[wrong], values)
+    return _known([region for region in found if region.count])

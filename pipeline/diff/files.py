@@ -1,0 +1,44 @@
+"""A difference in full, as files beside a stage's other artefacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.diff.data import DiffData, Examined
+from pipeline.diff.heatmap import Axes, heatmap
+
+DATA, ARRAYS = "diff.json", "diff.npz"
+
+
+def write_files(folder: Path, examined: Examined) -> tuple[Path, ...]:
+    """Write `diff.json`, `diff.npz` and two pictures into a folder; gives their paths.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    data = examined.data
+    wrong = examined.arrays["difference"] != 0
+    written = folder / DATA, folder / ARRAYS, folder / "rows-columns.png", folder / "channels.png"
+    written[0].write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1))
+    np.savez_compressed(written[1], **examined.arrays)
+    counted = f"{data.tensor}: {data.mismatches} of {data.count} elements differ from {_against(data)}"
+    by_pixel = Axes(counted, "row", "column", f"wrong channels of {data.channels} at each pixel")
+    heatmap(_rows(wrong.sum(axis=1), data.width), by_pixel).save(written[2])
+    by_channel = Axes(counted, "row", "channel", f"wrong pixels of {data.width} in each row and channel")
+    heatmap(_rows(wrong, data.width).sum(axis=1), by_channel).save(written[3])
+    return written
+
+
+def _against(data: DiffData) -> str:
+    return "the golden" if data.against == "golden" else data.against
+
+
+def _rows(of_positions: npt.NDArray[np.generic], width: int) -> npt.NDArray[np.int64]:
+    """Values of positions as [row, column, ...], zeros behind an incomplete last row."""
+    missing = -len(of_positions) % width
+    filled = np.concatenate([of_positions, np.zeros((missing, *of_positions.shape[1:]), of_positions.dtype)])
+    return filled.reshape(-1, width, *of_positions.shape[1:]).astype(np.int64)
