@@ -3,7 +3,8 @@
 With stride 1 the padded image, row after row, is one plane: output row r of a flat output of the same width
 needs the rows r + kh*width + kw. With stride s, pixels whose row and column leave the same rest when divided
 by s form a plane of their own, and the same holds within planes. The flat output then has a few columns a row
-more than the image ("garbage"), which the host drops.
+more than the image ("garbage"), which the host drops. Rows are padded so that tiles come out equal: the
+compiler gathers operations into tasks by counting equal ones, and one odd tile can double the tasks.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ class Cut:
 
 @dataclass(frozen=True)
 class Canvas:
-    """The canvas of a geometry whose planes are stored in multiples of `step` rows.
+    """The canvas of a geometry.
 
     Attributes:
         width: flat columns of a plane, in pixels.
-        plane_rows: rows of one plane as stored, a multiple of `step`.
+        plane_rows: rows of one plane as stored.
         cuts: the kernel positions (kh, kw), kw fastest.
         out_rows: flat output rows, garbage included.
         pixels: canvas row of every mid pixel that a window reads, -1 for the others, in NHWC order.
@@ -58,8 +59,8 @@ class Canvas:
         return max(cut.shift for cut in self.cuts)
 
 
-def canvas_of(geometry: Geometry, step: int) -> Canvas:
-    """Lay out the canvas of a geometry's conv2."""
+def canvas_of(geometry: Geometry, step: int = 1, out_step: int = 1) -> Canvas:
+    """Lay out the canvas of a geometry's conv2, planes in multiples of `step` rows, output of `out_step`."""
     conv = geometry.conv2
     stride = conv.stride
     height = -(-(geometry.mid_height + 2 * conv.padding) // stride)
@@ -70,12 +71,12 @@ def canvas_of(geometry: Geometry, step: int) -> Canvas:
         for kh in range(conv.kernel)
         for kw in range(conv.kernel)
     )
-    out_rows = geometry.out_height * width
+    out_rows = round_up(geometry.out_height * width, out_step)
     needed = max(height * width, out_rows + max(cut.shift for cut in cuts))
-    plane_rows = -(-needed // step) * step
 
     row, column = np.divmod(np.arange(geometry.mid_height * geometry.mid_width), geometry.mid_width)
     row, column = row + conv.padding, column + conv.padding
+    plane_rows = round_up(needed, step)
     plane = row % stride * phases + column % stride
     pixels = plane * plane_rows + row // stride * width + column // stride
     read = (row % stride < phases) & (column % stride < phases)
@@ -89,3 +90,8 @@ def canvas_of(geometry: Geometry, step: int) -> Canvas:
         pixels=np.where(read, pixels, -1),
         kept=row * width + column,
     )
+
+
+def round_up(number: int, multiple: int) -> int:
+    """The next multiple from `number` on."""
+    return -(-number // multiple) * multiple

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.geometry import C0, Geometry
-from kernels.tensor.canvas import canvas_of
+from kernels.tensor.canvas import Canvas, canvas_of, round_up
 
 PROGRAMS = ("fused", "pass1", "pass2")
 
@@ -21,7 +21,6 @@ CUBE_CORES = 24
 """Cube cores of the chip the compiler assumes (Ascend910B1 in its A2A3.ini); vector cores are twice that."""
 
 _INT32 = _FP32 = 4
-_CUBE_ROWS = 16
 _L0_ROWS = 32
 """The compiler rounds the rows of a left tile up to 32."""
 
@@ -77,6 +76,14 @@ class Tiling:
     conv2: Product
     spread_rows: int
 
+    def canvas(self, geometry: Geometry) -> Canvas:
+        """The canvas of a geometry, of which these tiles cover all rows."""
+        return canvas_of(geometry, self.spread_rows, self.conv2.vec_rows)
+
+    def mid_rows(self, geometry: Geometry) -> int:
+        """Rows that pass1 computes: mid's pixels, filled up to whole vector tiles."""
+        return round_up(geometry.mid_height * geometry.mid_width, self.conv1.vec_rows)
+
     def describe(self) -> str:
         """The numbers in one line."""
         products = (f"{p.cube_rows}/{p.vec_rows}x{p.k_step}/{p.k_depth}" for p in (self.conv1, self.conv2))
@@ -101,11 +108,11 @@ def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
     Raises:
         TilingError: where a channel count fits no tile or a tensor passes 2**31 - 1 bytes.
     """
-    mid_rows = geometry.mid_height * geometry.mid_width
-    conv1 = _product("conv1", mid_rows, geometry.depth1, geometry.cmid, capacities)
-    out_rows = canvas_of(geometry, step=1).out_rows
-    conv2 = _product("conv2", out_rows, geometry.depth2, geometry.cout, capacities)
-    canvas = canvas_of(geometry, conv1.vec_rows)
+    canvas = canvas_of(geometry)
+    conv1 = _product("conv1", canvas.rows, geometry.depth1, geometry.cmid, capacities)
+    conv2 = _product("conv2", canvas.out_rows, geometry.depth2, geometry.cout, capacities)
+    tiling = Tiling(conv1, conv2, spread_rows=conv1.vec_rows)
+    canvas = tiling.canvas(geometry)
     for name, rows, depth in (
         ("columns of conv1", canvas.rows, geometry.depth1),
         ("windows of conv2", canvas.reach + canvas.plane_rows, geometry.depth2),
@@ -114,33 +121,41 @@ def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
             raise TilingError(
                 f"{name}: {rows} rows of {depth} bytes: a tensor of CANN PyPTO holds {_LARGEST_TENSOR}"
             )
-    return Tiling(conv1, conv2, spread_rows=conv1.vec_rows)
+    return tiling
 
 
 def _product(name: str, rows: int, depth: int, channels: int, capacities: Capacities) -> Product:
     fitting = capacities.l0c // (channels * _INT32) // _L0_ROWS * _L0_ROWS
-    cube_rows = min(max(_round_up(-(-rows // CUBE_CORES), _CUBE_ROWS), _FEWEST_ROWS), fitting)
-    vec_rows = min(-(-cube_rows // 2), capacities.ub // (channels * _FP32 * _VEC_TILES))
+    share = max(-(-rows // CUBE_CORES), _FEWEST_ROWS)
+    vec_rows = min(-(-share // 2), capacities.ub // (channels * _FP32 * _VEC_TILES), fitting)
     # Half of a memory each: one tile is loaded while the other is used.
-    left_rows = _round_up(cube_rows, _L0_ROWS)
-    step_limit = min(capacities.l0a // left_rows, capacities.l0b // channels) // 2
-    depth_limit = capacities.l1 // (left_rows + channels) // 2
-    if not cube_rows or not vec_rows or step_limit < C0 or depth_limit < C0:
+    widest_step = capacities.l0b // channels // 2
+    if vec_rows < 1 or widest_step < C0:
         raise TilingError(
             f"{name}: {channels} output channels: no tile of them fits L0 and UB, and they are not cut"
         )
-    k_step = _largest_divisor(depth, C0, step_limit)
-    return Product(cube_rows, k_step, _largest_divisor(depth, k_step, max(k_step, depth_limit)), vec_rows)
+    cube_rows = min(-(-share // vec_rows), fitting // vec_rows) * vec_rows
+    left_rows = round_up(cube_rows, _L0_ROWS)
+    k_step = _largest_divisor(depth, C0, min(widest_step, capacities.l0a // left_rows // 2))
+    k_depth = _largest_divisor(depth, k_step, capacities.l1 // (left_rows + channels) // 2)
+    return Product(cube_rows, k_step, k_depth, vec_rows)
+
+
+def may_fit(geometry: Geometry, tiling: Tiling, capacities: Capacities) -> bool:
+    """Whether no tile passes a memory by itself; what else the compiler puts there only it can tell."""
+    return all(
+        product.k_step * max(round_up(product.cube_rows, _L0_ROWS), columns)
+        <= min(capacities.l0a, capacities.l0b)
+        and round_up(product.cube_rows, _L0_ROWS) * columns * _INT32 <= capacities.l0c
+        and 2 * product.vec_rows * columns * _FP32 <= capacities.ub
+        for product, columns in ((tiling.conv1, geometry.cmid), (tiling.conv2, geometry.cout))
+    )
 
 
 def _largest_divisor(number: int, multiple_of: int, limit: int) -> int:
-    """The largest divisor of `number` up to `limit` that is a multiple of `multiple_of`, itself a divisor."""
+    """The largest divisor of `number` up to `limit` that is a multiple of `multiple_of`, at least that."""
     candidates = range(multiple_of, min(number, limit) + 1, multiple_of)
-    return max(candidate for candidate in candidates if number % candidate == 0)
-
-
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple
+    return max((candidate for candidate in candidates if number % candidate == 0), default=multiple_of)
 
 
 def plan_path(geometry: Geometry) -> Path:

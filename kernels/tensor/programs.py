@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from golden.geometry import Geometry
-from kernels.tensor.canvas import Canvas, canvas_of
+from kernels.tensor.canvas import Canvas
 from kernels.tensor.plan import Product, Tiling
 
 Options = Mapping[str, Any]
@@ -26,7 +26,7 @@ def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
     Rows of the canvas that are no mid pixels have an all-zero img2col row, and `mask` (1 for pixels, else 0)
     turns their requantised bias into the zero padding.
     """
-    canvas = canvas_of(geometry, tiling.spread_rows)
+    canvas = tiling.canvas(geometry)
     rows, depth1, cmid = canvas.rows, geometry.depth1, geometry.cmid
     out_rows, depth2, cout = canvas.out_rows, geometry.depth2, geometry.cout
     conv1, conv2 = tiling.conv1, tiling.conv2
@@ -52,14 +52,16 @@ def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
             padded = pypto.mul(value, band(pypto, mask, row, conv1.vec_rows))
             spread(pypto, canvas, saturated(pypto, padded), row, windows)
         acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
-        y[:] = saturated(pypto, scaled(pypto, acc2, bias2, scale2, offset2))
+        for row in range(0, out_rows, conv2.vec_rows):
+            value = scaled(pypto, band(pypto, acc2, row, conv2.vec_rows), bias2, scale2, offset2)
+            pypto.assemble(saturated(pypto, value), [row, 0], y)
 
     return fused
 
 
 def build_pass1(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
-    """The first of two launches: the whole mid image, NHWC rows."""
-    rows, depth1, cmid = geometry.mid_height * geometry.mid_width, geometry.depth1, geometry.cmid
+    """The first of two launches: the whole mid image, NHWC rows, and some garbage after them."""
+    rows, depth1, cmid = tiling.mid_rows(geometry), geometry.depth1, geometry.cmid
     conv1 = tiling.conv1
 
     @pypto.frontend.jit(**options)
@@ -72,14 +74,16 @@ def build_pass1(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
         mid: pypto.Tensor((rows, cmid), pypto.DT_INT8),
     ):
         acc1 = product(pypto, columns, filter1, conv1)
-        mid[:] = saturated(pypto, scaled(pypto, acc1, bias1, scale1, offset1))
+        for row in range(0, rows, conv1.vec_rows):
+            value = scaled(pypto, band(pypto, acc1, row, conv1.vec_rows), bias1, scale1, offset1)
+            pypto.assemble(saturated(pypto, value), [row, 0], mid)
 
     return pass1
 
 
 def build_pass2(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
     """The second of two launches: conv2 on the canvas that the host made of mid."""
-    canvas = canvas_of(geometry, tiling.spread_rows)
+    canvas = tiling.canvas(geometry)
     rows, cmid = canvas.rows, geometry.cmid
     out_rows, depth2, cout = canvas.out_rows, geometry.depth2, geometry.cout
     spread_rows, conv2 = tiling.spread_rows, tiling.conv2
@@ -99,7 +103,9 @@ def build_pass2(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
             tile = copied(pypto, band(pypto, mid, row, spread_rows))
             spread(pypto, canvas, tile, row, windows)
         acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
-        y[:] = saturated(pypto, scaled(pypto, acc2, bias2, scale2, offset2))
+        for row in range(0, out_rows, conv2.vec_rows):
+            value = scaled(pypto, band(pypto, acc2, row, conv2.vec_rows), bias2, scale2, offset2)
+            pypto.assemble(saturated(pypto, value), [row, 0], y)
 
     return pass2
 

@@ -1,0 +1,247 @@
+"""The CANN engine with the real package: every test compiles, in processes of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.geometry import Conv, Geometry
+from golden.inputs import load_inputs
+from golden.profiles import make
+from golden.reference import reference
+from kernels.tensor import programs
+from pipeline.engines.base import Array, CompileError, InfrastructureError, NotSupportedError, Request
+from pipeline.engines.cann.engine import CannEngine
+from pipeline.jobs import Platform
+
+PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
+PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+STRIDED = Geometry(22, 18, 32, 64, 32, Conv(3, 1, 1), Conv(3, 2, 1))
+
+pytestmark = pytest.mark.skipif(
+    not CannEngine().probe(PLATFORM, ["fused"]), reason=CannEngine().probe(PLATFORM, ["fused"]).reason
+)
+
+Requests = Callable[..., Request]
+
+
+@pytest.fixture
+def request_for(tmp_path: Path) -> Requests:
+    """Makes a request in an empty folder of its own."""
+
+    def make_request(program: str, geometry: Geometry = PAIR, name: str = "request") -> Request:
+        folder = tmp_path / name
+        folder.mkdir()
+        return Request(program, geometry, PLATFORM, folder)
+
+    return make_request
+
+
+@pytest.fixture
+def mutated(tmp_path: Path) -> Callable[[str, str], CannEngine]:
+    """Makes an engine whose kernels differ from ours in one place."""
+
+    def engine(before: str, after: str) -> CannEngine:
+        source = Path(programs.__file__).read_text()
+        assert source.count(before) == 1
+        path = tmp_path / "mutated.py"
+        path.write_text(source.replace(before, after))
+        return CannEngine(kernels=path)
+
+    return engine
+
+
+def inputs_of(profile: str, geometry: Geometry) -> dict[str, Array]:
+    """A profile's inputs of every program, the golden's mid among them."""
+    tensors = make(profile, geometry)
+    return {**tensors.arrays("vreq8"), "mid": reference(geometry, tensors).mid}
+
+
+@pytest.mark.parametrize(
+    ("platform", "programs", "reason"),
+    [
+        (replace(PLATFORM, soc="a5"), ["fused"], "CANN PyPTO compiles for a2a3, not for a5"),
+        (
+            replace(PLATFORM, variant="half-away"),
+            ["fused"],
+            "the tensor-level kernels requantise as vreq8, not as half-away",
+        ),
+        (PLATFORM, ["pass1", "first-tile-load"], "there is no tensor-level version of first-tile-load"),
+    ],
+)
+def test_what_it_cannot_do_is_said_with_a_remedy(
+    platform: Platform, programs: list[str], reason: str
+) -> None:
+    available = CannEngine().probe(platform, programs)
+
+    assert not available
+    assert available.reason == reason
+    assert available.remedy
+
+
+def test_a_geometry_that_fits_no_tile_is_not_supported(request_for: Requests) -> None:
+    wide = Geometry(8, 8, 32, 32, 2048, Conv(1, 1, 0), Conv(1, 1, 0))
+
+    with pytest.raises(NotSupportedError, match="2048 output channels"):
+        CannEngine().compile(request_for("fused", wide))
+
+
+def test_compiling_leaves_the_program_its_code_and_its_cost_and_nothing_else(
+    request_for: Requests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, working = tmp_path / "home", tmp_path / "working"
+    home.mkdir()
+    working.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(working)
+    request = request_for("fused")
+
+    compiled = CannEngine(cache=tmp_path / "cache").compile(request)
+
+    left = {path for path in request.folder.rglob("*") if path.is_file()}
+    assert left == set(compiled.artefacts)
+    assert {path.name for path in left if path.parent == request.folder} == {"program.json", "cost.txt"}
+    code = [path.read_text() for path in left if path.parent.name == "aicore"]
+    assert any("L1" in text for text in code)
+    assert [*home.iterdir(), *working.iterdir()] == []
+
+
+def test_traffic_and_use_are_read_from_the_compiled_program(request_for: Requests) -> None:
+    facts = CannEngine().compile(request_for("fused")).facts
+
+    # Vector tiles have 48 rows. y takes 3 of them (12 rows of 10 columns, garbage included); windows reach 22
+    # rows of the canvas further, so that takes 4.
+    rows, out_rows = 4 * 48, 3 * 48
+    assert int(facts["gm_read.columns"]) == rows * PAIR.depth1
+    assert int(facts["mid_gm_written"]) == 9 * rows * PAIR.cmid
+    assert int(facts["mid_gm_read"]) == out_rows * PAIR.depth2
+    assert int(facts["gm_written.y"]) == out_rows * PAIR.cout
+    assert int(facts["gm_written.accumulators"]) == (rows * PAIR.cmid + out_rows * PAIR.cout) * 4
+    assert facts["l0a_peak"].endswith(" of 65536")
+    assert int(facts["cycles"]) > 0
+
+
+def test_compiling_again_gives_the_same_program_and_cycles(request_for: Requests) -> None:
+    one, other = (CannEngine().compile(request_for("pass1", name=name)).facts for name in ("one", "other"))
+
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("case", "program"),
+    [("full-range", "fused"), ("full-range", "pass1"), ("full-range", "pass2"), ("ties", "fused")],
+)
+def test_given_cases_come_out_as_the_other_implementation_computed_them(
+    cases: Path, request_for: Requests, case: str, program: str
+) -> None:
+    path = cases / f"conv-pair-24x16-{case}.npz"
+    with np.load(path) as arrays:
+        expected = {name: arrays[name] for name in ("mid", "y")}
+    inputs = {**load_inputs(path, PAIR).arrays("vreq8"), "mid": expected["mid"]}
+
+    executed = CannEngine().run(request_for(program), inputs)
+
+    (name,) = executed.outputs
+    assert name == ("mid" if program == "pass1" else "y")
+    assert np.array_equal(executed.outputs[name], expected[name])
+    assert executed.problems == ()
+    verdicts = {key: value for key, value in executed.facts.items() if key.startswith("verdict.")}
+    assert verdicts["verdict.tensor_graph"] == "pass"
+    assert len(verdicts) > 1
+    assert set(verdicts.values()) == {"pass"}
+
+
+@pytest.mark.parametrize("program", ["fused", "pass2"])
+def test_a_strided_second_convolution_is_exact(request_for: Requests, program: str) -> None:
+    """Offsets of this profile are negative too."""
+    tensors = make("full-range@7", STRIDED)
+    golden = reference(STRIDED, tensors)
+
+    executed = CannEngine().run(request_for(program, STRIDED), {**tensors.arrays("vreq8"), "mid": golden.mid})
+
+    assert np.array_equal(executed.outputs["y"], golden.y)
+    assert executed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("CastMode.CAST_RINT", "CastMode.CAST_FLOOR"),
+        ("-128.0, 127.0", "-128.0, 126.0"),
+        ("pypto.add(pypto.mul(exact, scale), offset)", "pypto.mul(exact, scale)"),
+    ],
+    ids=["rounding", "clip", "offset"],
+)
+def test_a_mutated_kernel_fails_its_verification(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine], before: str, after: str
+) -> None:
+    inputs = inputs_of("full-range@7", PAIR)
+    golden = reference(PAIR, make("full-range@7", PAIR))
+
+    executed = mutated(before, after).run(request_for("pass1"), inputs)
+
+    assert executed.facts["verdict.tensor_graph"] == "fail"
+    assert executed.problems[0].startswith("the verifier rejects tensor_graph: off by up to ")
+    assert not np.array_equal(executed.outputs["mid"], golden.mid)
+
+
+def test_rows_that_a_kernel_never_writes_fail_its_verification(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine]
+) -> None:
+    write = "pypto.assemble(saturated(pypto, value), [row, 0], mid)"
+    engine = mutated(write, f"if row > 0:\n                {write}")
+
+    executed = engine.run(request_for("pass1"), inputs_of("full-range@7", PAIR))
+
+    assert executed.facts["verdict.tensor_graph"] == "fail"
+
+
+def test_a_tile_over_its_memory_is_refused_with_the_compiler_s_reason(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine]
+) -> None:
+    large = Geometry(45, 32, 32, 64, 32, Conv(3, 2, 1), Conv(3, 1, 1))
+    engine = mutated(
+        "[tiles.cube_rows, tiles.cube_rows], [tiles.k_step, tiles.k_depth]",
+        "[left.shape[0], left.shape[0]], [tiles.k_depth, tiles.k_depth]",
+    )
+    request = request_for("pass1", large)
+
+    with pytest.raises(CompileError, match=r"^Alloc tensor .* exceeds MEM_L0A size \[65536\]"):
+        engine.compile(request)
+
+    assert [path.name for path in request.folder.iterdir()] == ["code.log"]
+
+
+def test_a_program_that_leaves_a_tensor_is_refused_though_the_compiler_accepts_it(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine]
+) -> None:
+    engine = mutated("pypto.cast(pypto.cast(tile, pypto.DT_FP16), pypto.DT_INT8)", "tile")
+
+    with pytest.raises(CompileError, match=r"^mid: the compiled program addresses \[166, 576\] of it in GM"):
+        engine.compile(request_for("pass2"))
+
+
+def test_a_compiler_that_dies_is_no_verdict_on_the_kernel(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine]
+) -> None:
+    engine = mutated(
+        "from typing import Any\n", "import os\nfrom typing import Any\nos.kill(os.getpid(), 9)\n"
+    )
+
+    with pytest.raises(InfrastructureError, match="was ended by SIGKILL"):
+        engine.compile(request_for("pass1"))
+
+
+def test_the_child_is_in_the_process_group_of_its_job(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine], tmp_path: Path
+) -> None:
+    record = tmp_path / "group"
+    line = f"import os\nopen({str(record)!r}, 'w').write(str(os.getpgid(0)))\nfrom typing import Any\n"
+    mutated("from typing import Any\n", line).compile(request_for("pass1"))
+
+    assert int(record.read_text()) == os.getpgid(0)

@@ -1,0 +1,61 @@
+"""What CANN PyPTO prints where it refuses a kernel; the excerpts are from the real package."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.engines.cann.child import reasons_in
+
+OVER_CAPACITY = """\
+[ERROR] PYPTO(12901):2026-11-30 20:17:05.852 [schedule_base.h:347][PASS]:[OoOScheduleBase.Operation]:Alloc tensor [51] size [67584] exceeds MEM_L0A size [65536]!
+[ERROR] PYPTO(12901):2026-11-30 20:17:05.852 [schedule_base.h:348][PASS]:[OoOScheduleBase.Operation]:Tensor [51] producer info:
+[ERROR] PYPTO(12901):2026-11-30 20:17:05.852 [pass.cpp:79][PASS]:[Pass.Function]:Run pass [OoOSchedule] failed.
+\x1b[1m\x1b[95mINTERNAL BUG\x1b[0m \x1b[1m/kernels/pair.py:1:0:\x1b[0m Errcode: FFFFFF!
+Run pass failed., func CompileFunction, file host_machine.cpp, line 179
+pypto.frontend.parser.error.RenderedParserError: Errcode: FFFFFF!
+"""  # noqa: E501
+
+CODE_GENERATION = """\
+[ERROR] PYPTO(13006):2026-11-30 20:17:07.994 [error.h:38][FUNCTION]:Caught exception: Errcode: F0EE49!
+unsupported type, dstDtypeStr: int8_t, func GenDupOp, file codegen_vector.cpp, line 173
+Caught exception: 'Errcode: F0EE49!
+unsupported type, dstDtypeStr: int8_t, func GenDupOp, file codegen_vector.cpp, line 173
+'
+"""
+
+FRONT_END = """\
+ERROR:root:Record function k failed: NameError: name 'nosuchname' is not defined
+\x1b[1m\x1b[91mERROR\x1b[0m \x1b[1m/kernels/pair.py:11:13:\x1b[0m NameError: name 'nosuchname' is not defined
+Traceback (most recent call last):
+pypto.frontend.parser.error.ParserError: NameError: name 'nosuchname' is not defined
+"""
+
+SIGNATURE = """\
+Traceback (most recent call last):
+pypto.frontend.parser.error.RenderedParserError: ValueError: Return annotation is not allowed.
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "first"),
+    [
+        (OVER_CAPACITY, "Alloc tensor [51] size [67584] exceeds MEM_L0A size [65536]!"),
+        (
+            CODE_GENERATION,
+            "unsupported type, dstDtypeStr: int8_t, func GenDupOp, file codegen_vector.cpp, line 173",
+        ),
+        (FRONT_END, "/kernels/pair.py:11:13: NameError: name 'nosuchname' is not defined"),
+        (SIGNATURE, "ValueError: Return annotation is not allowed."),
+    ],
+)
+def test_the_first_reason_is_the_true_one(log: str, first: str) -> None:
+    assert reasons_in(log)[0] == first
+
+
+def test_what_follows_from_it_comes_after_it_and_once() -> None:
+    assert reasons_in(OVER_CAPACITY)[1:] == ["Tensor [51] producer info:", "Run pass [OoOSchedule] failed."]
+    assert len(reasons_in(CODE_GENERATION)) == 1
+
+
+def test_a_process_that_was_killed_gives_no_reason() -> None:
+    assert reasons_in("Total Core:73\n[INFO ] PYPTO(1):2026-11-30 [a.cpp:1][VERIFY]:PASS\n") == []

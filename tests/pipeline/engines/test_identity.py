@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.engines.identity import Framework, identify
+
+
+def install(
+    site: Path, version: str, *, files: tuple[str, ...] = (), folders: tuple[str, ...] = (), url: str = ""
+) -> None:
+    """What pip leaves of a package called pypto: its metadata, its list of files, its folders."""
+    info = site / f"pypto-{version}.dist-info"
+    info.mkdir(parents=True)
+    urls = f"Project-URL: Homepage, {url}\n" if url else ""
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pypto\nVersion: {version}\n{urls}")
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+    for folder in folders:
+        (site / folder).mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("files", "framework"),
+    [
+        (("pypto/__init__.py", "pypto/frontend/__init__.py", "pypto/lib/configs/A2A3.ini"), Framework.CANN),
+        (("pypto/__init__.py", "pypto/language/__init__.py"), Framework.HW_NATIVE_SYS),
+        (("pypto/__init__.py", "pypto/other.py"), Framework.UNKNOWN),
+    ],
+)
+def test_frameworks_of_one_version_are_told_apart_by_their_files(
+    tmp_path: Path, files: tuple[str, ...], framework: Framework
+) -> None:
+    install(tmp_path, "0.1.0", files=files, url="https://example.org/pypto")
+
+    found = identify([str(tmp_path)])
+
+    assert (found.framework, found.version, found.url) == (framework, "0.1.0", "https://example.org/pypto")
+
+
+def test_an_editable_installation_is_known_by_its_folder(tmp_path: Path) -> None:
+    install(tmp_path, "0.1.0", files=("__editable__.pypto.pth",), folders=("pypto/language",))
+
+    assert identify([str(tmp_path)]).framework is Framework.HW_NATIVE_SYS
+
+
+def test_no_package_is_named_as_such(tmp_path: Path) -> None:
+    assert str(identify([str(tmp_path)])) == "no package called pypto"
+
+
+def test_identifying_imports_nothing_of_the_package() -> None:
+    before = set(sys.modules)
+    identify()
+
+    assert not any(name.split(".")[0] == "pypto" for name in set(sys.modules) - before)
