@@ -126,8 +126,8 @@ def _job_case(
         _body(
             *(map(_stage_line, result.stages) if len(result.stages) > 1 else ()),
             *map(render.full, diffs),
-            result.details,
-            *(stage.details for stage in held),
+            # A job's details are often those of its first wrong stage.
+            *dict.fromkeys([result.details, *(stage.details for stage in held)]),
             output if outcome is Outcome.ERROR else "",
         ),
         _out(facts, attachments.lines(result.artefacts), diffs, output),

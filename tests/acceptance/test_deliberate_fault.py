@@ -50,3 +50,4 @@ def test_a_wrong_padding_in_the_last_band_of_mc62(
     assert fused.kind == "failure"
     assert "only in band 7 (last) rows 126..143" in fused.message
     assert fused.message in fused.body
+    assert fused.body.count("unexplained: ") == 1  # it is none of the faults that are known by name
