@@ -112,6 +112,12 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def faults(session: nox.Session) -> None:
+    """Every known fault injected against every profile: detected by which, and diagnosed as what."""
+    shared(session, "-m", "pipeline.fault_matrix")
+
+
+@nox.session(python=False, requires=["environment"])
 def lint(session: nox.Session) -> None:
     """Lint and format check of the code; lint of the workflows and of the shell scripts."""
     session.run(PYTHON, "-m", "ruff", "check", ".", external=True)

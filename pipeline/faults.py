@@ -7,12 +7,12 @@ the contract between injection and diagnosis; both follow it to the byte. Facts 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from golden.geometry import C0, Conv, Geometry
 from kernels.plan import Plan, Tile, Window
-from pipeline.matrix.errors import closest
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
 """The steps of a pair, in order: a fault belongs to one."""
@@ -187,7 +187,8 @@ def fault_named(name: str) -> Fault:
         FaultError: there is none; the message names the closest.
     """
     if name not in FAULTS:
-        raise FaultError(f"unknown fault {name!r}: {closest(name, FAULTS)}")
+        (nearest,) = difflib.get_close_matches(name, FAULTS, n=1, cutoff=0.0)
+        raise FaultError(f"unknown fault {name!r}: the closest known name is `{nearest}`")
     return FAULTS[name]
 
 
