@@ -45,8 +45,8 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["run", *ONE, "--devices", "0,0"], "--devices"),
         (["run", *ONE, "--inject", "no-such-fault"], "no-such-fault"),
         (
-            ["run", "--platform", "cann-a2a3", "--inject", "unwritten"],
-            "--inject unwritten: faults are injected on the emulator only, and device/cann-a2a3/",
+            ["run", "--inject", "unwritten"],
+            "--inject unwritten: faults are injected on the emulator only, and device/a2a3/",
         ),
         (["run", *ONE, "--output", "matrix.yaml"], "Not a directory"),
         (["run", *ONE, "--junit", "."], ".: the report cannot be written: Is a directory"),
