@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -99,6 +100,25 @@ def test_a_pass_where_a_failure_is_expected_is_red(
     assert pipeline("run", "--matrix", "known.yaml", *ONE).code == 1
     (case,) = report(last_run() / "junit.xml").values()
     assert case.kind == "failure"
+
+
+def test_the_nights_numbers_are_recorded_and_can_be_replayed(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "tonight.yaml").write_text(
+        "lanes: {device: {include: [{platforms: [emu-a2a3], geometries: [bands], kernels: [fused],"
+        " profiles: [full-range@nightly]}]}}\n"
+    )
+    job = "device/emu-a2a3/bands/fused/full-range@nightly"
+    nights = []
+    for words in (["--date", "2026-11-30"], ["--date", "2026-12-01"], ["--date", "2026-11-30"]):
+        assert pipeline("run", "--matrix", "tonight.yaml", "--id", job, *words).code == 0
+        nights.append(report(last_run() / "junit.xml")[job].out.splitlines())
+    profiles = [next(line for line in night if line.startswith("profile=")) for night in nights]
+    outputs = [next(line for line in night if "golden sha256" in line) for night in nights]
+    assert profiles[0] == profiles[2] != profiles[1]
+    assert outputs[0] == outputs[2] != outputs[1]
+    assert all(re.fullmatch(r"profile=full-range@\d+", profile) for profile in profiles)
 
 
 def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
