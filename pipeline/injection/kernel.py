@@ -90,7 +90,7 @@ def _requantisation(fault: Fault, variant: str) -> Spoil | None:
 def _map_change(fault: Fault, plan: Plan) -> Spoil | None:
     """What conv2's feature map suffers in L1; None where it suffers nothing."""
     geometry = plan.geometry
-    halo = (geometry.conv2.kernel - geometry.conv2.stride) * geometry.mid_width
+    halo = max(0, geometry.conv2.kernel - geometry.conv2.stride) * geometry.mid_width
     change = {
         "nz-as-nd-mid": spoils.nz_as_nd,
         "nd-as-nz-mid": spoils.nd_as_nz,
