@@ -31,6 +31,8 @@ def main(arguments: Sequence[str]) -> int:
             return commands.run_lane(parsed, arguments)
         if parsed.command == "doctor":
             return commands.examine_host(parsed)
+        if parsed.command == "replay":
+            return commands.replay_job(parsed)
         if parsed.action == "show":
             return commands.show_report(parsed)
         return commands.merge_reports(parsed)
@@ -49,12 +51,13 @@ def main(arguments: Sequence[str]) -> int:
 def _late_user_errors() -> tuple[type[Exception], ...]:
     """User errors of modules that only some commands import; looked up when something was raised."""
     from pipeline.performance import ReferencesError
+    from pipeline.replay import ReplayError
     from pipeline.report.document import ReportError
     from pipeline.run.devices import DeviceError
     from pipeline.run.folders import RunFolderError
     from pipeline.run.journal import JournalError
 
-    return ReferencesError, ReportError, DeviceError, RunFolderError, JournalError
+    return ReferencesError, ReplayError, ReportError, DeviceError, RunFolderError, JournalError
 
 
 def _refused(reason: object, code: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -17,24 +18,26 @@ from kernels.catalogue import KERNELS, PROGRAMS
 from pipeline.engines.base import Availability
 from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.faults import FaultError, fault_named
-from pipeline.jobs import Job, Lane, Result, State
+from pipeline.jobs import Job, Lane, Platform, Result, State
 from pipeline.matrix.expand import expand
 from pipeline.matrix.explain import explain
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
+from pipeline.matrix.pairing import pair_up, parse_engines, platforms_of
 from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, parse_shard, select, take_shard
 from pipeline.options import LANES
+from pipeline.reproduce import INPUTS
 
 if TYPE_CHECKING:
     from pipeline.performance import References
 
 _BASE = Path("matrix.yaml")
 _KEPT_RUNS, _KEPT_DAYS = 50, 30
-_INPUTS = "inputs"
+_SINGLE, _PAIRED = "pipeline.stages:execute", "pipeline.versus:execute"
 
 INFRASTRUCTURE = 6
 """Exit code where only the host is at fault."""
-_UNSET = {"injected": "no fault", "inputs": "the profiles", "stage": "all"}
+_UNSET = {"matrix": "no overlay", "injected": "no fault", "inputs": "the profiles", "stage": "all"}
 """The run facts that change what every job does, and what holds without them."""
 
 
@@ -65,9 +68,11 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     from rich.console import Console
 
     from pipeline.facts import run_facts
-    from pipeline.performance import judge, load_references
+    from pipeline.history.questions import History
+    from pipeline.performance import load_references
     from pipeline.report.files import ReportFiles
     from pipeline.report.terminal import Terminal
+    from pipeline.review import review
     from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
     from pipeline.run.devices import lock_folder
     from pipeline.run.folders import failed_jobs, prune_runs, read_run
@@ -114,16 +119,18 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         repeat=getattr(arguments, "repeat", 1),
         deadline=arguments.deadline,
         preload=_preload(plan, cache, inputs),
+        target=_PAIRED if any(job.other for job in plan) else _SINGLE,
         facts=facts,
     )
     limit = arguments.retries if arguments.retries is not None else retries.limit
     if limit is not None:
         options = replace(options, retries=limit)
     references = load_references(arguments.references)
+    history = History(root, current=run if arguments.resume else "")
     options = replace(
         options,
         patterns=(*options.patterns, *retries.patterns),
-        review=lambda result: judge(result, references),
+        review=lambda result: review(result, references, history, settings),
     )
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(Console())]
@@ -183,6 +190,20 @@ def show_report(arguments: Namespace) -> int:
     return summary.exit_code
 
 
+def replay_job(arguments: Namespace) -> int:
+    """`replay`: a mismatch of an earlier run judged again, from what the run kept."""
+    from pipeline.replay import account, replay
+    from pipeline.report.text import safe
+    from pipeline.run.folders import read_run
+    from pipeline.run.states import exit_code
+
+    root = arguments.output.absolute() / "runs"
+    run_id = _run_id(root, arguments.run)
+    result = replay(read_run(root, run_id), root / run_id, arguments.job, arguments.output / "goldens")
+    sys.stdout.write(safe(account(result)))
+    return exit_code([result])
+
+
 def merge_reports(arguments: Namespace) -> int:
     """`report merge`: one JUnit file of several."""
     from pipeline.report.merge import merge
@@ -194,11 +215,21 @@ def merge_reports(arguments: Namespace) -> int:
 
 def availability(job: Job) -> Availability:
     """Whether a job can run here, by what its engine says of the job's programs."""
-    if job.platform.backend not in BACKENDS:
-        return Availability(f"backend {job.platform.backend} is not available yet")
     programs = KERNELS.get(job.kernel, tuple(PROGRAMS))
-    engine = engine_for(job.platform.backend)
-    return engine.probe(job.platform, programs, compile_only=job.lane is Lane.COMPILE)
+    if job.other:
+        from pipeline.versus import PROGRAMS as COMPARED
+
+        programs = tuple(program for program, _ in COMPARED.values())
+        other = _can(job.other, programs, job.lane)
+        if not other:
+            return other
+    return _can(job.platform, programs, job.lane)
+
+
+def _can(platform: Platform, programs: Sequence[str], lane: Lane) -> Availability:
+    if platform.backend not in BACKENDS:
+        return Availability(f"backend {platform.backend} is not available yet")
+    return engine_for(platform.backend).probe(platform, programs, compile_only=lane is Lane.COMPILE)
 
 
 def _matrix(arguments: Namespace) -> Matrix:
@@ -206,14 +237,17 @@ def _matrix(arguments: Namespace) -> Matrix:
 
 
 def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today: date) -> tuple[Job, ...]:
+    engines = _engines(arguments, matrix)
     filters = Filters(
         geometries=tuple(arguments.geometry),
-        platforms=tuple(arguments.platform),
+        platforms=tuple(engine.name for engine in engines) or tuple(arguments.platform),
         kernels=tuple(arguments.kernel),
         profiles=tuple(arguments.profile),
         ids=tuple(arguments.id),
     )
     jobs = select(expand(matrix, today), lanes, filters)
+    if engines:
+        jobs = pair_up(jobs, *engines)
     if arguments.shard:
         jobs = take_shard(jobs, parse_shard(arguments.shard), _durations(arguments.output / "runs"))
     # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
@@ -223,11 +257,22 @@ def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today
     )
 
 
+def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
+    """The two platforms to hold against one another, or none."""
+    written = getattr(arguments, "engines", "")
+    if not written:
+        return ()
+    for name in ("platform", "stage"):
+        if getattr(arguments, name):
+            raise FilterError(f"--{name} does not go with --engines, which sets what is compared where")
+    return parse_engines(written, matrix.platforms)
+
+
 def _refuse_unheeded(arguments: Namespace) -> None:
     """Raise `FilterError` where an option of the selection goes with a run that brings its own plan."""
     brought = next((name for name in ("resume", "failed") if getattr(arguments, name)), None)
-    for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "date"):
-        if brought and getattr(arguments, name):
+    for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "date", "engines"):
+        if brought and getattr(arguments, name, None):
             raise FilterError(f"--{name} does not go with --{brought}, which brings a plan of its own")
 
 
@@ -243,8 +288,8 @@ def _on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
         load_inputs(inputs, geometry)
     found: dict[str, Job] = {}
     for job in plan:
-        renamed = f"{job.id.rpartition('/')[0]}/{_INPUTS}"
-        found.setdefault(renamed, replace(job, id=renamed, profile=_INPUTS))
+        renamed = f"{job.id.rpartition('/')[0]}/{INPUTS}"
+        found.setdefault(renamed, replace(job, id=renamed, profile=INPUTS))
     return tuple(found.values())
 
 
@@ -252,6 +297,7 @@ def _settings(arguments: Namespace) -> dict[str, str]:
     """What is asked for that changes what every job of a run does, as the run's facts record it."""
     inputs: Path | None = getattr(arguments, "inputs", None)
     asked = {
+        "matrix": shlex.join(map(str, arguments.matrix)),
         "injected": getattr(arguments, "inject", ""),
         "inputs": str(inputs.absolute()) if inputs is not None else "",
         "stage": getattr(arguments, "stage", ""),
@@ -276,10 +322,11 @@ def _check_injection(name: str, plan: Sequence[Job]) -> None:
     """Raise `FaultError` where there is no such fault, or a job that is not the emulator's."""
     fault_named(name)
     for job in plan:
-        if job.platform.backend != "emulator":
+        platform = platforms_of(job)[0] if job.other else job.platform
+        if platform.backend != "emulator":
             raise FaultError(
                 f"--inject {name}: faults are injected on the emulator only, and {job.id} runs on "
-                f"{job.platform.backend}: choose platforms with --platform"
+                f"{platform.backend}: choose platforms with --platform"
             )
 
 

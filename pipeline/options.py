@@ -48,6 +48,10 @@ def parser() -> argparse.ArgumentParser:
         _add_run(commands, name, lane)
     doctor = commands.add_parser("doctor", help="what is installed, which jobs can run here, and why not")
     _add_matrix(doctor)
+    replay = commands.add_parser("replay", help="a mismatch judged again, from what its run kept: no device")
+    replay.add_argument("run", metavar="RUN", help="a run's id, or last")
+    replay.add_argument("job", metavar="JOB", help="the job's id")
+    _add_root(replay)
     report = commands.add_parser("report", help="show or merge reports of earlier runs")
     actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser("show", help="an earlier run's summary; writes its reports again on request")
@@ -168,6 +172,12 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
             help="commit this fault (docs/faults.md), to see it found; emulator only",
         )
     if lane is Lane.COMPARE:
+        group.add_argument(
+            "--engines",
+            default="",
+            metavar="A,B",
+            help="run each job on these two platforms and hold their outputs against one another",
+        )
         group.add_argument(
             "--stage", choices=["tile", "all"], default="", help="tile: first-tile stages only (default: all)"
         )

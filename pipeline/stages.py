@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -80,8 +79,6 @@ COMPARISON: Sequence[Stage] = (
 
 _TILE_STAGES = 4
 
-NO_FACTS: Mapping[str, str] = MappingProxyType({})
-
 INPUTS_FILE = "inputs.npz"
 """The tensors of a job that mismatched, in its folder; `--inputs` reads it too."""
 
@@ -109,7 +106,7 @@ def execute(job: Job, context: JobContext) -> Result:
     if job.lane is Lane.COMPILE:
         engine = engine_for(job.platform.backend)
         results = [_compile(engine, job, context, stage) for stage in stages]
-        return _verdict(job, results, {})
+        return concluded(job, results, {}, {})
     work = comparison(job, context)
     return conclude(job, context, [(work, stage) for stage in stages])
 
@@ -138,9 +135,8 @@ def conclude(job: Job, context: JobContext, steps: Sequence[tuple[Comparison, St
         facts["inputs"] = str(context.inputs)
     if context.inject:
         facts["injected"] = context.inject
-    facts |= _cause(results, diagnoses)
     artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
-    return replace(_verdict(job, results, facts), artefacts=artefacts)
+    return replace(concluded(job, results, diagnoses, facts), artefacts=artefacts)
 
 
 def comparison(job: Job, context: JobContext) -> Comparison:
@@ -190,7 +186,7 @@ class Comparison:
                 stage.name, State.SKIPPED, f"needs the output of {missing[0]}, which gave none"
             )
         if not stage.program:
-            return _timed(self.judge(stage, stage.tensor, self.outputs[stage.mid]), start)
+            return _timed(self.judge(stage, stage.tensor, self.outputs[stage.mid], {}, ()), start)
         fault = self._fault(stage)
         request = replace(_request(self.job, self.context, stage), fault=fault.id if fault else "")
         try:
@@ -228,7 +224,7 @@ class Comparison:
             np.save(files[-1], output)
         if diff.clean or diff.problem:
             return result, files
-        expected = cast(Int8, self.expected(stage, diff.tensor, output))
+        expected = cast(Int8, self.expected(stage, diff.tensor, len(output)))
         examined = examine(self._evidence(stage, diff.tensor, output), expected, diff)
         details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
         return replace(result, details=details), [*files, *write_files(folder, examined)]
@@ -262,12 +258,12 @@ class Comparison:
         planes = x.reshape(geometry.cin // C0, geometry.height, geometry.width, C0)[:, :rows]
         return planes.transpose(1, 2, 0, 3).reshape(rows * geometry.width, geometry.cin)
 
-    def expected(self, stage: Stage, tensor: str, output: Array) -> Array:
-        """What a stage's output must be: as the stage names, with as many rows as the output has."""
+    def expected(self, stage: Stage, tensor: str, rows: int) -> Array:
+        """What a stage's output must be; of a tile so many rows."""
         if stage.against:
             return self.outputs[stage.against]
         if tensor == "tile":
-            return self.golden.mid[: len(output)]
+            return self.golden.mid[:rows]
         return self.golden.mid if tensor == "mid" else self.golden.y
 
     def judge(
@@ -275,8 +271,8 @@ class Comparison:
         stage: Stage,
         tensor: str,
         output: Array,
-        facts: Mapping[str, str] = NO_FACTS,
-        problems: Sequence[str] = (),
+        facts: Mapping[str, str],
+        problems: Sequence[str],
     ) -> StageResult:
         """Compare an output with what it must be, and diagnose a difference.
 
@@ -296,7 +292,7 @@ class Comparison:
         diff = compare(
             tensor,
             output,
-            self.expected(stage, tensor, output),
+            self.expected(stage, tensor, len(output)),
             width=width,
             band_rows=self._band_rows(tensor, height),
             sentinel=SENTINEL if stage.program else None,
@@ -370,8 +366,11 @@ def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) ->
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def _verdict(job: Job, stages: Sequence[StageResult], facts: Mapping[str, str]) -> Result:
+def concluded(
+    job: Job, stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis], facts: Mapping[str, str]
+) -> Result:
     """The job's state and message: those of the first stage that is wrong, else of one that could not run."""
+    facts = {**facts, **_cause(stages, diagnoses)}
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
     facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
     if wrong:

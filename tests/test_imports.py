@@ -19,10 +19,11 @@ LAYERS = (
     ("pipeline.jobs", "pipeline.faults"),
     ("pipeline.tiling", "pipeline.engines.base"),
     ("pipeline.diff", "pipeline.injection"),
-    ("pipeline.engines",),
+    ("pipeline.engines", "pipeline.fingerprint"),
     ("pipeline.stages", "pipeline.run", "pipeline.matrix"),
     ("pipeline.report", "pipeline.options", "pipeline.facts", "pipeline.performance"),
-    ("pipeline.doctor",),
+    ("pipeline.history", "pipeline.versus", "pipeline.reproduce"),
+    ("pipeline.doctor", "pipeline.review", "pipeline.replay"),
     ("pipeline.commands", "pipeline.fault_matrix"),
     ("pipeline.cli",),
     ("pipeline.__main__",),
@@ -122,7 +123,7 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
 
 def loaded_by(code: str) -> set[str]:
     """The heavy packages that a fresh interpreter has imported after some code."""
-    heavy = ("torch", "pypto", "junit_xml", "rich", "asyncio")
+    heavy = ("torch", "pypto", "junit_xml", "rich", "asyncio", "PIL")
     tell = f"import sys; sys.stderr.write(' '.join(name for name in {heavy} if name in sys.modules))"
     ended = subprocess.run(
         [sys.executable, "-c", f"{code}\n{tell}"], cwd=ROOT, capture_output=True, text=True, check=True

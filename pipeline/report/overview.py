@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.jobs import DIAGNOSIS, OUTCOMES, Outcome, Result, State
+from pipeline.fingerprint import without_numbers
+from pipeline.jobs import (
+    BETWEEN_CAUSES,
+    CAUSE,
+    DIAGNOSIS,
+    NEW,
+    OUTCOMES,
+    REPRODUCE,
+    SINCE,
+    Job,
+    Outcome,
+    Result,
+    State,
+)
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import one_line
-
-REPRODUCE = "reproduce"
-"""The fact that holds the command line which reruns a job."""
 
 MEANING: Mapping[State, str] = {
     State.MISMATCH: "the output differs from the golden",
@@ -30,12 +39,10 @@ MEANING: Mapping[State, str] = {
 }
 """What each red state means where nothing more is known."""
 
-_VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
-
 
 @dataclass(frozen=True)
 class Group:
-    """Results that ended alike: one state, one diagnosis or message but for its numbers. Never empty."""
+    """Results that ended alike: one state, one cause or message (but for its numbers). Never empty."""
 
     results: tuple[Result, ...]
 
@@ -43,6 +50,32 @@ class Group:
     def state(self) -> State:
         """The state all of them ended in."""
         return self.results[0].state
+
+    @property
+    def cause(self) -> str:
+        """The hypotheses that explain all of them, the likeliest first; empty where none is known."""
+        shared = [cause for cause in causes(self.results[0]) if all(cause in causes(r) for r in self.results)]
+        return one_line(BETWEEN_CAUSES.join(shared))
+
+    def heading(self, quote: Callable[[str], str] = one_line) -> str:
+        """How many ended how: by one cause and where, if it is known. Names are quoted by `quote`."""
+        count = len(self.results)
+        if not self.cause:
+            return f"{count} {self.state.value}"
+        platforms = ", ".join(dict.fromkeys(quote(_platform(result.job)) for result in self.results))
+        return (
+            f"{count} {'job' if count == 1 else 'jobs'}, one cause: {quote(self.cause)}, platform {platforms}"
+        )
+
+    @property
+    def since(self) -> str:
+        """The first run with these failures, and how many are new in this one; empty where not known."""
+        known = [since for result in self.results if (since := result.facts.get(SINCE))]
+        new = known.count(NEW)
+        if new == len(known):
+            return "new in this run" if known else ""
+        first = one_line(min(since for since in known if since != NEW))
+        return f"run {first}" + (f"; {new} of {len(self.results)} jobs new in this run" if new else "")
 
     @property
     def message(self) -> str:
@@ -55,7 +88,7 @@ class Group:
         jobs = [result.job for result in self.results]
         hit = {
             "lane": [job.lane.value for job in jobs],
-            "platform": [job.platform.name for job in jobs],
+            "platform": [_platform(job) for job in jobs],
             "geometry": [job.geometry_name for job in jobs],
             "kernel": [job.kernel for job in jobs],
             "profile": [job.profile for job in jobs if job.profile],
@@ -108,9 +141,22 @@ def overview(results: Sequence[Result]) -> Overview:
     )
 
 
+def _platform(job: Job) -> str:
+    """As the job's id names it: two where two are held against one another."""
+    return job.id.split("/")[1]
+
+
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
     groups: dict[tuple[State, str], list[Result]] = {}
-    for result in results:
-        cause = one_line(result.facts.get(DIAGNOSIS, "")) or _VARYING.sub("#", headline(result))
+    # The surest come first: one that several faults explain alike joins a group that one of them explains.
+    for result in sorted(results, key=lambda result: len(causes(result))):
+        told = one_line(result.facts.get(DIAGNOSIS, "")) or without_numbers(headline(result))
+        alike = causes(result) or [told]
+        cause = next((cause for cause in alike if (result.state, cause) in groups), alike[0])
         groups.setdefault((result.state, cause), []).append(result)
     return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))
+
+
+def causes(result: Result) -> list[str]:
+    """The hypotheses that explain a result alike, the likeliest first."""
+    return list(filter(None, result.facts.get(CAUSE, "").split(BETWEEN_CAUSES)))

@@ -57,12 +57,13 @@ def _broken(group: Group) -> str:
     ids = [_quoted(result.job.id) for result in group.results]
     more = f" and {len(ids) - _JOBS_SHOWN} more" if len(ids) > _JOBS_SHOWN else ""
     lines = [
-        f"### {len(ids)} {group.state.value}",
+        f"### {group.heading(_quoted)}",
         "",
         _quoted(group.message),
         "",
         f"- where: {_quoted(group.where)}",
         f"- most likely: {_quoted(group.why)}",
+        *([f"- since: {_quoted(group.since)}"] if group.since else []),
         f"- jobs: {', '.join(ids[:_JOBS_SHOWN])}{more}",
         *([f"- again: {_quoted(group.again)}"] if group.again else []),
     ]

@@ -88,9 +88,11 @@ class Terminal:
         seen = overview(summary.results)
         self._console.print(_table(summary.results))
         for group in seen.broken:
-            self._say(f"{len(group.results)} {group.state.value}: {group.message}", "bold red")
+            self._say(f"{group.heading()}: {group.message}", "bold red")
             self._say(f"where: {group.where}", indent="  ")
             self._say(f"most likely: {group.why}", indent="  ")
+            if group.since:
+                self._say(f"since: {group.since}", indent="  ")
             if group.again:
                 self._say(f"again: {group.again}", indent="  ")
         for group in seen.skipped:

@@ -1,0 +1,78 @@
+"""Jobs that hold two platforms' outputs against one another: `compare --engines A,B`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.jobs import Job, Lane, Platform
+from pipeline.matrix.select import EmptySelectionError, FilterError
+
+
+def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Platform, Platform]:
+    """Read two platforms as users write them: `emu-a2a3,cann-a2a3`.
+
+    Raises:
+        FilterError: it is not so written, or the two cannot be held against one another.
+    """
+    names = written.split(",")
+    if len(names) != 2 or names[0] == names[1]:
+        raise FilterError(f"--engines {written}: write two platforms, as in emu-a2a3,cann-a2a3")
+    for name in names:
+        if name not in platforms:
+            raise FilterError(f"--engines: no platform {name!r}; known are {', '.join(platforms)}")
+    one, two = (platforms[name] for name in names)
+    if one.variant != two.variant:
+        raise FilterError(
+            f"--engines {written}: they requantise by different rules ({one.variant}, {two.variant}) and so "
+            "differ rightly; give both one variant in an overlay"
+        )
+    if one.on_cards and two.on_cards:
+        raise FilterError(
+            f"--engines {written}: both run on cards, and a job holds one; compare with another"
+        )
+    return one, two
+
+
+def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...]:
+    """A job for each geometry and profile that both platforms have a job of the compare lane for.
+
+    Its id names both in the order given. Its platform is the one that runs on cards, if any does. It may take
+    as long as both may, and is expected to fail where either is.
+
+    Args:
+        jobs: of the compare lane, already filtered by everything but the platform.
+        one: the first of what `parse_engines` gives.
+        two: the second.
+
+    Raises:
+        EmptySelectionError: there is none.
+    """
+    theirs = {_work(job): job for job in jobs if job.platform == two}
+    paired = [(job, theirs[_work(job)]) for job in jobs if job.platform == one and _work(job) in theirs]
+    if not paired:
+        raise EmptySelectionError(f"no geometry and profile is compared on both {one.name} and {two.name}")
+    holder, other = (two, one) if two.on_cards else (one, two)
+    return tuple(
+        replace(
+            mine,
+            id="/".join([Lane.COMPARE.value, f"{one.name}+{two.name}", *_work(mine)]),
+            platform=holder,
+            other=other,
+            timeout=mine.timeout + its.timeout,
+            expected_failure=mine.expected_failure or its.expected_failure,
+        )
+        for mine, its in paired
+    )
+
+
+def platforms_of(job: Job) -> tuple[Platform, Platform]:
+    """The two platforms of such a job, in the order of its id."""
+    assert job.other is not None
+    first = job.id.split("/")[1].partition("+")[0]
+    return (job.platform, job.other) if job.platform.name == first else (job.other, job.platform)
+
+
+def _work(job: Job) -> tuple[str, ...]:
+    """Geometry and profile as the job's id names them."""
+    return tuple(job.id.split("/")[2:])

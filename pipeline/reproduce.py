@@ -1,0 +1,39 @@
+"""The command line that runs one job again, on the same inputs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from pipeline.jobs import Job, Lane
+from pipeline.options import LANES
+
+INPUTS = "inputs"
+"""The profile of a job that runs on a user's tensors."""
+
+
+def command_line(job: Job, settings: Mapping[str, str]) -> str:
+    """Words for a shell in the folder of `matrix.yaml`.
+
+    Args:
+        job: `@nightly` settled: the night is then given as a date.
+        settings: facts of the run: `matrix` (overlays, as words of a shell), `inputs`, `injected`, `stage`.
+    """
+    lane, platforms, geometry, *_, profile = job.id.split("/")
+    command = next(name for name, known in LANES.items() if known is job.lane)
+    words = ["python", "-m", "pipeline", command]
+    for overlay in shlex.split(settings.get("matrix", "")):
+        words += ["--matrix", overlay]
+    words += ["--engines", platforms.replace("+", ",")] if job.other else ["--platform", platforms]
+    words += ["--geometry", geometry]
+    if lane != Lane.COMPARE.value:
+        words += ["--kernel", job.kernel]
+    if job.profile and job.profile != INPUTS:
+        words += ["--profile", profile]
+    if job.profile and profile.endswith("@nightly"):
+        night = job.profile.rpartition("@")[2]
+        words += ["--date", f"{night[:4]}-{night[4:6]}-{night[6:]}"]
+    for fact, option in (("inputs", "--inputs"), ("injected", "--inject"), ("stage", "--stage")):
+        if fact in settings:
+            words += [option, settings[fact]]
+    return shlex.join(words)
