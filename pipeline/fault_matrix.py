@@ -87,9 +87,15 @@ def run_rows(jobs: Sequence[Job], faults: Sequence[Fault], folder: Path, cache: 
         plan = plan_for(job.geometry, job.platform.soc, job.band_rows)
         yield from (_case(job, "", folder, cache) for job in of_geometry)
         for fault in faults:
-            reason = can_show(fault, job.geometry, plan)
+            reason = _absent(fault, job.kernel) or can_show(fault, job.geometry, plan)
             cases = () if reason else tuple(_case(job, fault.id, folder, cache) for job in of_geometry)
             yield Row(name, fault, reason, cases)
+
+
+def _absent(fault: Fault, kernel: str) -> str:
+    """Why a kernel has no place for a fault; empty where it has."""
+    elsewhere = fault.step == "address" and kernel != "fused"
+    return f"{kernel} has no feature map at the fused kernel's address" if elsewhere else ""
 
 
 def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:

@@ -124,7 +124,7 @@ def _fills_mid(name: str, call: Call) -> bool:
     return name == "fused" and call.operator == "tile.fixpipe_requant"
 
 
-# -- rewriting
+# -- rewriting: the kernels have loops only, their branches being decided when they are read
 
 
 def _each_call(block: Block, change: Callable[[Call], Call]) -> Block:
@@ -133,12 +133,6 @@ def _each_call(block: Block, change: Callable[[Call], Call]) -> Block:
     def changed(statement: Statement) -> Statement:
         if isinstance(statement, For):
             return replace(statement, body=_each_call(statement.body, change))
-        if isinstance(statement, If):
-            return replace(
-                statement,
-                then=_each_call(statement.then, change),
-                orelse=_each_call(statement.orelse, change),
-            )
         return change(statement) if isinstance(statement, Call) else statement
 
     return tuple(map(changed, block))
