@@ -206,8 +206,11 @@ def replay_job(arguments: Namespace) -> int:
 
 def merge_reports(arguments: Namespace) -> int:
     """`report merge`: one JUnit file of several."""
+    from pipeline.report.files import clear
     from pipeline.report.merge import merge
 
+    if arguments.out not in arguments.files:
+        clear(arguments.out)
     merged = merge(arguments.files, arguments.out, arguments.shards)
     sys.stdout.write(f"{arguments.out}: {merged}\n")
     return merged.exit_code
@@ -245,9 +248,10 @@ def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today
         profiles=tuple(arguments.profile),
         ids=tuple(arguments.id),
     )
-    jobs = select(expand(matrix, today), lanes, filters)
     if engines:
-        jobs = pair_up(jobs, *engines)
+        jobs = pair_up(select(expand(matrix, today), [Lane.DEVICE], filters), *engines)
+    else:
+        jobs = select(expand(matrix, today), lanes, filters)
     if arguments.shard:
         jobs = take_shard(jobs, parse_shard(arguments.shard), _durations(arguments.output / "runs"))
     # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
@@ -262,9 +266,9 @@ def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
     written = getattr(arguments, "engines", "")
     if not written:
         return ()
-    for name in ("platform", "stage"):
+    for name in ("platform", "kernel", "id", "stage"):
         if getattr(arguments, name):
-            raise FilterError(f"--{name} does not go with --engines, which sets what is compared where")
+            raise FilterError(f"--{name} does not go with --engines, which says what is compared and where")
     return parse_engines(written, matrix.platforms)
 
 

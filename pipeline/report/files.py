@@ -24,7 +24,7 @@ class ReportFiles:
         """
         for path in (junit, summary):
             if path is not None:
-                _clear(path)
+                clear(path)
         self._junit_path = junit
         self._summary_path = summary
 
@@ -52,7 +52,12 @@ class ReportFiles:
             self._junit.run_finished(summary)
 
 
-def _clear(path: Path) -> None:
+def clear(path: Path) -> None:
+    """Take away what an older run left at a report's place, and see that it can be written.
+
+    Raises:
+        ReportError: it cannot.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
