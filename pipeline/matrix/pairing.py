@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.jobs import Job, Lane, Platform
+from pipeline.matrix.expand import COMPARED
 from pipeline.matrix.select import EmptySelectionError, FilterError
 
 
@@ -35,34 +36,38 @@ def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Plat
 
 
 def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...]:
-    """A job for each geometry and profile that both platforms have a job of the compare lane for.
+    """A job of the compare lane for each geometry and profile that both platforms have a device job for.
 
     Its id names both in the order given. Its platform is the one that runs on cards, if any does. It may take
     as long as both may, and is expected to fail where either is.
 
     Args:
-        jobs: of the compare lane, already filtered by everything but the platform.
+        jobs: of the device lane, already filtered by everything but the platform.
         one: the first of what `parse_engines` gives.
         two: the second.
 
     Raises:
         EmptySelectionError: there is none.
     """
-    theirs = {_work(job): job for job in jobs if job.platform == two}
-    paired = [(job, theirs[_work(job)]) for job in jobs if job.platform == one and _work(job) in theirs]
-    if not paired:
-        raise EmptySelectionError(f"no geometry and profile is compared on both {one.name} and {two.name}")
+    mine, its = ({_work(job): job for job in jobs if job.platform == each} for each in (one, two))
+    shared = [work for work in mine if work in its]
+    if not shared:
+        raise EmptySelectionError(
+            f"no geometry and profile is in the device lane of both {one.name} and {two.name}"
+        )
     holder, other = (two, one) if two.on_cards else (one, two)
     return tuple(
         replace(
-            mine,
-            id="/".join([Lane.COMPARE.value, f"{one.name}+{two.name}", *_work(mine)]),
+            mine[work],
+            id="/".join([Lane.COMPARE.value, f"{one.name}+{two.name}", *work]),
+            lane=Lane.COMPARE,
+            kernel=COMPARED,
             platform=holder,
             other=other,
-            timeout=mine.timeout + its.timeout,
-            expected_failure=mine.expected_failure or its.expected_failure,
+            timeout=mine[work].timeout + its[work].timeout,
+            expected_failure=mine[work].expected_failure or its[work].expected_failure,
         )
-        for mine, its in paired
+        for work in shared
     )
 
 
@@ -73,6 +78,7 @@ def platforms_of(job: Job) -> tuple[Platform, Platform]:
     return (job.platform, job.other) if job.platform.name == first else (job.other, job.platform)
 
 
-def _work(job: Job) -> tuple[str, ...]:
+def _work(job: Job) -> tuple[str, str]:
     """Geometry and profile as the job's id names them."""
-    return tuple(job.id.split("/")[2:])
+    _, _, geometry, *_, profile = job.id.split("/")
+    return geometry, profile

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pipeline.diff.data import DiffData, Division, Examined
+from pipeline.diff.files import write_files
+from pipeline.jobs import Region
+
+
+@pytest.fixture
+def examined() -> Examined:
+    difference = np.zeros((10, 32), np.int16)
+    difference[9, 5] = -255
+    data = DiffData(
+        tensor="tile",
+        against="golden",
+        width=4,
+        channels=32,
+        count=320,
+        mismatches=1,
+        max_abs=255,
+        unwritten=0,
+        histogram=((-255, 1),),
+        divisions={"row": Division(3, (Region("row 2", 64, 1, 255),))},
+    )
+    return Examined(data, {"difference": difference, "tie": difference == 0})
+
+
+def test_the_difference_is_there_as_json_arrays_and_pictures(tmp_path: Path, examined: Examined) -> None:
+    """The last image row is incomplete, as a tile's may be."""
+    written = write_files(tmp_path, examined)
+    assert [path.name for path in written] == ["diff.json", "diff.npz", "rows-columns.png", "channels.png"]
+    data = json.loads(written[0].read_bytes())
+    assert data["histogram"] == [[-255, 1]]
+    assert data["divisions"]["row"] == {
+        "regions": 3,
+        "wrong": [{"name": "row 2", "count": 64, "mismatches": 1, "max_abs": 255}],
+    }
+    with np.load(written[1]) as arrays:
+        assert set(arrays) == {"difference", "tie"}
+        assert np.array_equal(arrays["difference"], examined.arrays["difference"])
+    for path in written[2:]:
+        with Image.open(path) as picture:
+            assert picture.format == "PNG"
+            picture.load()
