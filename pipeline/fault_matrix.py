@@ -11,11 +11,12 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
 from pathlib import Path
 
+from golden.profiles import resolve
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.faults import FAULTS, Fault, FaultError, can_show, fault_named
 from pipeline.jobs import Job, JobContext, Lane, State
@@ -220,7 +221,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     )
     chosen = select(expand(load([Path("matrix.yaml")]), today), [Lane.DEVICE], filters)
     return [
-        job
+        replace(job, profile=resolve(str(job.profile), today))
         for job in chosen
         if (options.geometry or job.geometry_name != _LARGE) and job.platform.backend == "emulator"
     ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,32 @@ def test_a_fault_that_no_profile_shows_is_a_failure(tmp_path: Path, monkeypatch:
     assert main([*words, "--fault", "unwritten", "--output", str(tmp_path)], written.append) == 1
     assert "bias-missing-1               NOT DETECTED by any of 1 profiles\n" in "".join(written)
     assert "  not detected: bias-missing-1 in pair-24x16\n" in "".join(written)
+
+
+def test_the_seed_of_the_night_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "matrix.yaml").write_text(
+        """\
+geometries:
+  tiny:
+    {height: 24, width: 16, cin: 32, cmid: 32, cout: 32,
+     conv1: {kernel: 3, stride: 2, padding: 1}, conv2: {kernel: 3, stride: 1, padding: 1}}
+platforms:
+  emu-a2a3: {backend: emulator, soc: a2a3}
+lanes:
+  device:
+    include:
+      - platforms: [emu-a2a3]
+        geometries: [tiny]
+        kernels: [fused, two-pass]
+        profiles: [full-range@nightly, small]
+"""
+    )
+    monkeypatch.chdir(tmp_path)
+    written: list[str] = []
+    words = ["--fault", "no-saturation-2", "--fault", "map-corrupted", "--kernel", "two-pass"]
+    assert main(words, written.append) == 0
+    assert re.search(r"no-saturation-2 +detected 1/2 \(full-range@20\d{6}\)", "".join(written))
+    assert "cannot show: two-pass has no feature map at the fused kernel's address" in "".join(written)
 
 
 def test_a_mistake_is_a_line(
