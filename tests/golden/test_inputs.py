@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import zipfile
 from pathlib import Path
@@ -9,9 +10,10 @@ import numpy as np
 import pytest
 
 from golden.geometry import Conv, Geometry
-from golden.inputs import InputsError, load_inputs
+from golden.inputs import InputsError, load_inputs, save_inputs
+from golden.profiles import make
 from golden.specs import pair_specs
-from golden.vreq8 import pack, unpack
+from golden.vreq8 import VARIANTS, pack, unpack
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 GIVEN = "conv-pair-24x16-full-range.npz"
@@ -44,6 +46,18 @@ def test_a_given_pair_is_loaded_as_it_is(cases: Path) -> None:
         for name, array in tensors.items():
             assert array.dtype == given[name].dtype
             assert np.array_equal(array, given[name])
+
+
+def test_saved_tensors_are_loaded_as_they_were(tmp_path: Path) -> None:
+    """Offsets at their limits, and scales that a packed table would cut."""
+    made = make("channels", PAIR)
+    save_inputs(tmp_path / "mine.npz", made)
+    read = load_inputs(tmp_path / "mine.npz", PAIR)
+    for field in dataclasses.fields(made):
+        assert np.array_equal(getattr(read, field.name), getattr(made, field.name)), field.name
+    for variant in VARIANTS:
+        for name, array in made.arrays(variant).items():
+            assert np.array_equal(read.arrays(variant)[name], array)
 
 
 def test_tables_may_come_as_int64_or_unpacked_in_full_fp32(tmp_path: Path, arrays: dict[str, Any]) -> None:

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden.vreq8 import VARIANTS, Vreq8Error, pack, requantise, unpack
+from golden.vreq8 import VARIANTS, Vreq8Error, pack, requantise, unpack, unrounded
 
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)
 OFFSET = st.integers(-256, 255)
 INT32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def before_rounding(acc: int, scale: float, offset: int, variant: str) -> float:
+    values = unrounded(np.array([[acc]], np.int32), np.float32([scale]), np.array([offset]), variant)
+    return float(values[0, 0])
 
 
 def one(acc: int, scale: float, offset: int, variant: str = "vreq8", *, signed: bool = True) -> int:
@@ -182,3 +187,20 @@ def test_refuses_tables_that_do_not_fit_the_accumulators() -> None:
     inverted = table | np.uint64(0x7F80_0000)
     with pytest.raises(Vreq8Error, match="channel 0: scale is inf"):
         requantise(acc, inverted)
+
+
+@pytest.mark.parametrize(
+    ("acc", "offset", "variant", "value"),
+    [
+        (24, 1, "vreq8", 2.5),
+        (24, 1, "half-away", 2.5),
+        (24, -1, "offset-unsigned", 512.5),
+        (24, 1, "round-then-add", 1.5),
+        (16 * 300, 1, "round-then-add", 255.0),
+    ],
+)
+def test_what_is_rounded_is_what_the_variant_rounds(
+    acc: int, offset: int, variant: str, value: float
+) -> None:
+    """By hand, of scale 1/16: the offset comes before rounding, save in round-then-add, which clips first."""
+    assert before_rounding(acc, 1 / 16, offset, variant) == value

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from golden.geometry import MC62
+from pipeline.jobs import Job, Lane, Platform
+from pipeline.options import parser
+from pipeline.reproduce import command_line
+
+EMULATED = Platform("emu-a2a3", "emulator", "a2a3")
+JOB = Job(
+    "device/emu-a2a3/mc62/fused/full-range@7",
+    Lane.DEVICE,
+    EMULATED,
+    "mc62",
+    MC62,
+    "fused",
+    "full-range@7",
+    60.0,
+)
+PREFIX = "python -m pipeline "
+
+
+@pytest.mark.parametrize(
+    ("job", "settings", "words"),
+    [
+        (
+            JOB,
+            {},
+            "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile full-range@7",
+        ),
+        (
+            replace(JOB, id="device/emu-a2a3/mc62/fused/small@nightly", profile="small@20260310"),
+            {"matrix": "a.yaml b.yaml"},
+            "run --matrix a.yaml --matrix b.yaml --platform emu-a2a3 --geometry mc62 --kernel fused "
+            "--profile small@nightly --date 2026-03-10",
+        ),
+        (
+            replace(
+                JOB, id="compile/emu-a2a3/mc62/two-pass", lane=Lane.COMPILE, kernel="two-pass", profile=None
+            ),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel two-pass",
+        ),
+        (
+            replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
+            {"injected": "offset-sign-1", "stage": "tile"},
+            "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile",
+        ),
+        (
+            replace(JOB, id="device/emu-a2a3/mc62/fused/inputs", profile="inputs"),
+            {"inputs": "/home/me/my tensors.npz"},
+            "run --platform emu-a2a3 --geometry mc62 --kernel fused --inputs '/home/me/my tensors.npz'",
+        ),
+        (
+            replace(
+                JOB,
+                id="compare/emu-a2a3+emu-a5/mc62/ties",
+                lane=Lane.COMPARE,
+                kernel="pair",
+                profile="ties",
+                other=replace(EMULATED, name="emu-a5"),
+            ),
+            {},
+            "compare --engines emu-a2a3,emu-a5 --geometry mc62 --profile ties",
+        ),
+    ],
+)
+def test_a_job_is_told_as_the_command_line_that_runs_it(
+    job: Job, settings: dict[str, str], words: str
+) -> None:
+    assert command_line(job, settings) == PREFIX + words
+    parser().parse_args(shlex.split(words))
+
+
+def test_names_of_files_are_quoted_for_the_shell() -> None:
+    overlay = "it's; rm -rf $HOME.yaml"
+    line = command_line(JOB, {"matrix": shlex.quote(overlay)})
+    assert shlex.split(line)[5] == overlay
