@@ -3,8 +3,7 @@
 With stride 1 the padded image, row after row, is one plane: output row r of a flat output of the same width
 needs the rows r + kh*width + kw. With stride s, pixels whose row and column leave the same rest when divided
 by s form a plane of their own, and the same holds within planes. The flat output then has a few columns a row
-more than the image ("garbage"), which the host drops. Rows are padded so that tiles come out equal: the
-compiler gathers operations into tasks by counting equal ones, and one odd tile can double the tasks.
+more than the image ("garbage"), which the host drops.
 """
 
 from __future__ import annotations
@@ -60,7 +59,13 @@ class Canvas:
 
 
 def canvas_of(geometry: Geometry, step: int = 1, out_step: int = 1) -> Canvas:
-    """Lay out the canvas of a geometry's conv2, planes in multiples of `step` rows, output of `out_step`."""
+    """Lay out the canvas of a geometry's conv2 for equal tiles, none of which straddles two planes.
+
+    Args:
+        geometry: the shapes of the pair.
+        step: a plane takes a multiple of so many rows.
+        out_step: the flat output takes a multiple of so many rows.
+    """
     conv = geometry.conv2
     stride = conv.stride
     height = -(-(geometry.mid_height + 2 * conv.padding) // stride)
@@ -71,12 +76,12 @@ def canvas_of(geometry: Geometry, step: int = 1, out_step: int = 1) -> Canvas:
         for kh in range(conv.kernel)
         for kw in range(conv.kernel)
     )
-    out_rows = round_up(geometry.out_height * width, out_step)
+    out_rows = _round_up(geometry.out_height * width, out_step)
     needed = max(height * width, out_rows + max(cut.shift for cut in cuts))
 
     row, column = np.divmod(np.arange(geometry.mid_height * geometry.mid_width), geometry.mid_width)
     row, column = row + conv.padding, column + conv.padding
-    plane_rows = round_up(needed, step)
+    plane_rows = _round_up(needed, step)
     plane = row % stride * phases + column % stride
     pixels = plane * plane_rows + row // stride * width + column // stride
     read = (row % stride < phases) & (column % stride < phases)
@@ -92,6 +97,5 @@ def canvas_of(geometry: Geometry, step: int = 1, out_step: int = 1) -> Canvas:
     )
 
 
-def round_up(number: int, multiple: int) -> int:
-    """The next multiple from `number` on."""
+def _round_up(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.geometry import C0, Geometry
-from kernels.tensor.canvas import Canvas, canvas_of, round_up
+from kernels.tensor.canvas import Canvas, canvas_of
 
 PROGRAMS = ("fused", "pass1", "pass2")
 
@@ -77,12 +77,8 @@ class Tiling:
     spread_rows: int
 
     def canvas(self, geometry: Geometry) -> Canvas:
-        """The canvas of a geometry, of which these tiles cover all rows."""
+        """The canvas of a geometry, cut in whole tiles."""
         return canvas_of(geometry, self.spread_rows, self.conv2.vec_rows)
-
-    def mid_rows(self, geometry: Geometry) -> int:
-        """Rows that pass1 computes: mid's pixels, filled up to whole vector tiles."""
-        return round_up(geometry.mid_height * geometry.mid_width, self.conv1.vec_rows)
 
     def describe(self) -> str:
         """The numbers in one line."""
@@ -135,7 +131,7 @@ def _product(name: str, rows: int, depth: int, channels: int, capacities: Capaci
             f"{name}: {channels} output channels: no tile of them fits L0 and UB, and they are not cut"
         )
     cube_rows = min(-(-share // vec_rows), fitting // vec_rows) * vec_rows
-    left_rows = round_up(cube_rows, _L0_ROWS)
+    left_rows = _round_up(cube_rows, _L0_ROWS)
     k_step = _largest_divisor(depth, C0, min(widest_step, capacities.l0a // left_rows // 2))
     k_depth = _largest_divisor(depth, k_step, capacities.l1 // (left_rows + channels) // 2)
     return Product(cube_rows, k_step, k_depth, vec_rows)
@@ -144,12 +140,16 @@ def _product(name: str, rows: int, depth: int, channels: int, capacities: Capaci
 def may_fit(geometry: Geometry, tiling: Tiling, capacities: Capacities) -> bool:
     """Whether no tile passes a memory by itself; what else the compiler puts there only it can tell."""
     return all(
-        product.k_step * max(round_up(product.cube_rows, _L0_ROWS), columns)
+        product.k_step * max(_round_up(product.cube_rows, _L0_ROWS), columns)
         <= min(capacities.l0a, capacities.l0b)
-        and round_up(product.cube_rows, _L0_ROWS) * columns * _INT32 <= capacities.l0c
+        and _round_up(product.cube_rows, _L0_ROWS) * columns * _INT32 <= capacities.l0c
         and 2 * product.vec_rows * columns * _FP32 <= capacities.ub
         for product, columns in ((tiling.conv1, geometry.cmid), (tiling.conv2, geometry.cout))
     )
+
+
+def _round_up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
 
 
 def _largest_divisor(number: int, multiple_of: int, limit: int) -> int:

@@ -48,11 +48,14 @@ def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
         acc1 = product(pypto, columns, filter1, conv1)
         windows = new_windows(pypto, canvas, depth2)
         for row in range(0, rows, conv1.vec_rows):
+            begin_task(pypto, row)
             value = scaled(pypto, band(pypto, acc1, row, conv1.vec_rows), bias1, scale1, offset1)
             padded = pypto.mul(value, band(pypto, mask, row, conv1.vec_rows))
             spread(pypto, canvas, saturated(pypto, padded), row, windows)
+        end_tasks(pypto)
         acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
         for row in range(0, out_rows, conv2.vec_rows):
+            begin_task(pypto, rows + row)
             value = scaled(pypto, band(pypto, acc2, row, conv2.vec_rows), bias2, scale2, offset2)
             pypto.assemble(saturated(pypto, value), [row, 0], y)
 
@@ -60,8 +63,8 @@ def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
 
 
 def build_pass1(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
-    """The first of two launches: the whole mid image, NHWC rows, and some garbage after them."""
-    rows, depth1, cmid = tiling.mid_rows(geometry), geometry.depth1, geometry.cmid
+    """The first of two launches: the whole mid image, NHWC rows."""
+    rows, depth1, cmid = geometry.mid_height * geometry.mid_width, geometry.depth1, geometry.cmid
     conv1 = tiling.conv1
 
     @pypto.frontend.jit(**options)
@@ -75,6 +78,7 @@ def build_pass1(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
     ):
         acc1 = product(pypto, columns, filter1, conv1)
         for row in range(0, rows, conv1.vec_rows):
+            begin_task(pypto, row)
             value = scaled(pypto, band(pypto, acc1, row, conv1.vec_rows), bias1, scale1, offset1)
             pypto.assemble(saturated(pypto, value), [row, 0], mid)
 
@@ -100,10 +104,13 @@ def build_pass2(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
         windows = new_windows(pypto, canvas, depth2)
         pypto.set_vec_tile_shapes(spread_rows, cmid)
         for row in range(0, rows, spread_rows):
+            begin_task(pypto, row)
             tile = copied(pypto, band(pypto, mid, row, spread_rows))
             spread(pypto, canvas, tile, row, windows)
+        end_tasks(pypto)
         acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
         for row in range(0, out_rows, conv2.vec_rows):
+            begin_task(pypto, rows + row)
             value = scaled(pypto, band(pypto, acc2, row, conv2.vec_rows), bias2, scale2, offset2)
             pypto.assemble(saturated(pypto, value), [row, 0], y)
 
@@ -146,9 +153,22 @@ def copied(pypto: Any, tile: Any) -> Any:
     return pypto.cast(pypto.cast(tile, pypto.DT_FP16), pypto.DT_INT8)
 
 
+def begin_task(pypto: Any, number: int) -> None:
+    """Make one task of the operations that follow.
+
+    Left alone, the compiler forms tasks by counting equal groups of operations: one odd tile can double them.
+    """
+    pypto.set_pass_options(sg_set_scope=number)
+
+
+def end_tasks(pypto: Any) -> None:
+    """Leave the tasks of the operations that follow to the compiler."""
+    pypto.set_pass_options(sg_set_scope=-1)
+
+
 def band(pypto: Any, tensor: Any, row: int, rows: int) -> Any:
-    """`rows` rows of a tensor [R, C] from `row` on."""
-    return pypto.view(tensor, [rows, tensor.shape[1]], [row, 0])
+    """`rows` rows of a tensor [R, C] from `row` on, or as many as there are."""
+    return pypto.view(tensor, [min(rows, tensor.shape[0] - row), tensor.shape[1]], [row, 0])
 
 
 def new_windows(pypto: Any, canvas: Canvas, depth: int) -> Any:

@@ -63,6 +63,7 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
     handle, unfinished = tempfile.mkstemp(dir=library.parent, suffix=".so")
     os.close(handle)
     command = [
+        # The ABI is that of torch's own builds.
         *(compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-D_GLIBCXX_USE_CXX11_ABI=1", "-D__DEVICE__"),
         *(f"-isystem{path}" for path in includes),
         *map(str, sources),

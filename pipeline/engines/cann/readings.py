@@ -26,8 +26,8 @@ _MEMORIES = {0: "ub", 1: "l1", 2: "l0a", 3: "l0b", 4: "l0c"}
 _BYTES = {1: 1, 3: 4, 7: 4}
 """Bytes of the data types these kernels use, as numbered there: int8, int32, fp32."""
 
-_INTERNAL = "accumulators"
-"""Tensors without a name are results of matrix products, on their way from the cube to the vector unit."""
+_INTERNAL = "internal"
+"""Tensors without a name pass between tasks: sums on their way from the cube to the vector unit."""
 
 _PLACES = frozenset({"file", "line", "backtrace"})
 

@@ -121,7 +121,7 @@ def test_traffic_and_use_are_read_from_the_compiled_program(request_for: Request
     assert int(facts["mid_gm_written"]) == 9 * rows * PAIR.cmid
     assert int(facts["mid_gm_read"]) == out_rows * PAIR.depth2
     assert int(facts["gm_written.y"]) == out_rows * PAIR.cout
-    assert int(facts["gm_written.accumulators"]) == (rows * PAIR.cmid + out_rows * PAIR.cout) * 4
+    assert int(facts["gm_written.internal"]) == (rows * PAIR.cmid + out_rows * PAIR.cout) * 4
     assert facts["l0a_peak"].endswith(" of 65536")
     assert int(facts["cycles"]) > 0
 
@@ -222,7 +222,7 @@ def test_a_program_that_leaves_a_tensor_is_refused_though_the_compiler_accepts_i
 ) -> None:
     engine = mutated("pypto.cast(pypto.cast(tile, pypto.DT_FP16), pypto.DT_INT8)", "tile")
 
-    with pytest.raises(CompileError, match=r"^mid: the compiled program addresses \[166, 576\] of it in GM"):
+    with pytest.raises(CompileError, match=r"^mid: the compiled program addresses \[214, 576\] of it in GM"):
         engine.compile(request_for("pass2"))
 
 
