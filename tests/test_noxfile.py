@@ -62,6 +62,8 @@ def nox(checkout: Path) -> Nox:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            # A job in the background of a script is started with SIGINT ignored, and hands that on.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     return start
