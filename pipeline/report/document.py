@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,9 +17,13 @@ FILE_LIMIT = 30_000_000
 
 OUTCOME_TAGS = (Outcome.SKIPPED.value, Outcome.ERROR.value, Outcome.FAILURE.value)
 
-_BODIES = (*OUTCOME_TAGS, "system-out")
+_RECORD_TAG = "system-out"
+_BODIES = (*OUTCOME_TAGS, _RECORD_TAG)
 _CUTS = ((1024, True), (4096, False), (1024, False), (256, False), (0, False))
 """What each round of `fit` leaves of a body, in characters, and whether it touches passed cases only."""
+
+_RECORD = re.compile(r"(?:(?:[\w. -]+=|\[\[ATTACHMENT\|).*\n?)*")
+"""The facts and attachments that a record begins with."""
 
 
 class ReportError(Exception):
@@ -155,20 +160,29 @@ def serialise(root: ET.Element) -> bytes:
 def fit(root: ET.Element, limit: int = FILE_LIMIT) -> bytes:
     """Serialise under `limit` bytes: bodies are cut, those of passed cases first, and every suite says so.
 
-    Outcomes, names, messages and totals are never touched; a document still too large without any body is
-    returned as it is, since a report too large for one consumer is better than none.
+    Outcomes, names, messages and totals are never touched, and a case's facts and attachments only in the
+    last resort; a document still too large without any body is returned as it is, since a report too large
+    for one consumer is better than none.
     """
     data = serialise(root)
     for left, passed_only in _CUTS:
         if len(data) <= limit:
             break
         for body in _bodies(root, passed_only):
-            body.text = cut(body.text or "", left)
+            body.text = _shortened(body, left)
         for suite in root:
             whose = "bodies of passed cases" if passed_only else "bodies"
             set_property(suite, "report.cut", f"over {limit} bytes: {whose} cut to {left} characters")
         data = serialise(root)
     return data
+
+
+def _shortened(body: ET.Element, left: int) -> str:
+    """At most `left` characters behind the facts and attachments that a record begins with; 0: nothing."""
+    text = body.text or ""
+    record = _RECORD.match(text) if left and body.tag == _RECORD_TAG else None
+    kept = record.group() if record else ""
+    return kept + cut(text[len(kept) :], left)
 
 
 def _bodies(root: ET.Element, passed_only: bool) -> Iterator[ET.Element]:

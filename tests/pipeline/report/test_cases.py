@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.jobs import Diff, ExpectedFailure, Result, StageResult, State
-from pipeline.report.cases import Attachments, Case, cases_of, states_of
+from pipeline.jobs import REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
+from pipeline.report.cases import Attachments, Case, cases_of, states_of, suite_of
 
 MakeResult = Callable[..., Result]
 NONE = Attachments(Path("/run"))
@@ -121,3 +121,31 @@ def test_artefacts_are_attached_as_each_consumer_wants_them(result_of: MakeResul
     gitlab = only(result, Attachments(Path("/ci/run"), relative_to=Path("/ci")))
     assert "[[ATTACHMENT|/ci/run/jobs/1/heat.png]]" in jenkins.out.splitlines()
     assert "[[ATTACHMENT|run/jobs/1/heat.png]]" in gitlab.out.splitlines()
+
+
+def test_in_the_compare_lane_each_stage_attaches_its_own_files(result_of: MakeResult) -> None:
+    files = ("jobs/x/1/inputs.npz", "jobs/x/1/fused/diff.json", "jobs/x/1/fused/channels.png")
+    stages = (StageResult("fused", State.MISMATCH), StageResult("pass1", State.PASSED))
+    result = result_of("compare/emu/mc62/pair/small", State.MISMATCH, stages=stages, artefacts=files)
+    attached = [
+        [line for line in case.out.splitlines() if line.startswith("[[")] for case in cases_of(result, NONE)
+    ]
+    assert attached == [
+        ["[[ATTACHMENT|/run/jobs/x/1/inputs.npz]]"],
+        ["[[ATTACHMENT|/run/jobs/x/1/fused/diff.json]]", "[[ATTACHMENT|/run/jobs/x/1/fused/channels.png]]"],
+        [],
+    ]
+
+
+def test_every_failed_case_says_how_to_repeat_it(result_of: MakeResult) -> None:
+    stages = (StageResult("fused", State.MISMATCH), StageResult("pass1", State.PASSED))
+    result = result_of(
+        "compare/emu/mc62/pair/small", State.MISMATCH, stages=stages, facts={REPRODUCE: "python -m it"}
+    )
+    told = ["reproduce=python -m it" in case.out.splitlines() for case in cases_of(result, NONE)]
+    assert told == [True, True, False]
+
+
+def test_a_suite_is_named_by_its_jobs_ids(result_of: MakeResult) -> None:
+    assert suite_of(result_of("device/emu/mc62/fused/small")) == "device.emu"
+    assert suite_of(result_of("compare/emu+a5sim/mc62/small")) == "compare.emu+a5sim"

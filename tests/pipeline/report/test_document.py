@@ -103,6 +103,29 @@ def test_bodies_of_passed_cases_are_the_first_to_be_cut(report: str) -> None:
     assert check(ET.fromstring(small)) == Totals(tests=3, failures=1, skipped=1)
 
 
+def test_facts_and_attachments_outlive_diffs_and_output(result_of: Callable[..., Result]) -> None:
+    results = [
+        result_of(
+            f"device/emu/mc62/fused/{number}",
+            State.MISMATCH,
+            message="wrong",
+            details="d" * 9000,
+            output="a=b\n" * 4000,
+            facts={"reproduce": "python -m it"},
+            artefacts=("jobs/heat.png",),
+        )
+        for number in range(20)
+    ]
+    root = document(results, {}, Attachments(Path("/run")), ())
+    small = ET.fromstring(fit(root, 40_000))
+    assert "report.cut" in ET.tostring(small).decode()
+    for record in small.iter("system-out"):
+        lines = (record.text or "").splitlines()
+        assert "reproduce=python -m it" in lines
+        assert "[[ATTACHMENT|/run/jobs/heat.png]]" in lines
+        assert len(record.text or "") < 1000
+
+
 def test_outcomes_and_messages_outlive_any_limit(report: str, schema: xmlschema.XMLSchema) -> None:
     least = fit(ET.fromstring(report), 10).decode()
     schema.validate(least)

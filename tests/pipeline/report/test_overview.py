@@ -84,3 +84,61 @@ def test_a_diagnosis_is_the_cause_where_there_is_one(result_of: MakeResult) -> N
     (group,) = overview(results).broken
     assert group.why == "offset-unsigned"
     assert group.again == "python -m pipeline run --id x"
+
+
+def explained(result_of: MakeResult, job: str, cause: str, since: str = "") -> Result:
+    facts = {"cause": cause, "diagnosis": f"{cause}: in words"} | ({"since": since} if since else {})
+    return result_of(job, State.MISMATCH, message=f"{job} is wrong", facts=facts)
+
+
+def test_jobs_are_grouped_by_cause_and_one_that_has_several_joins_the_surest(result_of: MakeResult) -> None:
+    results = [
+        explained(result_of, "device/a5/g/fused/impulse", "band-up or offset-unsigned"),
+        explained(result_of, "device/a5sim/g/fused/small", "offset-unsigned"),
+        explained(result_of, "compare/a5sim/g/small", "offset-unsigned or scale32"),
+        explained(result_of, "device/a5/g/fused/ties", "scale32 or half-away"),
+    ]
+    seen = overview(results).broken
+    assert [(group.cause, len(group.results)) for group in seen] == [
+        ("offset-unsigned", 3),
+        ("scale32 or half-away", 1),
+    ]
+    assert seen[0].heading() == "3 jobs, one cause: offset-unsigned, platform a5sim, a5"
+    assert seen[1].heading(repr) == "1 job, one cause: 'scale32 or half-away', platform 'a5'"
+
+
+def test_what_a_group_shares_is_what_explains_all_of_it(result_of: MakeResult) -> None:
+    results = [
+        explained(result_of, "device/a5/g/fused/a", "band-up or scale32"),
+        explained(result_of, "device/a5/g/fused/b", "half-away or band-up"),
+    ]
+    (group,) = overview(results).broken
+    assert group.cause == "band-up"
+
+
+@pytest.mark.parametrize(
+    ("nights", "said"),
+    [
+        (("", ""), ""),
+        (("new", "new"), "new in this run"),
+        (("20260302-040000-000000", "20260301-040000-000000"), "run 20260301-040000-000000"),
+        (
+            ("20260301-040000-000000", "new"),
+            "run 20260301-040000-000000; 1 of 2 jobs new in this run",
+        ),
+    ],
+)
+def test_a_group_is_as_old_as_its_oldest_failure(
+    nights: tuple[str, ...], said: str, result_of: MakeResult
+) -> None:
+    jobs = [
+        explained(result_of, f"device/a5/g/fused/{number}", "band-up", night)
+        for number, night in enumerate(nights)
+    ]
+    (group,) = overview(jobs).broken
+    assert group.since == said
+
+
+def test_two_engines_are_both_where_it_broke(result_of: MakeResult) -> None:
+    (group,) = overview([explained(result_of, "compare/emu+a5sim/g/small", "band-up")]).broken
+    assert group.where.startswith("lane compare; platform emu+a5sim; ")
