@@ -11,13 +11,16 @@ from pipeline.options import LANES
 INPUTS = "inputs"
 """The profile of a job that runs on a user's tensors."""
 
+_OPTIONS = {"inputs": "--inputs", "injected": "--inject", "stage": "--stage", "repeats": "--repeat"}
+
 
 def command_line(job: Job, settings: Mapping[str, str]) -> str:
     """Words for a shell in the folder of `matrix.yaml`.
 
     Args:
         job: `@nightly` settled: the night is then given as a date.
-        settings: facts of the run: `matrix` (overlays, as words of a shell), `inputs`, `injected`, `stage`.
+        settings: facts of the run: `matrix` (overlays, as words of a shell), `inputs`, `injected`, `stage`;
+            `repeats`, where one time does not show it.
     """
     lane, platforms, geometry, *_, profile = job.id.split("/")
     command = next(name for name, known in LANES.items() if known is job.lane)
@@ -33,7 +36,7 @@ def command_line(job: Job, settings: Mapping[str, str]) -> str:
     if job.profile and profile.endswith("@nightly"):
         night = job.profile.rpartition("@")[2]
         words += ["--date", f"{night[:4]}-{night[4:6]}-{night[6:]}"]
-    for fact, option in (("inputs", "--inputs"), ("injected", "--inject"), ("stage", "--stage")):
+    for fact, option in _OPTIONS.items():
         if fact in settings:
             words += [option, settings[fact]]
     return shlex.join(words)

@@ -24,6 +24,8 @@ def review(result: Result, references: References, history: History, settings: M
     result = judge(result, references)
     if result.state is State.SKIPPED or (result.state is State.PASSED and not result.job.expected_failure):
         return result
+    if result.state is State.NONDETERMINISTIC:
+        settings = {**settings, "repeats": result.facts["repeats"]}
     facts = {**result.facts, REPRODUCE: command_line(result.job, settings)}
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}

@@ -61,3 +61,8 @@ def test_a_pass_that_is_too_slow_is_a_failure_with_a_fingerprint(history: Histor
     found = review(Result(job(), State.PASSED, stages=stages), references, history, {})
     assert found.state is State.PERFORMANCE
     assert found.facts[FINGERPRINT].startswith("performance fused.cycles is # cycles")
+
+
+def test_a_chance_failure_is_repeated_as_often(history: History) -> None:
+    result = Result(job(), State.NONDETERMINISTIC, "2 of 5 repeats differ", facts={"repeats": "5"})
+    assert review(result, {}, history, {}).facts[REPRODUCE].endswith(" --profile small --repeat 5")
