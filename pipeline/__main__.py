@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 
@@ -11,7 +12,15 @@ from pipeline.cli import main
 def _guarded() -> int:
     """The exit code; an error of the pipeline's own must not end as 1, which is a mismatch."""
     try:
-        return main(sys.argv[1:])
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        from pipeline.cli import INTERRUPTED
+
+        # Whoever reads us has enough (`| head`); what is left in the buffer has nowhere to go either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return INTERRUPTED
     except Exception:
         from pipeline.run.states import INTERNAL_ERROR
 

@@ -65,13 +65,11 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         ToolchainError: what was asked for of a toolchain cannot be had, or its parts do not fit each other.
     """
     # Imported here, since `list` needs none of it and must answer at once.
-    from rich.console import Console
-
     from pipeline.facts import run_facts
     from pipeline.history.questions import History
     from pipeline.performance import load_references
     from pipeline.report.files import ReportFiles
-    from pipeline.report.terminal import Terminal
+    from pipeline.report.terminal import OutlastingConsole, Terminal
     from pipeline.review import review
     from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
     from pipeline.run.devices import lock_folder
@@ -133,7 +131,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         review=lambda result: review(result, references, history, settings),
     )
     # The terminal comes last: it can then say that the files could not be written.
-    listeners: list[Listener] = [files, Terminal(Console())]
+    listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
     host = Host(availability)
     if arguments.resume:
         summary = resume_run(_run_id(root, arguments.resume), options, listeners, host)
@@ -165,10 +163,8 @@ def examine_host(arguments: Namespace) -> int:
 
 def show_report(arguments: Namespace) -> int:
     """`report show`: an earlier run's summary on the terminal, and its report files where asked for."""
-    from rich.console import Console
-
     from pipeline.report.files import ReportFiles
-    from pipeline.report.terminal import Terminal
+    from pipeline.report.terminal import OutlastingConsole, Terminal
     from pipeline.run.folders import read_run
     from pipeline.run.listener import Listener, RunInfo, RunSummary
     from pipeline.run.states import exit_code
@@ -180,7 +176,7 @@ def show_report(arguments: Namespace) -> int:
     run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
     seconds = sum(result.seconds for result in results)
     summary = RunSummary(run_id, root / run_id, results, exit_code(results), seconds)
-    listeners: list[Listener] = [Terminal(Console())]
+    listeners: list[Listener] = [Terminal(OutlastingConsole())]
     if arguments.junit or arguments.summary:
         listeners.append(ReportFiles(arguments.junit, arguments.summary))
         for listener in listeners[1:]:

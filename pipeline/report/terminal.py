@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rich.console import Console
 from rich.progress import (
@@ -30,6 +31,15 @@ _STYLES = {
     Outcome.ERROR: "bold magenta",
 }
 _RUNNING_SHOWN = 2
+
+
+class OutlastingConsole(Console):
+    """A console whose reader may leave (`| head`, a closed connection): the run goes on, and says no more."""
+
+    def on_broken_pipe(self) -> None:
+        """Fall silent; rich would end the process, and with it the run."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
 
 
 class Terminal:

@@ -130,12 +130,14 @@ def refused(pipeline: Pipeline) -> Callable[..., str]:
 def start(workspace: Path) -> Callable[..., subprocess.Popen[str]]:
     """Start `python -m pipeline` in a process of its own."""
 
-    def call(*words: object, folder: Path = workspace, source: Path = ROOT) -> subprocess.Popen[str]:
+    def call(
+        *words: object, folder: Path = workspace, source: Path = ROOT, stdout: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "pipeline", *map(str, words)],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(source)},
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -183,6 +184,18 @@ def test_ctrl_c_ends_a_run_with_a_report(start: Start, report: Report, last_run:
     assert "Traceback" not in out + err
     (case,) = report(last_run() / "junit.xml").values()
     assert (case.kind, case.message) == ("error", "interrupted by SIGINT")
+
+
+def test_a_run_outlasts_its_reader(start: Start, report: Report, last_run: LastRun) -> None:
+    """As in `run | head`, or where the connection to a terminal is lost."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = start("run", *ONE, stdout=writing)
+    os.close(writing)
+    _, err = process.communicate(timeout=100)
+    assert (process.returncode, err) == (0, "")
+    (case,) = report(last_run() / "junit.xml").values()
+    assert case.kind == "passed"
 
 
 def test_two_runs_at_once_in_one_checkout(start: Start, report: Report, workspace: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,3 +25,13 @@ def test_a_command_lines_exit_code_is_the_processs(tmp_path: Path) -> None:
     assert subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
     ended = subprocess.run([*command, "--geometry", "mc63"], cwd=ROOT, capture_output=True, check=False)
     assert ended.returncode == 4
+
+
+def test_a_reader_who_has_enough_gets_no_traceback() -> None:
+    """As in `list | head`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "pipeline", "list"]
+    ended = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (2, "")
