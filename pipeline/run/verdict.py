@@ -75,7 +75,7 @@ def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tup
     if report.ended == "cancelled":
         return State.INTERRUPTED, ""
     if report.status < 0:
-        name = signal.Signals(-report.status).name
+        name = _name(-report.status)
         if name in _CRASH_SIGNALS:
             return State.CRASHED, f"crashed by {name}"
         memory = " (out of memory?)" if name == "SIGKILL" else ""
@@ -86,6 +86,14 @@ def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tup
     if written is None:
         return State.NO_RESULT, f"exit code 0, but {fault}"
     return written.state, written.message
+
+
+def _name(number: int) -> str:
+    """A signal's name; of the real-time signals only the first and the last have one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:

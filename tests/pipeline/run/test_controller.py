@@ -163,6 +163,7 @@ def test_each_end_of_a_process_is_told_apart(run: Run, make_job: MakeJob) -> Non
         "dies_by:SIGABRT": (crashed, "crashed by SIGABRT"),
         "dies_by:SIGKILL": (State.KILLED, "killed from outside by SIGKILL (out of memory?)"),
         "dies_by:SIGINT": (State.KILLED, "killed from outside by SIGINT"),
+        "dies_by:40": (State.KILLED, "killed from outside by signal 40"),
         "raises:boom": (crashed, "ValueError: boom"),
         "ends_as:running": (no_result, "exit code 0, but its result claims the state running"),
         "ends_as:nondeterministic": (
