@@ -195,9 +195,9 @@ class Diff:
     """One output against its golden. `problem` is set where the two cannot be compared at all (shape, dtype).
 
     `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts
-    elements that still hold the sentinel pattern where the golden differs from it. `differences` are the most
-    frequent values of actual - expected, each with its count. `against` names what the output was held
-    against: the golden, or another stage's output, whose hash is then in `golden_sha`.
+    wrong elements of C0 blocks (32 channels of a position) that are the sentinel pattern throughout.
+    `differences` are the most frequent values of actual - expected, each with its count. `against` names what
+    the output was held against: the golden, or another stage's output, whose hash is then in `golden_sha`.
     """
 
     tensor: str

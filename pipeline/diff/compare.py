@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from golden.geometry import C0
 from pipeline.jobs import Diff, Mismatch, Region
 
 Array = npt.NDArray[np.generic]
@@ -77,7 +78,7 @@ def compare(
         diff,
         mismatches=len(difference),
         max_abs=int(np.abs(difference).max(initial=0)),
-        unwritten=0 if sentinel is None else int(np.count_nonzero(actual[wrong] == sentinel)),
+        unwritten=int(np.count_nonzero(untouched(actual, sentinel) & wrong)),
         bands=regions(
             _band_names(-(-pixels // width), band_rows), np.bincount(band) * channels, band[pixel], difference
         ),
@@ -90,6 +91,19 @@ def compare(
         ),
         differences=_most_frequent(difference),
     )
+
+
+def untouched(actual: Array, sentinel: int | None) -> npt.NDArray[np.bool_]:
+    """Where an output [positions, channels] was never written: a whole C0 block of a position the sentinel.
+
+    A store writes at least that, and a single element can have the sentinel's value by chance.
+    """
+    if sentinel is None:
+        return np.zeros(actual.shape, np.bool_)
+    channels = actual.shape[1]
+    blocks = np.logical_and.reduceat(actual == sentinel, np.arange(0, channels, C0), axis=1)
+    whole: npt.NDArray[np.bool_] = np.repeat(blocks, C0, axis=1)[:, :channels]
+    return whole
 
 
 def _problem(actual: Array, golden: Array) -> str:

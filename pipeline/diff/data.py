@@ -13,7 +13,7 @@ import numpy.typing as npt
 from golden import vreq8
 from golden.geometry import C0
 from golden.specs import Int8
-from pipeline.diff.compare import regions
+from pipeline.diff.compare import regions, untouched
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.layers import Ints, Layer
@@ -77,7 +77,7 @@ class Examined:
     """A difference in full: facts, and matrices [positions, channels] for `diff.npz`.
 
     `arrays` holds `difference` (int16, actual - expected), `expected` (int8), and bool masks of the golden's
-    elements: `tie` (halfway before rounding), `saturated`, `unwritten` (still the sentinel).
+    elements: `tie` (halfway before rounding), `saturated`, `unwritten`.
     """
 
     data: DiffData
@@ -117,7 +117,7 @@ def examine(evidence: Evidence, expected: Int8, diff: Diff) -> Examined:
         histogram=tuple(zip(numbers.tolist(), counts.tolist(), strict=True)),
         divisions=found,
     )
-    unwritten = wrong & (evidence.actual == evidence.sentinel)
+    unwritten = wrong & untouched(evidence.actual, evidence.sentinel)
     arrays = {"difference": difference, "expected": expected, "tie": tie, "saturated": saturation > 0}
     return Examined(data, {**arrays, "unwritten": unwritten})
 

@@ -144,9 +144,12 @@ def test_the_histogram_holds_every_difference(look: Look, golden: Reference) -> 
 def test_what_was_never_written_is_a_mask(look: Look, golden: Reference) -> None:
     actual = golden.y.copy()
     actual[40:50] = SENTINEL
+    actual[60, :32] = SENTINEL
+    actual[70, :31] = SENTINEL
     examined = look(actual)
     mask = np.zeros(golden.y.shape, bool)
     mask[40:50] = golden.y[40:50] != SENTINEL
+    mask[60, :32] = golden.y[60, :32] != SENTINEL
     assert np.array_equal(examined.arrays["unwritten"], mask)
     assert examined.data.unwritten == np.count_nonzero(mask)
 
