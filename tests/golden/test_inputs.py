@@ -48,6 +48,7 @@ def test_a_given_pair_is_loaded_as_it_is(cases: Path) -> None:
             assert np.array_equal(array, given[name])
 
 
+@pytest.mark.usefixtures("torch_installed")
 def test_saved_tensors_are_loaded_as_they_were(tmp_path: Path) -> None:
     """Offsets at their limits, and scales that a packed table would cut."""
     made = make("channels", PAIR)

@@ -8,6 +8,8 @@ from golden.geometry import Conv, Geometry
 from pipeline import stages
 from pipeline.jobs import DIAGNOSIS, WRONG_STEP, Job, JobContext, Lane, Platform, Result, State
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 GEOMETRY = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 
 

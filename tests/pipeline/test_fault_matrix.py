@@ -24,6 +24,7 @@ CLEAN = case("", state=State.PASSED)
 RIGHT = row("band-up", case("band-up", ("band-up",)))
 
 
+@pytest.mark.usefixtures("torch_installed")
 def test_the_matrix_of_one_geometry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names = ("unwritten", "half-away-1", "wrong-stride-2", "band-up")
@@ -42,6 +43,7 @@ def test_the_matrix_of_one_geometry(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not (tmp_path / "faults").exists()
 
 
+@pytest.mark.usefixtures("torch_installed")
 def test_a_fault_that_no_profile_shows_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     words = ["--geometry", "pair-24x16", "--profile", "impulse-odd-odd", "--fault", "bias-missing-1"]
@@ -51,6 +53,7 @@ def test_a_fault_that_no_profile_shows_is_a_failure(tmp_path: Path, monkeypatch:
     assert "  not detected: bias-missing-1 in pair-24x16\n" in "".join(written)
 
 
+@pytest.mark.usefixtures("torch_installed")
 def test_the_seed_of_the_night_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "matrix.yaml").write_text(
         """\

@@ -18,6 +18,8 @@ from pipeline.diff.diagnosis import diagnose
 from pipeline.diff.evidence import TWO_PASS, Evidence
 from pipeline.tiling import plan_for
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 Array = npt.NDArray[np.generic]
 
 SENTINEL = -86

@@ -26,6 +26,8 @@ from pipeline.injection.host import spoiled_inputs, spoiled_output
 from pipeline.jobs import Platform
 from pipeline.tiling import plan_for
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 Array = npt.NDArray[Any]
 Change = Callable[[Array], Array]
 

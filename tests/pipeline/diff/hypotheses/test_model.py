@@ -15,6 +15,8 @@ from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.model import Model, model_of
 from pipeline.tiling import plan_for
 
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
 GEOMETRIES = {
     "three bands": (Geometry(40, 32, 32, 64, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 8),
     "ragged": (Geometry(45, 32, 32, 64, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 5),

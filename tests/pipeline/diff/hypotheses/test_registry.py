@@ -24,7 +24,7 @@ HELPERS = {"base", "blocks", "layers", "model", "registry"}
 
 
 @pytest.fixture(scope="module")
-def model_for() -> Callable[[str], Model]:
+def model_for(torch_installed: None) -> Callable[[str], Model]:
     tensors = profiles.make("full-range@5", GEOMETRY)
     right = reference(GEOMETRY, tensors)
     plan = plan_for(GEOMETRY, "a2a3", 5)
