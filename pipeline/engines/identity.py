@@ -55,9 +55,8 @@ def identify(path: Sequence[str] | None = None) -> Identity:
     package = found[0]
     framework = Framework.UNKNOWN
     for mark, candidate in _MARKS.items():
-        # An editable installation lists no files of the package; its folder is looked at instead.
-        listed = any(file.as_posix().startswith(mark) for file in package.files or ())
-        if listed or Path(str(package.locate_file(mark))).is_dir():
+        # Not by the list of its files: an editable installation lists none of the package's.
+        if Path(str(package.locate_file(mark))).is_dir():
             framework = candidate
     urls = package.metadata.get_all("Project-URL") or []
     url = urls[0].partition(", ")[2] if urls else ""

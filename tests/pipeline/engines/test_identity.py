@@ -9,16 +9,17 @@ from pipeline.engines.identity import Framework, identify
 
 
 def install(
-    site: Path, version: str, *, files: tuple[str, ...] = (), folders: tuple[str, ...] = (), url: str = ""
+    site: Path, version: str, *, files: tuple[str, ...] = (), listed: bool = True, url: str = ""
 ) -> None:
-    """What pip leaves of a package called pypto: its metadata, its list of files, its folders."""
+    """What pip leaves of a package called pypto: its metadata, its list of files, the files."""
     info = site / f"pypto-{version}.dist-info"
     info.mkdir(parents=True)
     urls = f"Project-URL: Homepage, {url}\n" if url else ""
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pypto\nVersion: {version}\n{urls}")
-    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files))
-    for folder in folders:
-        (site / folder).mkdir(parents=True)
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in files if listed))
+    for file in files:
+        (site / file).parent.mkdir(parents=True, exist_ok=True)
+        (site / file).touch()
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_frameworks_of_one_version_are_told_apart_by_their_files(
 
 
 def test_an_editable_installation_is_known_by_its_folder(tmp_path: Path) -> None:
-    install(tmp_path, "0.1.0", files=("__editable__.pypto.pth",), folders=("pypto/language",))
+    install(tmp_path, "0.1.0", files=("pypto/language/__init__.py",), listed=False)
 
     assert identify([str(tmp_path)]).framework is Framework.HW_NATIVE_SYS
 
