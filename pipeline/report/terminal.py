@@ -15,7 +15,7 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from pipeline.jobs import OUTCOMES, Job, Outcome, Result
@@ -31,6 +31,7 @@ _STYLES = {
     Outcome.ERROR: "bold magenta",
 }
 _RUNNING_SHOWN = 2
+_BAR_WIDTH = 20
 
 
 class OutlastingConsole(Console):
@@ -46,7 +47,8 @@ class Terminal:
     """A `pipeline.run.listener.Listener` that tells people what happens.
 
     On a terminal it shows a progress bar and, above it, a line for each red job. Elsewhere it prints one line
-    when a job starts and one when it ends, so that the log of a run that hangs names the job.
+    when a job starts and one when it ends, so that the log of a run that hangs names the job. Why jobs were
+    skipped is told once for all of them, at the end.
     """
 
     def __init__(self, console: Console) -> None:
@@ -64,9 +66,11 @@ class Terminal:
         for note in run.notes:
             self._say(f"note: {note}", "yellow")
         if self._console.is_terminal and not self._console.is_dumb_terminal:
-            columns = (SpinnerColumn(), MofNCompleteColumn(), BarColumn(), TimeElapsedColumn())
-            running = TextColumn("{task.description}", markup=False)
-            self._progress = Progress(*columns, running, console=self._console, transient=True)
+            columns = (SpinnerColumn(), MofNCompleteColumn(), BarColumn(_BAR_WIDTH), TimeElapsedColumn())
+            # The names get what room is left; else they would take that of the count and the bar as well.
+            rest = Column(ratio=1, no_wrap=True)
+            running = TextColumn("{task.description}", markup=False, table_column=rest)
+            self._progress = Progress(*columns, running, console=self._console, transient=True, expand=True)
             self._progress.add_task("", total=self._planned)
             self._progress.start()
 
@@ -84,8 +88,9 @@ class Terminal:
         self._finished += 1
         self._running.pop(result.job.id, None)
         outcome = OUTCOMES[result.state].outcome
-        if self._progress is None or outcome in (Outcome.FAILURE, Outcome.ERROR):
-            why = "" if outcome is Outcome.PASSED else f": {headline(result)}"
+        red = outcome in (Outcome.FAILURE, Outcome.ERROR)
+        if self._progress is None or red:
+            why = f": {headline(result)}" if red else ""
             count = f"[{self._finished}/{self._planned}]"
             line = f"{count} {result.state.value} {result.job.id} {result.seconds:.1f} s{why}"
             self._say(line, _STYLES[outcome])
@@ -112,6 +117,7 @@ class Terminal:
             self._say(f"device {device.device} was set aside: {device.reason}", "bold magenta")
         for problem in summary.problems:
             self._say(f"the pipeline itself failed: {problem}", "bold magenta")
+        self._say(f"run {summary.run_id}: report and artefacts in {summary.folder}")
         colour = "bold green" if summary.exit_code == 0 else "bold red"
         self._say(f"{seen.line}; {summary.seconds:.1f} s, exit code {summary.exit_code}", colour)
 

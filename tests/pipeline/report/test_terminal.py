@@ -38,7 +38,9 @@ def watched(console: Console, results: list[Result]) -> str:
     for result in results:
         terminal.job_finished(result)
     terminal.run_finished(
-        RunSummary("r1", Path(), tuple(results), 1, 9.5, (SetAside("npu-0", "507018"),), problems=("oh",))
+        RunSummary(
+            "r1", Path("/runs/r1"), tuple(results), 1, 9.5, (SetAside("npu-0", "507018"),), problems=("oh",)
+        )
     )
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -54,7 +56,7 @@ def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[R
         "started device/emu-a5/mc62/fused/small, attempt 2",
         "[1/3] passed device/emu-a2a3/mc62/fused/small 1.2 s",
         "[2/3] mismatch device/emu-a5/mc62/fused/small 0.0 s: [red]y[/red]: 3 of 64 differ",
-        "[3/3] skipped device/a5/mc62/fused/small 0.0 s: no toolchain; install it",
+        "[3/3] skipped device/a5/mc62/fused/small 0.0 s",
     ]
     assert not any("\x1b" in line for line in lines)
 
@@ -74,6 +76,7 @@ def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) 
         "1 skipped: no toolchain; install it",
         "device npu-0 was set aside: 507018",
         "the pipeline itself failed: oh",
+        "run r1: report and artefacts in /runs/r1",
         "1 of 3 jobs are red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
     ):
         assert line in text.splitlines()
@@ -88,6 +91,14 @@ def test_a_terminal_shows_progress_and_a_line_for_red_jobs_only(results: list[Re
     # Printed beside the red line: what is done, and what runs, once, although it is at its second attempt.
     assert re.search(r"1/3 .* \d:\d\d:\d\d device/emu-a5/mc62/fused/small *\r", text)
     assert "\x07" not in text
+
+
+def test_a_narrow_terminal_shows_how_far_the_run_is_beside_long_names(results: list[Result]) -> None:
+    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system=None, _environ={})
+    shown = re.findall(r"[^\r\n]*device/[^\r\n]*…", watched(console, results))
+    assert shown
+    for line in shown:
+        assert re.search(r"\d/3 .* \d:\d\d:\d\d device/", line)
 
 
 def test_a_dumb_terminal_gets_plain_lines(results: list[Result]) -> None:
