@@ -1,6 +1,6 @@
 """Search the cheapest tilings of a geometry for CANN PyPTO and write its plan file.
 
-    python -m benchmarks.cann_tilings 288x112 64-64-64 k3s2p1-k3s1p1 --budget 60
+    python -m pipeline.engines.cann.tilings 288x112 64-64-64 k3s2p1-k3s1p1 --budget 60
 
 The arguments are those of the plan file's name. Prints every compilation and the cycles found.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,16 +32,22 @@ def main() -> None:
     if arguments.budget < 1:
         parser.error(f"--budget is {arguments.budget}: must be at least 1")
     try:
-        convs = Conv(*arguments.convs[:3]), Conv(*arguments.convs[3:])
-        geometry = Geometry(*arguments.image, *arguments.channels, *convs)
+        (height, width), (cin, cmid, cout) = arguments.image, arguments.channels
+        conv1, conv2 = Conv(*arguments.convs[:3]), Conv(*arguments.convs[3:])
+        geometry = Geometry(height, width, cin, cmid, cout, conv1, conv2)
         with tempfile.TemporaryDirectory() as folder:
-            found = search(geometry, Path(folder), arguments.budget, lambda line: print(line, flush=True))
+            found = search(geometry, Path(folder), arguments.budget, _say)
     except (GeometryError, TilingError, CompileError) as error:
         parser.error(str(error))
     path = plan_path(geometry)
     write_plan(path, {program: each.tiling for program, each in found.items()})
     cycles = {program: each.cycles for program, each in found.items()}
-    print(f"{path}: fused {cycles['fused']}, two-pass {cycles['pass1'] + cycles['pass2']} estimated cycles")
+    _say(f"{path}: fused {cycles['fused']}, two-pass {cycles['pass1'] + cycles['pass2']} estimated cycles")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _numbers(pattern: str) -> Callable[[str], tuple[int, ...]]:
