@@ -1,7 +1,8 @@
 """Performance references: what each job's cycles and times were, and how far they may move before it fails.
 
-The model is ReFrame's: (value, lower %, upper %, unit) a metric, named by its stage, as `fused.cycles`. Cycles
-of a deterministic cost model compare exactly; times of a device within bounds, and only on the same model.
+The model is ReFrame's: (value, lower %, upper %, unit) a metric, named by its stage, as `fused.cycles`.
+Cycles of a deterministic cost model compare exactly; times of a device within bounds, and only on the same
+model.
 """
 
 from __future__ import annotations
