@@ -121,10 +121,10 @@ class Overview:
         """The run in one line."""
         counted = ", ".join(f"{count} {state.value}" for state, count in self.states.items())
         red = sum(len(group.results) for group in self.broken)
-        total = sum(self.states.values())
-        return (
-            f"{red} of {total} jobs are red: {counted}" if red else f"no job is red: {counted or 'no jobs'}"
-        )
+        if red:
+            return f"{red} of {sum(self.states.values())} jobs are red: {counted}"
+        executed = any(state is not State.SKIPPED for state in self.states)
+        return f"{'no job is red' if executed else 'nothing was executed'}: {counted or 'no jobs'}"
 
 
 def overview(results: Sequence[Result]) -> Overview:

@@ -44,7 +44,14 @@ def test_results_that_differ_in_numbers_only_are_one_group_and_the_largest_is_fi
 
 def test_a_clean_run_is_said_to_be_so(result_of: MakeResult) -> None:
     assert overview([result_of("device/a5/mc62/fused/small")]).line == "no job is red: 1 passed"
-    assert overview([]).line == "no job is red: no jobs"
+
+
+def test_a_run_that_executed_nothing_is_not_called_clean(result_of: MakeResult) -> None:
+    skipped = result_of("device/a5/mc62/fused/small", State.SKIPPED, message="no toolchain")
+    excused = result_of("device/a5/mc62/fused/ties", State.EXPECTED_FAILURE, message="known")
+    assert overview([skipped]).line == "nothing was executed: 1 skipped"
+    assert overview([]).line == "nothing was executed: no jobs"
+    assert overview([skipped, excused]).line == "no job is red: 1 skipped, 1 expected-failure"
 
 
 @pytest.mark.parametrize(
