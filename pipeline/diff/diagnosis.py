@@ -34,7 +34,8 @@ _PLAUSIBLE = 0.5
 """Least score at a few positions of a hypothesis that is tried further."""
 
 _SECONDS = 30.0
-"""Time after which no further hypothesis is tried: a diagnosis must not eat the job's own."""
+"""Time after which no further hypothesis is tried: a diagnosis must not eat the job's own. Of the processor:
+a busy machine must not change the answer."""
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,14 @@ class Diagnosis:
 
 
 def diagnose(
-    evidence: Evidence, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic
+    evidence: Evidence, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.process_time
 ) -> Diagnosis:
     """Find the known faults that explain an output.
 
     Args:
         evidence: the output and what it was made from.
         seconds: after so many, hypotheses not yet tried are left out, and the text says so.
-        clock: seconds that pass.
+        clock: seconds that pass; by default those that this process computes.
 
     Returns:
         The findings, each confirmed on every element. An output that is right, or that cannot be compared
