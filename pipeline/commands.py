@@ -282,10 +282,16 @@ def _on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
     Raises:
         InputsError: the file does not fit a job's geometry.
     """
-    from golden.inputs import load_inputs
+    from golden.inputs import InputsError, load_inputs
 
-    for geometry in {job.geometry for job in plan}:
-        load_inputs(inputs, geometry)
+    geometries = {job.geometry_name: job.geometry for job in plan}
+    for name, geometry in geometries.items():
+        try:
+            load_inputs(inputs, geometry)
+        except InputsError as error:
+            if len(geometries) == 1:
+                raise
+            raise InputsError(f"{error}, in geometry {name}: choose the file's with --geometry") from error
     found: dict[str, Job] = {}
     for job in plan:
         renamed = f"{job.id.rpartition('/')[0]}/{INPUTS}"
