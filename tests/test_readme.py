@@ -7,8 +7,14 @@ import shlex
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from golden.geometry import Conv, Geometry
+from golden.inputs import load_inputs
+from golden.layout import matrix_to_filter, nc1hwc0_to_nchw
+from golden.profiles import CATALOGUE, make
+from golden.vreq8 import VARIANTS
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
 from pipeline.options import parser
@@ -18,8 +24,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 COMMANDS = {"device": "run", "compile": "compile", "compare": "compare", "report": "report"}
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def pipeline_commands() -> list[list[str]]:
@@ -60,3 +66,29 @@ def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
     for target in targets:
         assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_every_variant_and_profile_is_told() -> None:
+    rows = [line for line in (ROOT / "docs/tensors.md").read_text().splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+    assert {*VARIANTS, *CATALOGUE} <= named
+
+
+def test_the_inputs_are_made_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    geometry = Geometry(10, 16, 32, 64, 32, Conv(), Conv())
+    tensors = make("full-range", geometry)
+    given = {
+        "x": nc1hwc0_to_nchw(tensors.x, geometry.height, geometry.width),
+        "filter1": matrix_to_filter(tensors.filter1, 3),
+        "filter2": matrix_to_filter(tensors.filter2, 3),
+        **{name: getattr(tensors, name).ravel() for name in ("bias1", "bias2", "scales1", "scales2")},
+        **{name: getattr(tensors, name).astype(np.int32) for name in ("offsets1", "offsets2")},
+    }
+    (example,) = blocks("python", "docs/tensors.md")
+    monkeypatch.chdir(tmp_path)
+    exec(example, given)
+    loaded = load_inputs(Path("my-tensors.npz"), geometry).arrays("vreq8")
+    expected = tensors.arrays("vreq8")
+    assert loaded.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(loaded[name], array)
