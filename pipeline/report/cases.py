@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from golden import profiles
 from pipeline.diff import render
 from pipeline.jobs import OUTCOMES, REPRODUCE, Diff, Lane, Outcome, Result, StageResult, State
 from pipeline.report.text import bounded, one_line
@@ -166,12 +167,21 @@ def _facts(result: Result) -> dict[str, str]:
         "variant": job.platform.variant,
         "device": "none" if result.device is None else str(result.device),
         "profile": job.profile or "none",
+        "seed": _seed(job.profile),
         "seconds": f"{result.seconds:.3f}",
         "attempts": str(result.attempts),
     }
     if job.expected_failure:
         facts["expected-failure"] = f"{job.expected_failure.reason} ({job.expected_failure.link})"
     return facts
+
+
+def _seed(profile: str | None) -> str:
+    """The seed of a profile's data; a user's own tensors have none."""
+    try:
+        return str(profiles.parse(profile or "")[1])
+    except profiles.ProfileError:
+        return "none"
 
 
 def _stage_message(stage: StageResult) -> str:

@@ -37,7 +37,14 @@ def only(result: Result, attachments: Attachments = NONE) -> Case:
 def test_a_name_holds_what_is_stable_and_the_record_what_is_not(result_of: MakeResult) -> None:
     case = only(result_of("device/emu-a2a3/mc62/fused/full-range@7", seconds=1.23456, device=3, attempts=2))
     assert (case.classname, case.name) == ("device.emu-a2a3.mc62", "fused/full-range@7")
-    for line in ("platform=emu-a2a3", "device=3", "profile=full-range@7", "seconds=1.235", "attempts=2"):
+    for line in (
+        "platform=emu-a2a3",
+        "device=3",
+        "profile=full-range@7",
+        "seed=7",
+        "seconds=1.235",
+        "attempts=2",
+    ):
         assert line in case.out.splitlines()
 
 
