@@ -83,6 +83,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     matrix = _matrix(arguments)
     today = arguments.date or date.today()
     settings = _settings(arguments)
+    repeat = getattr(arguments, "repeat", None)
     if arguments.resume or arguments.failed:
         run = _run_id(root, arguments.resume or arguments.failed)
         record = read_run(root, run)
@@ -90,6 +91,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         plan = record.plan if arguments.resume else failed_jobs(record)
         if not plan:
             raise EmptySelectionError(f"nothing failed in run {run}")
+        if arguments.resume:
+            repeat = repeat or int(record.facts.get("repeat", "1"))
     else:
         plan = _selected(matrix, [LANES[arguments.command]], arguments, today)
     inject = settings.get("injected", "")
@@ -102,6 +105,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     facts = run_facts(command) | settings
     if arguments.shard:
         facts["shard"] = arguments.shard
+    if repeat:
+        facts["repeat"] = str(repeat)
     retries = matrix.document.retries
     cache = arguments.output.absolute() / "goldens"
     options = RunOptions(
@@ -114,7 +119,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         inputs=inputs,
         stage=settings.get("stage", "all"),
         inject=inject,
-        repeat=getattr(arguments, "repeat", 1),
+        repeat=repeat or 1,
         deadline=arguments.deadline,
         preload=_preload(plan, cache, inputs),
         target=_PAIRED if any(job.other for job in plan) else _SINGLE,

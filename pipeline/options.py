@@ -162,7 +162,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     earlier.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")
     if lane is not Lane.COMPILE:
         group.add_argument(
-            "--repeat", type=_positive, default=1, metavar="N", help="times, outputs must agree"
+            "--repeat", type=_positive, metavar="N", help="times, outputs must agree (default: 1)"
         )
         group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors of this .npz file")
         group.add_argument(

@@ -144,7 +144,9 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
     pool = DevicePool(options.locks)
     folder, record = reopen_run(options.root, run_id)
     processes.kill_marked(f"/{run_id}/", _SWEEP_PATIENCE)
-    options = replace(options, facts=record.facts)
+    # What is not as it was (the commit, a package's version) must show beside how the run was begun.
+    changed = {f"resumed.{name}": now for name, now in options.facts.items() if record.facts.get(name) != now}
+    options = replace(options, facts={**record.facts, **changed})
     run = _Run(record.plan, record.finished, options, listeners, host, folder, pool)
     return run.execute(record.notes, resumed=True)
 

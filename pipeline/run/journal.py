@@ -29,9 +29,10 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
-    """The run was taken up again."""
+    """The run was taken up again; `facts` are those that hold from now on."""
 
     started: str
+    facts: Mapping[str, str]
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -80,7 +81,7 @@ class Journal:
     def run_started(self, run: RunInfo) -> None:
         """See `Listener`."""
         if run.resumed:
-            self._append(Resumed(run.started))
+            self._append(Resumed(run.started, run.facts))
         else:
             self._append(Begun(run.run_id, run.started, run.plan, run.facts))
         self._sync()
@@ -146,6 +147,7 @@ def read_journal(path: Path) -> Record:
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror}") from error
     begun: Begun | None = None
+    facts: Mapping[str, str] = {}
     results: dict[str, Result] = {}
     closed = False
     for number, line in enumerate(lines, 1):
@@ -155,6 +157,9 @@ def read_journal(path: Path) -> Record:
             raise JournalError(f"{path}:{number}: damaged line: {error}") from error
         if isinstance(event, Begun):
             begun = event
+            facts = event.facts
+        elif isinstance(event, Resumed):
+            facts = event.facts
         elif isinstance(event, Finished):
             results[event.result.job.id] = event.result
         elif isinstance(event, Closed):
@@ -164,4 +169,4 @@ def read_journal(path: Path) -> Record:
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     notes = (f"{path}: the last line was torn ({len(torn)} bytes) and is left out",) if torn else ()
-    return Record(begun.run_id, begun.started, begun.plan, begun.facts, results, closed, notes)
+    return Record(begun.run_id, begun.started, begun.plan, facts, results, closed, notes)

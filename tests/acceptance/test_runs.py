@@ -135,6 +135,30 @@ def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_
     assert {case.kind for case in cases.values()} == {"passed"}
 
 
+def test_a_resumed_run_tells_what_is_no_longer_as_it_was(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline("run", *ONE, "--deadline", "0.02").code == 2
+    journal = last_run() / "journal.jsonl"
+    journal.write_text(re.sub('"git":"[^"]*"', '"git":"0123abcd"', journal.read_text()))
+    assert pipeline("run", "--resume", "last").code == 0
+    assert pipeline("report", "show", "--junit", "again.xml").code == 0
+    for path in (last_run() / "junit.xml", Path("again.xml")):
+        (case,) = report(path).values()
+        assert case.properties["git"] == "0123abcd"
+        assert case.properties["resumed.git"] not in ("", "0123abcd")
+        assert "resumed.numpy" not in case.properties
+
+
+def test_a_resumed_run_repeats_its_jobs_as_often(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline("run", *ONE, "--repeat", "3", "--deadline", "0.02").code == 2
+    assert pipeline("run", "--resume", "last").code == 0
+    (case,) = report(last_run() / "junit.xml").values()
+    assert "repeats=3" in case.out.splitlines()
+
+
 def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
     assert pipeline("run", *ONE, "--deadline", "0.02").code == 2
     broken = last_run()
