@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fnmatch import translate
+from functools import cached_property
 from itertools import product
 from typing import Protocol
 
@@ -36,7 +37,7 @@ class Candidate:
     profile: str | None
     block: int
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The job's id."""
         parts = [self.lane.value, self.platform, self.geometry]
