@@ -22,7 +22,7 @@ import msgspec
 
 from pipeline.engines.base import InfrastructureError
 from pipeline.jobs import Job, JobContext, Result, State
-from pipeline.run import processes, task_submit, threads
+from pipeline.run import processes, threads
 from pipeline.run.messages import Order, encode, write_atomically
 
 Target = Callable[[Job, JobContext], Result]
@@ -91,13 +91,20 @@ def perform(order: Order) -> None:
     An exception of the work is a result too: `infrastructure` for an `InfrastructureError`, else `crashed`.
     """
     try:
-        result = _work(order) if order.queue is None else task_submit.work_in_task(order, order.queue)
+        result = _work(order) if order.queue is None else _submitted(order, order.queue)
     except InfrastructureError as error:
         result = Result(order.job, State.INFRASTRUCTURE, str(error), traceback.format_exc())
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         result = Result(order.job, State.CRASHED, message, traceback.format_exc())
     write_atomically(Path(order.result), encode(result))
+
+
+def _submitted(order: Order, queue: float) -> Result:
+    # Imported here: with it come the device locks, which a job's process is rarely in need of.
+    from pipeline.run.task_submit import work_in_task
+
+    return work_in_task(order, queue)
 
 
 def _work(order: Order) -> Result:
