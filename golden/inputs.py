@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import zipfile
 import zlib
 from collections.abc import Collection
@@ -16,6 +17,8 @@ from golden.geometry import Geometry
 from golden.specs import Array, Tensors, TensorsError, TensorSpec, pair_specs
 
 _OUTPUTS = {"mid", "y"}
+_WIDEST = 16  # bytes of an element
+_HEADER = 64 * 1024
 _MALFORMED = (
     EOFError,
     MemoryError,  # a header that promises more than there is room for
@@ -62,12 +65,15 @@ def save_inputs(path: Path, tensors: Tensors) -> None:
 
 def _read(path: Path, geometry: Geometry) -> dict[str, Any]:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InputsError(f"{path}: is a device or a pipe: name a file")
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
                 raise InputsError(f"{path}: is not an .npz file")
         with np.load(path, allow_pickle=False) as archive:
             specs = _wanted(geometry, archive.files)
             _check_names(path, archive.files, [spec.name for spec in specs])
+            _check_sizes(path, archive.zip, specs)
             return {spec.name: _checked(path, spec, archive[spec.name]) for spec in specs}
     except InputsError:
         raise  # a ValueError too, but already the line to show
@@ -103,7 +109,20 @@ def _check_names(path: Path, names: Collection[str], wanted: Collection[str]) ->
         raise InputsError(f"{path}: holds two arrays of one name")
 
 
-def _checked(path: Path, spec: TensorSpec, array: Array) -> Array:
+def _check_sizes(path: Path, archive: zipfile.ZipFile, specs: Collection[TensorSpec]) -> None:
+    """Refuse an array too large in any dtype before it is unpacked: kilobytes may make gigabytes."""
+    held = {member.filename.removesuffix(".npy"): member.file_size for member in archive.infolist()}
+    for spec in specs:
+        most = _WIDEST * math.prod(spec.shape) + _HEADER
+        if held[spec.name] > most:
+            raise InputsError(
+                f"{path}: array {spec.name!r} has {held[spec.name]} bytes: must be {list(spec.shape)}"
+            )
+
+
+def _checked(path: Path, spec: TensorSpec, array: object) -> Array:
+    if not isinstance(array, np.ndarray):
+        raise InputsError(f"{path}: {spec.name!r} is no array: write the file with numpy.savez")
     if spec.dtype == np.uint64 and array.dtype == np.int64:
         array = array.view(np.uint64)
     if array.dtype != spec.dtype:

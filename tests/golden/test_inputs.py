@@ -178,3 +178,18 @@ def test_an_unreadable_file_is_refused(tmp_path: Path, arrays: dict[str, Any]) -
     path = saved(tmp_path, arrays)
     path.chmod(0)
     assert refusal(path) == "cannot be read: Permission denied"
+
+
+def test_a_member_that_is_no_array(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    del arrays["x"]
+    path = saved(tmp_path, arrays)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x.npy", b"hello")
+    assert refusal(path) == "'x' is no array: write the file with numpy.savez"
+
+
+def test_an_array_of_gigabytes_is_refused_before_it_is_unpacked(
+    tmp_path: Path, arrays: dict[str, Any]
+) -> None:
+    path = saved(tmp_path, arrays | {"x": np.zeros(2**26, np.int8)})
+    assert refusal(path).startswith("array 'x' has 67108")
