@@ -142,22 +142,27 @@ def _refuse_repeats(source: Node, path: KeyPath, values: Sequence[object]) -> No
 
 
 def _refuse_repeated_jobs(matrix: Matrix) -> None:
-    first: dict[str, KeyPath] = {}
+    first: dict[str, tuple[str, KeyPath]] = {}
     for one in included(matrix):
         path: KeyPath = ("lanes", one.lane.value, "include", one.block)
-        if one.id in first:
-            earlier = matrix.source.at(first[one.id])
-            message = (
-                f"{one.id} is made by the block at {earlier.file}:{earlier.line} too; name it in one of them"
-            )
-            matrix.source.refuse(path, message)
-        first[one.id] = path
+        # As reports join the parts: of `a.b` and `c` they make the name that they make of `a` and `b.c`.
+        reported = one.id.replace("/", ".")
+        if reported in first:
+            earlier_id, earlier_path = first[reported]
+            earlier = matrix.source.at(earlier_path)
+            place = f"the block at {earlier.file}:{earlier.line}"
+            if earlier_id != one.id:
+                matrix.source.refuse(
+                    path, f"{one.id} and {earlier_id} of {place} have one name in reports; rename one"
+                )
+            matrix.source.refuse(path, f"{one.id} is made by {place} too; name it in one of them")
+        first[reported] = one.id, path
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:
     try:
         matches_all = re.compile(pattern).search("") is not None
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         source.refuse(path, f"`{shown(pattern)}` is no regular expression: {error}; correct it")
     if matches_all:
         source.refuse(path, f"`{shown(pattern)}` matches empty text and so every job; write a narrower one")

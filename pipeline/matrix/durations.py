@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 FORMS = "`90s`, `5m`, `1h30m` or a number of seconds"
+
+LONGEST = 7 * 24 * 3600
+"""Seconds of the longest duration, a week: a few together are less than the 24 days `epoll` can wait."""
 
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 PATTERN = rf"^(?:{_NUMBER}|(?=.)(?:([0-9]{{1,6}})h)?(?:([0-9]{{1,6}})m)?(?:{_NUMBER}s)?)$"
@@ -13,7 +15,7 @@ PATTERN = rf"^(?:{_NUMBER}|(?=.)(?:([0-9]{{1,6}})h)?(?:([0-9]{{1,6}})m)?(?:{_NUM
 
 
 class Duration(float):
-    """A length of time in seconds, finite and above zero."""
+    """A length of time in seconds, above zero and at most `LONGEST`."""
 
 
 def parse_duration(written: object) -> Duration:
@@ -23,15 +25,16 @@ def parse_duration(written: object) -> Duration:
         written: text in one of the forms, or a number of seconds.
 
     Raises:
-        ValueError: it has no such form, or is not above zero: nothing switches a limit off by accident.
+        ValueError: it has no such form, is not above zero or is above a week: nothing switches a limit off by
+            accident.
     """
-    seconds = math.nan
+    seconds = 0.0
     if isinstance(written, str):
         if match := re.fullmatch(PATTERN, written):
             plain, hours, minutes, rest = (float(part or 0) for part in match.groups())
             seconds = plain + hours * 3600 + minutes * 60 + rest
     elif isinstance(written, int | float) and not isinstance(written, bool):
         seconds = float(written)
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise ValueError(f"a duration is {FORMS}, above zero")
+    if not 0 < seconds <= LONGEST:
+        raise ValueError(f"a duration is {FORMS}, above zero and at most a week")
     return Duration(seconds)

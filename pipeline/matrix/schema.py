@@ -20,7 +20,7 @@ from golden.profiles import NIGHTLY, PROFILES
 from golden.vreq8 import VARIANTS
 from kernels.catalogue import KERNELS
 from pipeline.engines.registry import BACKENDS
-from pipeline.matrix.durations import PATTERN, Duration
+from pipeline.matrix.durations import LONGEST, PATTERN, Duration
 
 
 def _choice(description: str, names: Iterable[str]) -> Meta:
@@ -216,7 +216,8 @@ def json_schema() -> str:
 
 def _custom(kind: type) -> dict[str, Any]:
     assert kind is Duration, kind
-    return {"anyOf": [{"type": "string", "pattern": PATTERN}, {"type": "number", "exclusiveMinimum": 0}]}
+    number = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST}
+    return {"anyOf": [{"type": "string", "pattern": PATTERN}, number]}
 
 
 if __name__ == "__main__":

@@ -55,6 +55,12 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
         ("tiny:", "Tiny!:", "matrix.yaml:2: geometries.Tiny!: `Tiny!`: expected `str` matching"),
         ("platforms: [emu]", "platforms: []", "expected `array` of length >= 1; write a list of names"),
         ("lanes:", "retries: {patterns: ['(']}\nlanes:", "retries.patterns[0]: `(` is no regular expression"),
+        ("lanes:", "retries: {patterns: ['a{99999999999}']}\nlanes:", "is no regular expression"),
+        (
+            "lanes:",
+            f"retries: {{patterns: ['{'(' * 5000}{')' * 5000}']}}\nlanes:",
+            "is no regular expression",
+        ),
         ("lanes:", "retries: {patterns: ['a*']}\nlanes:", "matches empty text and so every job"),
         (
             "height: 24",
@@ -144,3 +150,20 @@ def test_an_overlay_must_be_of_use_itself(sound: str, refusal: Refusal) -> None:
     assert refusal(sound, "exclude:\n  - {jobs: '*/a5/*', reason: r}\n").startswith(
         "extra1.yaml:2: exclude[0].jobs: "
     )
+
+
+def test_two_jobs_of_one_name_in_reports_are_refused(sound: str, load_text: LoadText) -> None:
+    """Class names are joined by dots, and so may names be."""
+    geometry, platform = (
+        sound.partition("  tiny:")[2].partition("platforms:")[0],
+        sound.partition("  emu:")[2],
+    )
+    text = (
+        f"geometries:\n  c:{geometry}  b.c:{geometry}"
+        f"platforms:\n  a.b:{platform.partition('lanes:')[0]}  a:{platform.partition('lanes:')[0]}"
+        "lanes:\n  compile:\n    include:\n"
+        "      - {platforms: [a.b], geometries: [c], kernels: [fused]}\n"
+        "      - {platforms: [a], geometries: [b.c], kernels: [fused]}\n"
+    )
+    with pytest.raises(MatrixError, match=r"compile/a/b\.c/fused and compile/a\.b/c/fused .* rename one"):
+        load_text(text)
