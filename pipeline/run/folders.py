@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import quote
 
@@ -96,24 +96,33 @@ def run_ids(root: Path) -> tuple[str, ...]:
     """Ids of the runs under `root`, oldest first."""
     if not root.is_dir():
         return ()
-    return tuple(sorted(path.name for path in root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()))
+    return tuple(sorted(path.name for path in root.iterdir() if _is_id(path.name) and path.is_dir()))
 
 
-def prune_runs(root: Path, *, keep: int, max_age: timedelta, now: datetime) -> tuple[str, ...]:
+def _is_id(name: str) -> bool:
+    try:
+        return _ID.fullmatch(name) is not None and bool(_made(name))
+    except ValueError:  # no day or time of day
+        return False
+
+
+def _made(run_id: str) -> datetime:
+    return datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc)
+
+
+def prune_runs(root: Path, *, spared: str, keep: int, max_age: timedelta, now: datetime) -> tuple[str, ...]:
     """Remove runs that are older than `max_age` or not among the `keep` youngest.
 
-    Never the youngest, nor one that is being written. Returns the ids removed.
+    Never the youngest, nor `spared`, nor one that is being written or cannot be removed (another user's).
+    Returns the ids removed.
     """
     removed = []
     ids = run_ids(root)
     for position, run_id in enumerate(reversed(ids)):
-        made = datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=now.tzinfo)
-        if position == 0 or (position < keep and now - made <= max_age):
+        if position == 0 or run_id == spared or (position < keep and now - _made(run_id) <= max_age):
             continue
-        with suppress(RunFolderError):
-            held = _hold(root, run_id)
+        with suppress(RunFolderError, OSError), closing(_hold(root, run_id)) as held:
             shutil.rmtree(held.path)
-            held.close()
             removed.append(run_id)
     return tuple(reversed(removed))
 
@@ -131,4 +140,6 @@ def _hold(root: Path, run_id: str) -> RunFolder:
         lock.acquire(timeout=0)
     except Timeout:
         raise RunFolderError(f"run {run_id} in {root} is being written by another process") from None
+    except OSError as error:
+        raise RunFolderError(f"run folder {root / run_id}: {error.strerror}") from error
     return RunFolder(run_id, root / run_id, lock)

@@ -164,7 +164,8 @@ def read_journal(path: Path) -> Record:
             results[event.result.job.id] = event.result
         elif isinstance(event, Closed):
             for job in event.dropped:
-                results[job] = replace(results[job], artefacts=())
+                if job in results:  # its line was lost on a full disk
+                    results[job] = replace(results[job], artefacts=())
         closed = isinstance(event, Closed)
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")

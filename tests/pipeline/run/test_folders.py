@@ -53,30 +53,41 @@ def test_folders_of_jobs_do_not_lie_in_each_other(tmp_path: Path, make_job: Call
 
 def test_pruning_goes_by_age_and_by_count(tmp_path: Path) -> None:
     ids = make_runs(tmp_path, 9, 5, 3, 1)
-    assert prune_runs(tmp_path, keep=10, max_age=timedelta(days=6), now=NOW) == (ids[0],)
-    assert prune_runs(tmp_path, keep=2, max_age=FOREVER, now=NOW) == (ids[1],)
+    assert prune_runs(tmp_path, spared="", keep=10, max_age=timedelta(days=6), now=NOW) == (ids[0],)
+    assert prune_runs(tmp_path, spared="", keep=2, max_age=FOREVER, now=NOW) == (ids[1],)
     assert run_ids(tmp_path) == tuple(ids[2:])
 
 
 def test_newest_run_is_never_pruned(tmp_path: Path) -> None:
     ids = make_runs(tmp_path, 400, 300)
-    assert prune_runs(tmp_path, keep=0, max_age=timedelta(0), now=NOW) == (ids[0],)
+    assert prune_runs(tmp_path, spared="", keep=0, max_age=timedelta(0), now=NOW) == (ids[0],)
     assert run_ids(tmp_path) == (ids[1],)
 
 
 def test_run_that_is_being_written_is_never_pruned(tmp_path: Path) -> None:
     writing = create_run(tmp_path, NOW - timedelta(days=9))
     make_runs(tmp_path, 1)
-    assert prune_runs(tmp_path, keep=1, max_age=timedelta(days=1), now=NOW) == ()
+    assert prune_runs(tmp_path, spared="", keep=1, max_age=timedelta(days=1), now=NOW) == ()
     writing.close()
-    assert prune_runs(tmp_path, keep=1, max_age=timedelta(days=1), now=NOW) == (writing.run_id,)
+    assert prune_runs(tmp_path, spared="", keep=1, max_age=timedelta(days=1), now=NOW) == (writing.run_id,)
+
+
+def test_run_that_has_just_ended_is_not_pruned_where_the_clock_was_set_back(tmp_path: Path) -> None:
+    just_ended, tomorrows = make_runs(tmp_path, 0, -1)
+    assert prune_runs(tmp_path, spared=just_ended, keep=1, max_age=FOREVER, now=NOW) == ()
+    assert prune_runs(tmp_path, spared=tomorrows, keep=1, max_age=FOREVER, now=NOW) == (just_ended,)
+
+
+def test_a_folder_named_by_no_day_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "20269999-999999-abcdef").mkdir()
+    assert run_ids(tmp_path) == ()
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "20200101-000000-abcdeX").mkdir()
     make_runs(tmp_path, 1, 0)
-    prune_runs(tmp_path, keep=1, max_age=timedelta(0), now=NOW)
+    prune_runs(tmp_path, spared="", keep=1, max_age=timedelta(0), now=NOW)
     assert {path.name for path in tmp_path.iterdir()} >= {"notes", "20200101-000000-abcdeX"}
 
 
