@@ -11,7 +11,7 @@ from pipeline import commands
 from pipeline.faults import FaultError
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.select import EmptySelectionError, FilterError
-from pipeline.options import LANES, USAGE, parser
+from pipeline.options import LANES, USAGE, parse
 
 NOTHING_SELECTED = 5
 INTERRUPTED = 2
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     0 all good, 1 a mismatch or failed job, 2 interrupted, 3 internal error, 4 usage, 5 nothing selected or
     nothing executed, 6 only infrastructure errors.
     """
-    parsed = parser().parse_args(arguments)
+    parsed = parse(arguments)
     try:
         if parsed.command == "list":
             return commands.list_jobs(parsed)

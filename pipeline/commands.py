@@ -76,6 +76,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     from pipeline.run.folders import failed_jobs, prune_runs, read_run
     from pipeline.run.listener import Listener
 
+    _refuse_overwriting(arguments)
     # First of all, so that no mistake found later leaves an older report where this run's is looked for.
     files = ReportFiles(arguments.junit, arguments.summary)
     root = arguments.output.absolute() / "runs"
@@ -144,7 +145,13 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = run_jobs(plan, options, listeners, host)
     if arguments.update_references:
         _update_references(arguments.references, references, summary.results)
-    prune_runs(root, keep=_KEPT_RUNS, max_age=timedelta(days=_KEPT_DAYS), now=datetime.now(timezone.utc))
+    prune_runs(
+        root,
+        spared=summary.run_id,
+        keep=_KEPT_RUNS,
+        max_age=timedelta(days=_KEPT_DAYS),
+        now=datetime.now(timezone.utc),
+    )
     return summary.exit_code
 
 
@@ -210,7 +217,7 @@ def merge_reports(arguments: Namespace) -> int:
     from pipeline.report.files import clear
     from pipeline.report.merge import merge
 
-    if arguments.out not in arguments.files:
+    if arguments.out.resolve() not in {path.resolve() for path in arguments.files}:
         clear(arguments.out)
     merged = merge(arguments.files, arguments.out, arguments.shards)
     sys.stdout.write(f"{arguments.out}: {merged}\n")
@@ -271,6 +278,19 @@ def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
         if getattr(arguments, name):
             raise FilterError(f"--{name} does not go with --engines, which says what is compared and where")
     return parse_engines(written, matrix.platforms)
+
+
+def _refuse_overwriting(arguments: Namespace) -> None:
+    """Raise `FilterError` where a report would take the place of a file the run needs or of the other."""
+    read = [_BASE, *arguments.matrix, arguments.references, getattr(arguments, "inputs", None)]
+    taken = {path.resolve() for path in read if path is not None}
+    for option in ("junit", "summary"):
+        path: Path | None = getattr(arguments, option)
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise FilterError(f"--{option} {path}: this file has another use in this run; name another")
+        taken.add(path.resolve())
 
 
 def _refuse_unheeded(arguments: Namespace) -> None:
@@ -347,7 +367,7 @@ def _pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int
 
     wanted = parse_ids(requested, "--devices") if requested is not None else None
     lent_text = os.environ.get("TASK_DEVICE")
-    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text else None
+    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text is not None else None
     platforms = {job.platform.name: job.platform for job in plan}
     pools = {}
     for name, each in platforms.items():

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pipeline.jobs import Lane
 from pipeline.matrix.durations import parse_duration
+from pipeline.matrix.select import MOST_SHARDS
 
 USAGE = 4
 """Exit code of a command line that cannot be understood."""
@@ -18,7 +20,7 @@ LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 """The lane that each of the running commands is for."""
 
 
-_DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds"
+_DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,6 +31,20 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line; leaves with exit code 4 where it cannot be understood.
+
+    An empty value, as a shell makes it of a variable that is not set (`--failed "$RUN"`), would count as an
+    option that was not given, and `--jobs=--` is one that argparse takes for a list of none.
+    """
+    top = parser()
+    for argument in arguments:
+        if not argument or re.fullmatch(r"--[a-z-]+=(--)?", argument):
+            before = f"{argument.partition('=')[0]!r}" if argument else "an argument"
+            top.error(f"{before} is empty: give a value or leave it out")
+    return top.parse_args(arguments)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     merge = actions.add_parser("merge", help="one JUnit file of several, red where a shard is missing")
     merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JUnit files of this pipeline")
     merge.add_argument("--out", type=Path, required=True, metavar="FILE", help="the merged file")
-    merge.add_argument("--shards", type=_positive, metavar="N", help="how many shards there must be")
+    merge.add_argument("--shards", type=_shards, metavar="N", help="how many shards there must be")
     return top
 
 
@@ -198,6 +214,13 @@ def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number, at least 0")
     return int(text)
+
+
+def _shards(text: str) -> int:
+    number = _positive(text)
+    if number > MOST_SHARDS:
+        raise argparse.ArgumentTypeError(f"{text}: must be at most {MOST_SHARDS}")
+    return number
 
 
 def _positive(text: str) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipeline.files import read_file
 from pipeline.jobs import Result, State
 from pipeline.run.messages import write_atomically
 
@@ -58,7 +59,7 @@ def load_references(path: Path) -> References:
         ReferencesError: the file cannot be read, or is not in the form that `save_references` writes.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, Reference]])
+        return msgspec.json.decode(read_file(path), type=dict[str, dict[str, Reference]])
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -68,9 +69,16 @@ def load_references(path: Path) -> References:
 
 
 def save_references(path: Path, references: References) -> None:
-    """Write references, jobs in order, one metric a few lines, so that a change shows well in a review."""
+    """Write references, jobs in order, one metric a few lines, so that a change shows well in a review.
+
+    Raises:
+        ReferencesError: the file cannot be written.
+    """
     ordered = {job: dict(sorted(references[job].items())) for job in sorted(references)}
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
+    try:
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
+    except OSError as error:
+        raise ReferencesError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def measured(result: Result) -> Iterator[tuple[str, Reference]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pipeline.files import read_file
 from pipeline.matrix.check import checked_matrix, refuse_idle_entries
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.model import Matrix
@@ -49,7 +50,7 @@ def load(paths: Sequence[Path]) -> Matrix:
 
 def _read(path: Path) -> Node:
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise MatrixError(
             str(path), None, (), f"cannot be read: {error.strerror}; name a matrix file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.files import read_file
 from pipeline.jobs import Outcome
 from pipeline.report.text import cut
 
@@ -67,7 +69,7 @@ class _PlainTree(ET.TreeBuilder):
 def read(path: Path) -> ET.Element:
     """Parse a report. Raises `ReportError` naming the file where it cannot be read or is not plain XML."""
     try:
-        return ET.parse(path, ET.XMLParser(target=_PlainTree())).getroot()
+        return ET.parse(io.BytesIO(read_file(path)), ET.XMLParser(target=_PlainTree())).getroot()
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
     except ET.ParseError as error:

@@ -56,9 +56,11 @@ def clear(path: Path) -> None:
     """Take away what an older run left at a report's place, and see that it can be written.
 
     Raises:
-        ReportError: it cannot.
+        ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
     """
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):

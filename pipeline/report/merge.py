@@ -37,7 +37,7 @@ _OWN_FACTS = ("report.suites", "report.duplicates")
 """Properties that tell of one document and are made anew for the next."""
 
 _STATES = frozenset(state.value for state in State)
-_SHARD = re.compile(r"\b([1-9]\d*)/([1-9]\d*)\b")
+_SHARD = re.compile(r"\b([1-9][0-9]{0,2})/([1-9][0-9]{0,2})\b")
 _WORST_LAST = (Outcome.PASSED, Outcome.SKIPPED, Outcome.FAILURE, Outcome.ERROR)
 
 

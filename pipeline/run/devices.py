@@ -8,6 +8,7 @@ killed before the device is given out again.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ from pipeline.run.listener import SetAside
 LOCKS_VARIABLE = "PIPELINE_LOCKS"
 """Environment variable that names another lock folder; every run on the host must then be given the same."""
 
+_DEVICE_ID = re.compile("[0-9]{1,5}")
 _LOCKS = "/tmp/conv-pair-device-locks"
 _NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "lustre", "gpfs", "fuse", "9p", "afs", "beegfs", "ceph")
 _FAILURES_ALLOWED = 2
@@ -43,7 +45,7 @@ def parse_ids(text: str, source: str) -> tuple[int, ...]:
     """
     ids = []
     for part in (piece.strip() for piece in text.split(",")):
-        if not (part.isascii() and part.isdecimal()):
+        if not _DEVICE_ID.fullmatch(part):
             raise DeviceError(f"{source}={text!r}: {part!r} is not a device id; give ids such as 0 or 0,2")
         ids.append(int(part))
     twice = [number for number, count in Counter(ids).items() if count > 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,9 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["run", "--stage", "tile"], "unrecognized arguments: --stage tile"),
         (["compile", "--inputs", "x.npz"], "unrecognized arguments: --inputs x.npz"),
         (["compare", "--stage", "tiles"], "invalid choice: 'tiles'"),
+        (["run", "--failed", ""], "an argument is empty"),
+        (["run", *ONE, "--shard="], "'--shard' is empty"),
+        (["run", *ONE, "--jobs=--"], "'--jobs' is empty"),
         (["run", "--jobs", "0"], "must be at least 1"),
         (["run", "--jobs", "two"], "'two': must be a whole number"),
         (["run", "--retries", "-1"], "'-1': must be a whole number"),
@@ -40,9 +44,14 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["report", "merge", "a.xml", "--out", "b.xml"], "nothing to merge: a.xml: cannot be read"),
         (["report", "merge", "matrix.yaml", "--out", "b.xml"], "nothing to merge: matrix.yaml: "),
         (["report", "merge", "a.xml", "--out", "b.xml", "--shards", "0"], "must be at least 1"),
+        (["report", "merge", "a.xml", "--out", "b.xml", "--shards", "1000000000"], "must be at most 256"),
+        (["run", *ONE, "--junit", "a", "--summary", "./a"], "--summary a: this file has another use"),
+        (["run", *ONE, "--junit", "matrix.yaml"], "--junit matrix.yaml: this file has another use"),
         (["run", *ONE, "--devices", "7"], "device 7 is not among the devices of platform emu-a2a3 (0, 1)"),
         (["run", *ONE, "--devices", "0-1"], "--devices"),
         (["run", *ONE, "--devices", "0,0"], "--devices"),
+        (["run", *ONE, "--devices", "1" * 5000], "is not a device id"),
+        (["run", *ONE, "--deadline", "169h"], "at most a week"),
         (["run", *ONE, "--inject", "no-such-fault"], "no-such-fault"),
         (
             ["run", "--inject", "unwritten"],
@@ -78,6 +87,30 @@ def test_an_id_of_a_lock_folder_must_be_absolute(refused: Refused, monkeypatch: 
 def test_a_lent_device_that_is_no_number(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TASK_DEVICE", "npu0")
     assert "TASK_DEVICE" in refused("run", *ONE)
+
+
+def test_a_task_that_lent_no_device(refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TASK_DEVICE", "")
+    assert "TASK_DEVICE=''" in refused("run", *ONE)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--junit", "is a device or a pipe"),
+        ("--summary", "is a device or a pipe"),
+        ("--matrix", "cannot be read: is a device or a pipe"),
+        ("--references", "is a device or a pipe"),
+        ("--inputs", "is a device or a pipe"),
+    ],
+)
+def test_what_is_no_file_is_neither_waited_for_nor_removed(
+    option: str, said: str, refused: Refused, workspace: Path
+) -> None:
+    pipe = workspace / "pipe"
+    os.mkfifo(pipe)
+    assert said in refused("run", *ONE, option, "pipe")
+    assert pipe.is_fifo()
 
 
 def test_a_damaged_journal_is_named(refused: Refused, pipeline: Pipeline, workspace: Path) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,3 +37,20 @@ def test_a_reader_who_has_enough_gets_no_traceback() -> None:
     ended = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writing)
     assert (ended.returncode, ended.stderr) == (2, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_change_no_exit_code(closed: str) -> None:
+    for words, code in (("list --geometry mc62", 0), ("list --geometry mc63", 4)):
+        shell = f'"{sys.executable}" -m pipeline {words} {closed}'
+        ended = subprocess.run(shell, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert ended.returncode == code
+        assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this host has no /dev/full")
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "pipeline", "list"]
+        ended = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (3, "cannot go on: [Errno 28] No space left on device\n")

@@ -212,3 +212,10 @@ def test_what_another_tool_calls_red_is_red(tmp_path: Path, shards: Shards) -> N
     merged = merge([shards()[0], foreign], tmp_path / "merged.xml", shards=3)
     assert merged.totals == Totals(tests=7, failures=1, errors=2, skipped=1)
     assert merged.exit_code == 1
+
+
+@pytest.mark.parametrize("shard", ["1/" + "9" * 5000, "1/999999999"])
+def test_a_shard_of_an_absurd_division_is_none(tmp_path: Path, result_of: MakeResult, shard: str) -> None:
+    one = tmp_path / "one.xml"
+    write(one, [result_of("device/emu/mc62/fused/small")], {"shard": shard}, Attachments(tmp_path))
+    assert merge([one], tmp_path / "merged.xml").missing == ()
