@@ -164,9 +164,7 @@ def _installed() -> Availability:
     if find_spec("torch") is None:
         return Availability("CANN PyPTO needs torch, which is not installed", "pip install torch")
     if shutil.which(COMPILER) is None:
-        return Availability(
-            f"the verifier of CANN PyPTO needs {COMPILER}, which is not on PATH", "install GCC 9.4 or newer"
-        )
+        return Availability(f"CANN PyPTO needs {COMPILER}, which is not on PATH", "install GCC 9.4 or newer")
     return Availability()
 
 

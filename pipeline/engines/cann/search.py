@@ -21,11 +21,11 @@ from pipeline.engines.cann.engine import CAPACITIES
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
 
-_TASKS = (24, 23, 22, 20, 18, 16, 12, 48, 36)
-_SPREAD_TASKS = (24, 23, 20, 16, 12, 28, 36, 48)
-"""Into how many tasks rows may be cut: there are 24 cube and 48 vector cores, and a task costs scheduling."""
+_TASKS = (24, 20, 22, 18, 12)
+_SPREAD_TASKS = (24, 20, 16, 12)
+"""Into how many tasks rows may be cut: there are 24 cube cores, and scheduling a task costs as much as it."""
 
-_VEC_TILES = (2, 1, 3)
+_VEC_TILES = (2, 1)
 """Vector tiles that may make a cube task."""
 
 

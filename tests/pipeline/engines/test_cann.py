@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from golden.geometry import Conv, Geometry
+from golden.geometry import MC62, Conv, Geometry
 from golden.inputs import load_inputs
 from golden.profiles import make
 from golden.reference import reference
 from kernels.tensor import programs
-from pipeline.engines.base import Array, CompileError, InfrastructureError, NotSupportedError, Request
+from kernels.tensor.plan import plan_path, read_plan
+from pipeline.engines.base import (
+    Array,
+    Compiled,
+    CompileError,
+    InfrastructureError,
+    NotSupportedError,
+    Request,
+)
+from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CannEngine
+from pipeline.engines.cann.order import Order, Work
+from pipeline.engines.cann.readings import read_cycles
 from pipeline.jobs import Platform
 
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
@@ -91,28 +102,41 @@ def test_a_geometry_that_fits_no_tile_is_not_supported(request_for: Requests) ->
         CannEngine().compile(request_for("fused", wide))
 
 
+@dataclass(frozen=True)
+class Compilation:
+    """One compilation of `fused`: its folder, what it gave, and the home and working folder it had."""
+
+    folder: Path
+    compiled: Compiled
+    home: Path
+    working: Path
+
+
+@pytest.fixture(scope="module")
+def compilation(tmp_path_factory: pytest.TempPathFactory) -> Compilation:
+    """Compiles once for the tests that look at what that gives."""
+    folder, home, working = (tmp_path_factory.mktemp(name) for name in ("request", "home", "working"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        patch.chdir(working)
+        engine = CannEngine(cache=tmp_path_factory.mktemp("cache"))
+        compiled = engine.compile(Request("fused", PAIR, PLATFORM, folder))
+    return Compilation(folder, compiled, home, working)
+
+
 def test_compiling_leaves_the_program_its_code_and_its_cost_and_nothing_else(
-    request_for: Requests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    compilation: Compilation,
 ) -> None:
-    home, working = tmp_path / "home", tmp_path / "working"
-    home.mkdir()
-    working.mkdir()
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.chdir(working)
-    request = request_for("fused")
+    left = {path for path in compilation.folder.rglob("*") if path.is_file()}
 
-    compiled = CannEngine(cache=tmp_path / "cache").compile(request)
-
-    left = {path for path in request.folder.rglob("*") if path.is_file()}
-    assert left == set(compiled.artefacts)
-    assert {path.name for path in left if path.parent == request.folder} == {"program.json", "cost.txt"}
-    code = [path.read_text() for path in left if path.parent.name == "aicore"]
-    assert any("L1" in text for text in code)
-    assert [*home.iterdir(), *working.iterdir()] == []
+    assert left == set(compilation.compiled.artefacts)
+    assert {path.name for path in left if path.parent == compilation.folder} == {"program.json", "cost.txt"}
+    assert any("L1" in path.read_text() for path in left if path.parent.name == "aicore")
+    assert [*compilation.home.iterdir(), *compilation.working.iterdir()] == []
 
 
-def test_traffic_and_use_are_read_from_the_compiled_program(request_for: Requests) -> None:
-    facts = CannEngine().compile(request_for("fused")).facts
+def test_traffic_and_use_are_read_from_the_compiled_program(compilation: Compilation) -> None:
+    facts = compilation.compiled.facts
 
     # Vector tiles have 48 rows. y takes 3 of them (12 rows of 10 columns, garbage included); windows reach 22
     # rows of the canvas further, so that takes 4.
@@ -126,10 +150,10 @@ def test_traffic_and_use_are_read_from_the_compiled_program(request_for: Request
     assert int(facts["cycles"]) > 0
 
 
-def test_compiling_again_gives_the_same_program_and_cycles(request_for: Requests) -> None:
-    one, other = (CannEngine().compile(request_for("pass1", name=name)).facts for name in ("one", "other"))
-
-    assert one == other
+def test_compiling_again_gives_the_same_program_and_cycles(
+    compilation: Compilation, request_for: Requests
+) -> None:
+    assert CannEngine().compile(request_for("fused")).facts == compilation.compiled.facts
 
 
 @pytest.mark.parametrize(
@@ -241,7 +265,20 @@ def test_the_child_is_in_the_process_group_of_its_job(
     request_for: Requests, mutated: Callable[[str, str], CannEngine], tmp_path: Path
 ) -> None:
     record = tmp_path / "group"
-    line = f"import os\nopen({str(record)!r}, 'w').write(str(os.getpgid(0)))\nfrom typing import Any\n"
-    mutated("from typing import Any\n", line).compile(request_for("pass1"))
+    line = f"import os\nopen({str(record)!r}, 'w').write(str(os.getpgid(0)))\nraise SystemExit(3)\n"
+
+    with pytest.raises(InfrastructureError, match="ended with exit code 3"):
+        mutated("from typing import Any\n", line).compile(request_for("pass1"))
 
     assert int(record.read_text()) == os.getpgid(0)
+
+
+@pytest.mark.parametrize(("kernel", "limit"), [(("fused",), 115_000), (("pass1", "pass2"), 125_000)])
+def test_the_reference_geometry_costs_no_more_than_asked(
+    tmp_path: Path, kernel: tuple[str, ...], limit: int
+) -> None:
+    tilings = read_plan(plan_path(MC62))
+    source = Path(programs.__file__)
+    orders = [Order(Work.COST, name, MC62, tilings[name], source, tmp_path / name) for name in kernel]
+
+    assert sum(read_cycles(child.run(order)) for order in orders) <= limit
