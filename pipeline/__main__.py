@@ -6,8 +6,6 @@ import os
 import sys
 import traceback
 
-from pipeline.cli import main
-
 
 def _open_streams() -> None:
     """Point closed standard streams (`>&-`) at nothing.
@@ -25,6 +23,9 @@ def _open_streams() -> None:
 def _guarded() -> int:
     """The exit code; an error of the pipeline's own must not end as 1, which is a mismatch."""
     try:
+        # Imported here, since it imports every kernel, and one that is being written need not be Python yet.
+        from pipeline.cli import main
+
         code = main(sys.argv[1:])
         sys.stdout.flush()
         return code

@@ -11,15 +11,22 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_an_error_of_our_own_is_told_whole_and_is_no_mismatch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("def main(arguments):\n    return 1 // 0\n", "ZeroDivisionError"),
+        ("def main(\n", "SyntaxError"),
+    ],
+)
+def test_an_error_of_our_own_is_told_whole_and_is_no_mismatch(tmp_path: Path, text: str, error: str) -> None:
     shutil.copytree(ROOT / "pipeline", tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
     for room in ("golden", "kernels", "emulator"):
         (tmp_path / room).symlink_to(ROOT / room)
-    (tmp_path / "pipeline" / "cli.py").write_text("def main(arguments):\n    return 1 // 0\n")
+    (tmp_path / "pipeline" / "cli.py").write_text(text)
     command = [sys.executable, "-m", "pipeline", "list"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 3
-    assert "ZeroDivisionError" in ended.stderr
+    assert error in ended.stderr
 
 
 def test_a_command_lines_exit_code_is_the_processs(tmp_path: Path) -> None:
