@@ -103,6 +103,15 @@ def test_preloaded_module_that_starts_threads_is_refused(
     assert summary.results[0].state is State.NO_RESULT
 
 
+def test_locks_that_may_not_hold_are_told_of(
+    run: Run, make_job: MakeJob, watcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.run.controller.network_warning", lambda folder: f"{folder} is far away")
+    summary = run(make_job())
+    assert watcher.infos[0].notes == summary.notes
+    assert any(note.endswith("is far away") for note in summary.notes)
+
+
 def test_listener_that_fails_is_named_and_stops_nobody(
     options: RunOptions, host: Host, make_job: MakeJob, watcher: Any
 ) -> None:
