@@ -65,7 +65,9 @@ def load_references(path: Path) -> References:
     except OSError as error:
         raise ReferencesError(f"{path}: {error.strerror}") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise ReferencesError(f"{path}: {error}; write it with --update-references") from error
+        raise ReferencesError(
+            f"{path}: {error}; remove it, then write it anew with --update-references"
+        ) from error
 
 
 def save_references(path: Path, references: References) -> None:

@@ -445,7 +445,8 @@ class _Run:
         task.failures.append(f"{where}: {result.message}")
         if device is not None:
             task.tried.add(device.number)
-            self._pool.report_failure(device, result.message)
+            if verdict.is_device_at_fault(result):
+                self._pool.report_failure(device, result.message)
 
     def _requeue(self, task: _Task) -> None:
         task.state = states.advance(task.job.id, task.state, State.WAITING)

@@ -71,6 +71,7 @@ class Journal:
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         """Append to `path`, after removing a torn last line."""
+        self._path = path
         self._clock = clock
         self._synced = -_SYNC_INTERVAL
         self._file = path.open("ab")
@@ -97,10 +98,13 @@ class Journal:
             self._sync()
 
     def run_finished(self, summary: RunSummary) -> None:
-        """See `Listener`."""
+        """See `Listener`. Raises `JournalError` where somebody removed the journal: the run is then lost."""
         self._append(Closed(summary.exit_code, summary.seconds, summary.dropped))
         self._sync()
+        removed = os.fstat(self._file.fileno()).st_nlink == 0
         self._file.close()
+        if removed:
+            raise JournalError(f"{self._path}: was removed while it was being written")
 
     def _append(self, event: msgspec.Struct) -> None:
         self._file.write(encode(event) + b"\n")
@@ -154,7 +158,8 @@ def read_journal(path: Path) -> Record:
         try:
             event = _LINES.decode(line)
         except (msgspec.DecodeError, ValueError) as error:
-            raise JournalError(f"{path}:{number}: damaged line: {error}") from error
+            remedy = "it is of another version, or was changed; begin a new run"
+            raise JournalError(f"{path}:{number}: damaged line: {error}; {remedy}") from error
         if isinstance(event, Begun):
             begun = event
             facts = event.facts

@@ -108,4 +108,6 @@ class Broadcast:
             try:
                 event(listener)
             except Exception as error:
-                self.problems.append(f"{type(listener).__name__} failed: {type(error).__name__}: {error}")
+                problem = f"{type(listener).__name__} failed: {type(error).__name__}: {error}"
+                if problem not in self.problems:  # a full disk says the same at every event
+                    self.problems.append(problem)

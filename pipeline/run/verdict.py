@@ -15,9 +15,14 @@ from pipeline.jobs import Job, Result, State
 from pipeline.run.messages import Report, read_result
 from pipeline.run.states import is_end
 
-DEFAULT_PATTERNS = tuple(rf"(?<!\d){code}(?!\d)" for code in (507018, 507010, 507899, 507901))
+_HOST_TAKES_NO_FILES = ("No space left on device", "Disk quota exceeded", "Read-only file system")
+
+DEFAULT_PATTERNS = (
+    *(rf"(?<!\d){code}(?!\d)" for code in (507018, 507010, 507899, 507901)),
+    *_HOST_TAKES_NO_FILES,
+)
 """What a sick device prints (CANN's aclError list): AICPU exception, lost heartbeat, driver internal error,
-host-device channel disconnected."""
+host-device channel disconnected. And what a host says that takes no more files."""
 
 _CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 # A mismatch or a compile error is a judgement on the kernel; text found beside it does not take that back.
@@ -158,6 +163,11 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
         (f"{stage.name}: {diff.tensor}", diff.actual_sha) for stage in result.stages for diff in stage.diffs
     }
     return frozenset({("verdict", result.state.value)} | stages | hashes)
+
+
+def is_device_at_fault(result: Result) -> bool:
+    """Whether an infrastructure error speaks against the device: a full disk does not."""
+    return not any(text in result.message for text in _HOST_TAKES_NO_FILES)
 
 
 def apply_expectation(result: Result, today: date) -> Result:

@@ -345,6 +345,13 @@ def test_pattern_in_the_output_of_a_crash_is_an_infrastructure_error(run: Run, m
     assert "crashed: exit code 1" in result.message
 
 
+def test_full_disk_is_the_hosts_fault_and_no_devices(run: Run, make_job: MakeJob) -> None:
+    full = make_job("prints_and_exits:OSError: [Errno 28] No space left on device: 'y.npy'", devices=(0,))
+    summary = run(full, retries=2)
+    assert (summary.results[0].state, summary.results[0].attempts) == (State.INFRASTRUCTURE, 3)
+    assert (summary.set_aside, summary.exit_code) == ((), 6)
+
+
 def test_mismatch_is_never_taken_for_an_infrastructure_error(run: Run, make_job: MakeJob) -> None:
     result = only(run(make_job("prints_and_mismatches:507018")))
     assert (result.state, result.attempts) == (State.MISMATCH, 1)

@@ -101,3 +101,11 @@ def test_missing_and_empty_journals_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(JournalError, match="holds no run"):
         read_journal(tmp_path / "empty")
+
+
+def test_a_journal_that_was_removed_meanwhile_is_missed(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.run_started(info(plan))
+    (tmp_path / "journal").unlink()
+    with pytest.raises(JournalError, match="journal: was removed while it was being written"):
+        journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))

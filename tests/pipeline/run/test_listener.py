@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline.jobs import Job, Result
@@ -38,3 +39,11 @@ def test_one_that_fails_does_not_stop_the_others_and_they_learn_of_it(tmp_path: 
     assert everybody.problems == ["Fails failed: OSError: no end"]
     assert last.summary is not None
     assert last.summary.problems == ("Fails failed: OSError: no end",)
+
+
+def test_the_same_failure_is_told_once(tmp_path: Path, make_job: Callable[..., Job]) -> None:
+    everybody = Broadcast([Fails()])
+    for _ in range(3):
+        everybody.job_started(make_job(), None, 1)
+    everybody.run_finished(lambda: RunSummary("r", tmp_path, (), 0, 1.0))
+    assert everybody.problems == ["Fails failed: OSError: no job", "Fails failed: OSError: no end"]
