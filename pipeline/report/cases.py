@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from golden import profiles
 from pipeline.diff import render
-from pipeline.jobs import OUTCOMES, REPRODUCE, Diff, Lane, Outcome, Result, StageResult, State
+from pipeline.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Diff, Lane, Outcome, Result, StageResult, State
 from pipeline.report.text import bounded, one_line
 
 BODY_LIMIT = 16_384
@@ -125,6 +125,7 @@ def _job_case(
         seconds,
         headline(result),
         _body(
+            _likely(result.facts),
             *(map(_stage_line, result.stages) if len(result.stages) > 1 else ()),
             *map(render.full, diffs),
             # A job's details are often those of its first wrong stage.
@@ -153,7 +154,7 @@ def _stage_case(
         stage.state,
         stage.seconds,
         _stage_message(stage),
-        _body(*map(render.full, stage.diffs), stage.details),
+        _body(_likely(stage.facts), *map(render.full, stage.diffs), stage.details),
         _out(facts, attached, stage.diffs, ""),
     )
 
@@ -192,6 +193,11 @@ def _stage_message(stage: StageResult) -> str:
 def _stage_line(stage: StageResult) -> str:
     message = _stage_message(stage)
     return f"{stage.name}: {stage.state.value}" + (f": {message}" if message != stage.state.value else "")
+
+
+def _likely(facts: Mapping[str, str]) -> str:
+    """The diagnosis, which comes first: a dashboard shows the body, and of a long one its beginning."""
+    return f"most likely: {one_line(facts[DIAGNOSIS])}" if DIAGNOSIS in facts else ""
 
 
 def _body(*parts: str) -> str:

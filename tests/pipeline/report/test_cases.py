@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.jobs import REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
+from pipeline.jobs import DIAGNOSIS, REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
 from pipeline.report.cases import Attachments, Case, cases_of, states_of, suite_of
 
 MakeResult = Callable[..., Result]
@@ -68,6 +68,15 @@ def test_a_mismatch_says_where_in_message_body_and_record(result_of: MakeResult,
     assert "only in band 2 (last) rows 6..8" in case.message
     for text in (case.body, case.out):
         assert "(6, 0, 0): actual 1, expected 0" in text
+
+
+def test_the_body_of_a_mismatch_begins_with_its_diagnosis(result_of: MakeResult, wrong: Diff) -> None:
+    facts = {DIAGNOSIS: "band-up: in words"}
+    stage = StageResult("fused", State.MISMATCH, diffs=(wrong,), facts=facts)
+    for lane, name in (("device", "mc62/fused/small"), ("compare", "mc62/small")):
+        result = result_of(f"{lane}/emu/{name}", State.MISMATCH, stages=(stage,), facts=facts)
+        for case in cases_of(result, NONE):
+            assert case.body.splitlines()[0] == "most likely: band-up: in words"
 
 
 def test_the_compare_lane_has_a_case_a_stage_and_counts_each_second_once(
