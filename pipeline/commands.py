@@ -19,6 +19,7 @@ from pipeline.engines.base import Availability
 from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.faults import FaultError, fault_named
 from pipeline.jobs import Job, Lane, Platform, Result, State
+from pipeline.matrix.errors import shown
 from pipeline.matrix.expand import expand
 from pipeline.matrix.explain import explain
 from pipeline.matrix.load import load
@@ -76,6 +77,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     from pipeline.run.folders import failed_jobs, prune_runs, read_run
     from pipeline.run.listener import Listener
 
+    _refuse_unsayable(arguments)
     _refuse_overwriting(arguments)
     # First of all, so that no mistake found later leaves an older report where this run's is looked for.
     files = ReportFiles(arguments.junit, arguments.summary)
@@ -278,6 +280,16 @@ def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
         if getattr(arguments, name):
             raise FilterError(f"--{name} does not go with --engines, which says what is compared and where")
     return parse_engines(written, matrix.platforms)
+
+
+def _refuse_unsayable(arguments: Namespace) -> None:
+    """Raise `FilterError` where orders to jobs, which are UTF-8, could not name a path."""
+    for option in ("output", "inputs"):
+        path: Path | None = getattr(arguments, option, None)
+        try:
+            str(path and path.absolute()).encode()
+        except UnicodeEncodeError:
+            raise FilterError(f"--{option} {shown(path)}: its full path is not UTF-8; name another") from None
 
 
 def _refuse_overwriting(arguments: Namespace) -> None:

@@ -52,6 +52,7 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["run", *ONE, "--devices", "0,0"], "--devices"),
         (["run", *ONE, "--devices", "1" * 5000], "is not a device id"),
         (["run", *ONE, "--deadline", "169h"], "at most a week"),
+        (["run", *ONE, "--output", "o\udcff"], "its full path is not UTF-8"),
         (["run", *ONE, "--inject", "no-such-fault"], "no-such-fault"),
         (
             ["run", "--inject", "unwritten"],
