@@ -74,6 +74,7 @@ def test_every_variant_and_profile_is_told() -> None:
     assert {*VARIANTS, *CATALOGUE} <= named
 
 
+@pytest.mark.usefixtures("torch_installed")
 def test_the_inputs_are_made_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     geometry = Geometry(10, 16, 32, 64, 32, Conv(), Conv())
     tensors = make("full-range", geometry)
