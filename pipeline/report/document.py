@@ -20,6 +20,7 @@ FILE_LIMIT = 30_000_000
 OUTCOME_TAGS = (Outcome.SKIPPED.value, Outcome.ERROR.value, Outcome.FAILURE.value)
 
 _RECORD_TAG = "system-out"
+_TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 _BODIES = (*OUTCOME_TAGS, _RECORD_TAG)
 _CUTS = ((1024, True), (4096, False), (1024, False), (256, False), (0, False))
 """What each round of `fit` leaves of a body, in characters, and whether it touches passed cases only."""
@@ -72,7 +73,7 @@ def read(path: Path) -> ET.Element:
         return ET.parse(io.BytesIO(read_file(path)), ET.XMLParser(target=_PlainTree())).getroot()
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
-    except ET.ParseError as error:
+    except (ET.ParseError, LookupError, ValueError) as error:  # the last two of an encoding expat lacks
         raise ReportError(f"{path}: is not well-formed XML: {error}") from None
     except ReportError as error:
         raise ReportError(f"{path}: {error}") from None
@@ -105,6 +106,13 @@ def check(root: ET.Element) -> Totals:
         if suite.tag != "testsuite" or suite.find("testsuite") is not None:
             raise ReportError("its suites are not one flat level of <testsuite>")
         cases = suite.findall("testcase")
+        for case in cases:
+            if not (case.get("classname") and case.get("name")):
+                raise ReportError(f"a case of suite {suite.get('name')} has no class name or no name")
+            if not _TIME.fullmatch(case.get("time", "0")):
+                raise ReportError(
+                    f"case {name_of(case)} has the time {case.get('time')!r}, no number of seconds"
+                )
         names.update(map(name_of, cases))
         here = Counter(map(outcome, cases))
         _declares(suite, f"suite {suite.get('name')}", Totals.of(here))

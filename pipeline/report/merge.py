@@ -108,7 +108,8 @@ def _read_all(paths: Iterable[Path]) -> tuple[list[_Report], dict[str, str]]:
     for path in paths:
         try:
             report = _Report(path, read(path))
-            check(report.root)
+            if not check(report.root).tests:
+                raise ReportError("holds no case, and so says nothing")
             reports.append(report)
         except ReportError as error:
             missing[f"report {path}"] = f"{path}: {str(error).removeprefix(f'{path}: ')}"

@@ -219,3 +219,31 @@ def test_a_shard_of_an_absurd_division_is_none(tmp_path: Path, result_of: MakeRe
     one = tmp_path / "one.xml"
     write(one, [result_of("device/emu/mc62/fused/small")], {"shard": shard}, Attachments(tmp_path))
     assert merge([one], tmp_path / "merged.xml").missing == ()
+
+
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        ("", "holds no case"),
+        ('<testcase classname="c"/>', "has no class name or no name"),
+        ('<testcase classname="c" name="n" time="nan"/>', "has the time 'nan'"),
+        ('<testcase classname="c" name="n" time="soon"/>', "has the time 'soon'"),
+        ('<testcase classname="c" name="n" time="-5"/>', "has the time '-5'"),
+    ],
+)
+def test_a_report_that_says_nothing_or_nonsense_is_red(
+    tmp_path: Path, shards: Shards, case: str, why: str
+) -> None:
+    totals = f'tests="{int(bool(case))}" failures="0" errors="0" skipped="0"'
+    foreign = tmp_path / "foreign.xml"
+    foreign.write_text(f'<testsuites {totals}><testsuite name="x" {totals}>{case}</testsuite></testsuites>')
+    merged = merge([*shards(), foreign], tmp_path / "merged.xml")
+    assert [why in each for each in merged.missing] == [True]
+
+
+@pytest.mark.parametrize("encoding", ["utf-7", "no-such"])
+def test_a_report_in_an_encoding_nobody_reads_is_red(tmp_path: Path, shards: Shards, encoding: str) -> None:
+    foreign = tmp_path / "foreign.xml"
+    foreign.write_text(f'<?xml version="1.0" encoding="{encoding}"?><testsuites/>')
+    merged = merge([*shards(), foreign], tmp_path / "merged.xml")
+    assert ["is not well-formed XML" in each for each in merged.missing] == [True]
