@@ -175,10 +175,14 @@ class DevicePool:
         return None
 
     def _lock(self, name: str) -> bool:
-        lock = FileLock(self._folder / f"{name}.lock", mode=0o666, thread_local=False)
+        path = self._folder / f"{name}.lock"
+        lock = FileLock(path, mode=0o666, thread_local=False)
         try:
             lock.acquire(timeout=0)
         except Timeout:
+            return False
+        except OSError as error:  # another user's, a folder, a full disk: a device without a lock is none
+            self._set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
             return False
         self._locks[name] = lock
         return True

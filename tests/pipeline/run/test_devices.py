@@ -172,3 +172,15 @@ def test_network_file_system_is_warned_of(tmp_path: Path, monkeypatch: pytest.Mo
     assert "are on nfs4" in devices.network_warning(Path("/shared/locks"))
     assert devices.network_warning(Path("/shared/local/locks")) == ""
     assert devices.network_warning(Path(os.sep) / "tmp" / "locks") == ""
+
+
+def test_a_device_whose_lock_cannot_be_held_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "emulated-0.lock").mkdir()
+    pool = DevicePool(tmp_path)
+    device = pool.acquire(EMULATED, (0, 1))
+    assert device is not None
+    assert device.number == 1
+    (aside,) = pool.set_aside
+    assert aside.device == "emulated-0"
+    assert f"its lock {tmp_path / 'emulated-0.lock'} cannot be held: " in aside.reason
+    pool.close()
