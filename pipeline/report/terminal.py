@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -32,10 +33,16 @@ _STYLES = {
 }
 _RUNNING_SHOWN = 2
 _BAR_WIDTH = 20
+_USUAL_WIDTH = 80
 
 
 class OutlastingConsole(Console):
     """A console whose reader may leave (`| head`, a closed connection): the run goes on, and says no more."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if self.width < 1:  # COLUMNS=0, as hosts without a terminal have it: rich would print nothing
+            self.width = _USUAL_WIDTH
 
     def on_broken_pipe(self) -> None:
         """Fall silent; rich would end the process, and with it the run."""

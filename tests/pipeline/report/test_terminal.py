@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from pipeline.jobs import Result, State
-from pipeline.report.terminal import Terminal
+from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary, SetAside
 
 MakeResult = Callable[..., Result]
@@ -104,3 +104,9 @@ def test_a_narrow_terminal_shows_how_far_the_run_is_beside_long_names(results: l
 def test_a_dumb_terminal_gets_plain_lines(results: list[Result]) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, color_system=None, _environ={"TERM": "dumb"})
     assert "started device/emu-a5/mc62/fused/small" in watched(console, results)
+
+
+def test_a_host_without_a_width_loses_no_line() -> None:
+    console = OutlastingConsole(file=io.StringIO(), _environ={"COLUMNS": "0"})
+    console.print("run r1")
+    assert console.file.getvalue() == "run r1\n"  # type: ignore[attr-defined]
