@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipeline.engines.base import DEVICE_MODEL
 from pipeline.files import read_file
 from pipeline.jobs import Result, State
 from pipeline.run.messages import write_atomically
@@ -48,8 +49,6 @@ _TRACKED = {
     "device_us": Reference(1, -10, 5, "us"),
 }
 """Facts of a stage that are tracked, with the bounds and unit of a reference when it is first recorded."""
-
-_MODEL = "device_model"
 
 
 def load_references(path: Path) -> References:
@@ -88,7 +87,7 @@ def measured(result: Result) -> Iterator[tuple[str, Reference]]:
     for stage in result.stages:
         for fact, first in _TRACKED.items():
             if fact in stage.facts:
-                model = stage.facts.get(_MODEL, "")
+                model = stage.facts.get(DEVICE_MODEL, "")
                 yield f"{stage.name}.{fact}", replace(first, value=float(stage.facts[fact]), model=model)
 
 

@@ -19,6 +19,10 @@ SENTINEL = -86
 """What every element of an int8 output (0xAA) holds before a program runs: what is not written then shows."""
 
 
+DEVICE_MODEL = "device_model"
+"""The fact that says on which model of card a program ran: times of another model are not comparable."""
+
+
 class CompileError(Exception):
     """The engine refuses the program; the message gives its true reason, with file and line if known."""
 

@@ -63,6 +63,10 @@ class Survey:
         """The working cards of a soc."""
         return tuple(card for card in self.cards if card.soc == soc and card.working)
 
+    def model(self, number: int) -> str:
+        """The model of a card, `unknown` where the driver does not list it."""
+        return next((card.name for card in self.cards if card.number == number), "unknown")
+
 
 def survey_host() -> Survey:
     """Ask this host's `npu-smi`, once a process."""

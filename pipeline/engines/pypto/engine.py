@@ -14,6 +14,7 @@ import numpy as np
 from kernels.catalogue import PROGRAMS
 from kernels.plan import PlanError
 from pipeline.engines.base import (
+    DEVICE_MODEL,
     Array,
     Availability,
     Compiled,
@@ -22,6 +23,7 @@ from pipeline.engines.base import (
     InfrastructureError,
     Request,
 )
+from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
 from pipeline.jobs import Platform
@@ -64,7 +66,7 @@ class PyptoEngine:
         """
         assemble = toolchain.find_ptoas(self._environment) is not None
         reply = self._order(request, assemble)
-        return Compiled(self._facts(reply), _files(request.folder, reply))
+        return Compiled(self._facts(request, reply), _files(request.folder, reply))
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile and run on the request's card, or on the CPU simulator; raises as `compile`.
@@ -82,7 +84,7 @@ class PyptoEngine:
             np.save(arrays / f"{name}.npy", np.ascontiguousarray(inputs[name]))
         reply = self._order(request, assemble=True, arrays=arrays)
         output = np.load(request.folder / OUTPUT)
-        return Executed({entry.output: output}, self._facts(reply), _files(request.folder, reply))
+        return Executed({entry.output: output}, self._facts(request, reply), _files(request.folder, reply))
 
     def _order(self, request: Request, assemble: bool, arrays: Path | None = None) -> Reply:
         try:
@@ -132,8 +134,11 @@ class PyptoEngine:
             sys.stdout.write((order.folder / _LOG).read_text(errors="replace"))
             raise PyptoError(f"PyPTO's process {_ending(ended.returncode)}") from None
 
-    def _facts(self, reply: Reply) -> dict[str, str]:
-        return {**toolchain.versions(self._environment), **reply.facts}
+    def _facts(self, request: Request, reply: Reply) -> dict[str, str]:
+        facts = {**toolchain.versions(self._environment), **reply.facts}
+        if request.device is not None:
+            facts[DEVICE_MODEL] = survey_host().model(request.device)
+        return facts
 
 
 def _files(folder: Path, reply: Reply) -> tuple[Path, ...]:

@@ -22,6 +22,11 @@ def test_a_card_of_one_chip_has_its_npus_number() -> None:
     assert survey.cards[1] == Card(1, "910B3", "OK", "0000:01:00.0")
 
 
+def test_a_card_is_known_by_its_number() -> None:
+    survey = parse(sample("910b"))
+    assert (survey.model(4), survey.model(5)) == ("910B3", "unknown")
+
+
 def test_a_chip_of_a_card_of_two_has_its_physical_id() -> None:
     survey = parse(sample("910c"))
     assert [card.number for card in survey.cards] == [0, 1, 2, 3]

@@ -131,6 +131,7 @@ def test_a_run_writes_the_output_in_place(
     executed = engine.run(request_of("fused", CARDS, device=3), arrays)
     assert np.array_equal(executed.outputs["y"], np.load(wanted))
     assert (executed.facts["device_us"], executed.facts["timed_rounds"]) == ("120.5", "20")
+    assert executed.facts["device_model"]
     compiled, run, timed = stand_in.calls()
     assert compiled["skip_ptoas"] is False
     assert (run["platform"], run["device_id"]) == ("a5", 3)
