@@ -181,8 +181,9 @@ def show_report(arguments: Namespace) -> int:
     from pipeline.report.terminal import OutlastingConsole, Terminal
     from pipeline.run.folders import read_run
     from pipeline.run.listener import Listener, RunInfo, RunSummary
-    from pipeline.run.states import exit_code
+    from pipeline.run.states import INTERNAL_ERROR, exit_code
 
+    _refuse_overwriting(arguments)
     root = arguments.output.absolute() / "runs"
     run_id = _run_id(root, arguments.run)
     record = read_run(root, run_id)
@@ -190,6 +191,9 @@ def show_report(arguments: Namespace) -> int:
     run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
     seconds = sum(result.seconds for result in results)
     summary = RunSummary(run_id, root / run_id, results, exit_code(results), seconds)
+    if record.broken:
+        said = f"it failed in this run; what it said stands in {root / run_id}, if anywhere"
+        summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
     if arguments.junit or arguments.summary:
         listeners.append(ReportFiles(arguments.junit, arguments.summary))
@@ -294,7 +298,8 @@ def _refuse_unsayable(arguments: Namespace) -> None:
 
 def _refuse_overwriting(arguments: Namespace) -> None:
     """Raise `FilterError` where a report would take the place of a file the run needs or of the other."""
-    read = [_BASE, *arguments.matrix, arguments.references, getattr(arguments, "inputs", None)]
+    given = vars(arguments)
+    read = [_BASE, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
     taken = {path.resolve() for path in read if path is not None}
     for option in ("junit", "summary"):
         path: Path | None = getattr(arguments, option)

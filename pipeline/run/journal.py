@@ -13,6 +13,7 @@ import msgspec
 from pipeline.jobs import Job, Result, State
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encode
+from pipeline.run.states import INTERNAL_ERROR
 
 
 class JournalError(ValueError):
@@ -117,7 +118,10 @@ class Journal:
 
 @dataclass(frozen=True)
 class Record:
-    """What a journal says of a run. `results` has the last of each job that ended; `notes` are for people."""
+    """What a journal says of a run.
+
+    `results` has the last of each job that ended; `notes` are for people; `broken`: the pipeline failed.
+    """
 
     run_id: str
     started: str
@@ -126,6 +130,7 @@ class Record:
     results: Mapping[str, Result]
     closed: bool
     notes: tuple[str, ...]
+    broken: bool = False
 
     @property
     def finished(self) -> Mapping[str, Result]:
@@ -153,7 +158,7 @@ def read_journal(path: Path) -> Record:
     begun: Begun | None = None
     facts: Mapping[str, str] = {}
     results: dict[str, Result] = {}
-    closed = False
+    closed = broken = False
     for number, line in enumerate(lines, 1):
         try:
             event = _LINES.decode(line)
@@ -172,7 +177,8 @@ def read_journal(path: Path) -> Record:
                 if job in results:  # its line was lost on a full disk
                     results[job] = replace(results[job], artefacts=())
         closed = isinstance(event, Closed)
+        broken = isinstance(event, Closed) and event.exit_code == INTERNAL_ERROR
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     notes = (f"{path}: the last line was torn ({len(torn)} bytes) and is left out",) if torn else ()
-    return Record(begun.run_id, begun.started, begun.plan, facts, results, closed, notes)
+    return Record(begun.run_id, begun.started, begun.plan, facts, results, closed, notes, broken)

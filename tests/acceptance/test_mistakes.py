@@ -46,6 +46,7 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["report", "merge", "a.xml", "--out", "b.xml", "--shards", "0"], "must be at least 1"),
         (["report", "merge", "a.xml", "--out", "b.xml", "--shards", "1000000000"], "must be at most 256"),
         (["run", *ONE, "--junit", "a", "--summary", "./a"], "--summary a: this file has another use"),
+        (["report", "show", "--junit", "a", "--summary", "a"], "--summary a: this file has another use"),
         (["run", *ONE, "--junit", "matrix.yaml"], "--junit matrix.yaml: this file has another use"),
         (["run", *ONE, "--devices", "7"], "device 7 is not among the devices of platform emu-a2a3 (0, 1)"),
         (["run", *ONE, "--devices", "0-1"], "--devices"),

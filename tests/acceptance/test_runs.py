@@ -269,3 +269,17 @@ def test_an_earlier_run_is_shown_and_its_files_written_again(
     first = report(last_run() / "junit.xml")
     assert {job: case.out for job, case in again.items()} == {job: case.out for job, case in first.items()}
     assert "1 passed" in (workspace / "new" / "again.md").read_text()
+
+
+def test_a_run_in_which_the_pipeline_failed_is_never_shown_green(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    assert pipeline("run", *ONE).code == 0
+    journal = last_run() / "journal.jsonl"
+    begun, closed, end = journal.read_text().rpartition('"exit_code":0')
+    assert closed
+    journal.write_text(begun + '"exit_code":3' + end)
+    shown = pipeline("report", "show", "--junit", "again.xml")
+    assert shown.code == 3
+    assert "the pipeline itself failed" in shown.out
+    assert "error" in {case.kind for case in report(workspace / "again.xml").values()}
