@@ -87,6 +87,8 @@ def shell(checkout: Path) -> Shell:
                 "PYTHONPATH": str(ROOT),
                 "INTERPRETER": sys.executable,
                 "PIPELINE_LOCKS": str(checkout / "locks"),
+                # No repository: a file saved or committed meanwhile would make it another commit's night.
+                "GIT_DIR": str(checkout / "none"),
                 **environment,
             },
             capture_output=True,
