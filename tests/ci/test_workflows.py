@@ -133,7 +133,7 @@ def night(torch_installed: None, shell: Shell, checkout: Path, tmp_path: Path) -
         for values in combinations(job):
             assert play(job, values, shell, tmp_path / "summary.md") == 0
             upload(job, values, checkout, store)
-            # Each part is on a runner of its own: what another's jobs took must not divide its jobs otherwise.
+            # Each part is on a runner of its own: how long another's jobs took must not divide its jobs.
             shutil.rmtree(checkout / "out" / "runs")
     return store
 
