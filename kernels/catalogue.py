@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from kernels import first_tile, fused_conv2d, unfused_conv2d
 from kernels.plan import Plan
 
 _CONV1 = ("filter1", "bias1", "scale1")
@@ -15,12 +15,24 @@ _CONV2 = ("filter2", "bias2", "scale2")
 
 @dataclass(frozen=True)
 class TileProgram:
-    """One tile program: its factory `build(pl, plan)`, and the inputs and the one output of its `main`."""
+    """One tile program: its factory (`module:function`), and the inputs and the one output of its `main`.
+
+    The factory is imported when it is called, so that one kernel under repair keeps no other from running.
+    """
 
     name: str
-    build: Callable[[Any, Plan], Any]
+    factory: str
     inputs: tuple[str, ...]
     output: str
+
+    def build(self, pl: Any, plan: Plan) -> Any:
+        """The program that the factory makes of the DSL and a plan; raises as the engine's reader does.
+
+        Raises:
+            SyntaxError: the factory's file is not Python.
+        """
+        module, _, function = self.factory.partition(":")
+        return getattr(import_module(module), function)(pl, plan)
 
     def output_shape(self, plan: Plan) -> tuple[int, int]:
         """Shape [rows, channels] of the int8 output."""
@@ -35,14 +47,16 @@ class TileProgram:
 PROGRAMS: Mapping[str, TileProgram] = {
     program.name: program
     for program in (
-        TileProgram("fused", fused_conv2d.build_fused, ("x", *_CONV1, *_CONV2), "y"),
-        TileProgram("pass1", unfused_conv2d.build_pass1, ("x", *_CONV1), "mid"),
-        TileProgram("pass2", unfused_conv2d.build_pass2, ("mid", *_CONV2), "y"),
-        TileProgram("first-tile-load", first_tile.build_first_tile_load, ("x", *_CONV1), "tile"),
-        TileProgram("first-tile-packed", first_tile.build_first_tile_packed, ("x_band", *_CONV1), "tile"),
+        TileProgram("fused", "kernels.fused_conv2d:build_fused", ("x", *_CONV1, *_CONV2), "y"),
+        TileProgram("pass1", "kernels.unfused_conv2d:build_pass1", ("x", *_CONV1), "mid"),
+        TileProgram("pass2", "kernels.unfused_conv2d:build_pass2", ("mid", *_CONV2), "y"),
+        TileProgram("first-tile-load", "kernels.first_tile:build_first_tile_load", ("x", *_CONV1), "tile"),
+        TileProgram(
+            "first-tile-packed", "kernels.first_tile:build_first_tile_packed", ("x_band", *_CONV1), "tile"
+        ),
         TileProgram(
             "first-tile-fused-alloc",
-            first_tile.build_first_tile_fused_alloc,
+            "kernels.first_tile:build_first_tile_fused_alloc",
             ("x", *_CONV1, *_CONV2),
             "tile",
         ),

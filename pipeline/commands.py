@@ -414,8 +414,11 @@ def _refuse_broken_toolchains(plan: Sequence[Job]) -> None:
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:
     """Show what changes, then write it."""
-    from pipeline.performance import save_references, updated
+    from pipeline.performance import TRACKED, measured, save_references, updated
 
+    if not any(True for result in results for _ in measured(result)):
+        sys.stdout.write(f"{path}: no job of this run has a metric that is tracked ({', '.join(TRACKED)})\n")
+        return
     new, changes = updated(references, results)
     sys.stdout.write("".join(f"{change}\n" for change in changes) or f"{path}: nothing changes\n")
     if changes:

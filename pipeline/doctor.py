@@ -10,27 +10,29 @@ from pipeline.engines.base import Availability
 from pipeline.engines.identity import identify
 from pipeline.engines.pypto import toolchain
 from pipeline.facts import run_facts
-from pipeline.jobs import Job, Lane
+from pipeline.jobs import Job
 
 
 def installed(environment: Mapping[str, str]) -> dict[str, str]:
     """Name and version, or absence, of all that decides which jobs can run."""
     facts = run_facts(())
     here = {name: facts[name] for name in ("host", "system", "processors", "python", "numpy", "torch")}
-    here["pypto of this Python"] = str(identify())
+    here["this Python's pypto"] = str(identify())
     here["g++"] = shutil.which("g++") or "none"
     here[toolchain.PYTHON] = environment.get(toolchain.PYTHON) or "not set: this Python"
     try:
-        here |= {f"its {name}": version for name, version in toolchain.versions(environment).items()}
+        here |= {
+            f"PIPELINE_PYTHON's {name}": version for name, version in toolchain.versions(environment).items()
+        }
     except OSError as error:
-        here["its pypto"] = f"cannot be asked: {error.strerror}"
+        here["PIPELINE_PYTHON's pypto"] = f"cannot be asked: {error.strerror}"
     return here
 
 
 def examine(
     jobs: Sequence[Job], available: Callable[[Job], Availability], here: Mapping[str, str]
 ) -> Iterator[str]:
-    """The lines of the report: what is installed, then for each platform and lane how many jobs can run.
+    """The lines of the report: what is installed, how many jobs of each platform can run, why not all.
 
     Args:
         jobs: the plan.
@@ -40,17 +42,20 @@ def examine(
     width = max(map(len, here), default=0)
     yield from (f"{name:<{width}}  {version}" for name, version in here.items())
     yield ""
-    for platform in dict.fromkeys(job.platform.name for job in jobs):
-        for lane in Lane:
-            mine = [job for job in jobs if job.platform.name == platform and job.lane is lane]
-            if mine:
-                yield from _platform_lines(f"{platform} {lane.value}", [available(job) for job in mine])
-
-
-def _platform_lines(title: str, answers: Sequence[Availability]) -> Iterator[str]:
-    can = sum(map(bool, answers))
-    yield f"{title}: {can} of {len(answers)} jobs can run"
-    for answer, count in Counter(answer for answer in answers if not answer).most_common():
-        yield f"  {count} cannot: {answer.reason}"
+    lacking: dict[Availability, Counter[str]] = {}
+    for title in dict.fromkeys(map(_title, jobs)):
+        answers = [available(job) for job in jobs if _title(job) == title]
+        yield f"{title}: {sum(map(bool, answers))} of {len(answers)} jobs can run"
+        for answer in answers:
+            if not answer:
+                lacking.setdefault(answer, Counter())[title] += 1
+    for answer, titles in lacking.items():
+        yield ""
+        yield f"{titles.total()} jobs cannot run: {answer.reason}"
+        yield f"  where: {', '.join(titles)}"
         if answer.remedy:
-            yield f"    remedy: {answer.remedy}"
+            yield f"  remedy: {answer.remedy}"
+
+
+def _title(job: Job) -> str:
+    return f"{job.platform.name} {job.lane.value}"

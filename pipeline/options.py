@@ -161,7 +161,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         "--deadline",
         type=_argument(parse_duration, _DURATION),
         metavar="TIME",
-        help="end the whole run by then, with a valid report",
+        help="end the whole run within this time (30m, 8h), with a valid report",
     )
     group.add_argument(
         "--references",
@@ -195,7 +195,10 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
             help="run each job on these two platforms and hold their outputs against one another",
         )
         group.add_argument(
-            "--stage", choices=["tile", "all"], default="", help="tile: first-tile stages only (default: all)"
+            "--stage",
+            choices=["tile", "all"],
+            default="",
+            help="tile: stop after the first-tile stages (default: all)",
         )
     _add_output(command)
 

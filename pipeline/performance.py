@@ -44,7 +44,7 @@ class Reference:
 References = Mapping[str, Mapping[str, Reference]]
 """Job id, then metric."""
 
-_TRACKED = {
+TRACKED = {
     "cycles": Reference(1, 0, 0, "cycles"),
     "device_us": Reference(1, -10, 5, "us"),
 }
@@ -85,7 +85,7 @@ def save_references(path: Path, references: References) -> None:
 def measured(result: Result) -> Iterator[tuple[str, Reference]]:
     """The metrics of a result, each as the reference it would make."""
     for stage in result.stages:
-        for fact, first in _TRACKED.items():
+        for fact, first in TRACKED.items():
             if fact in stage.facts:
                 model = stage.facts.get(DEVICE_MODEL, "")
                 yield f"{stage.name}.{fact}", replace(first, value=float(stage.facts[fact]), model=model)

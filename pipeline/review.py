@@ -9,7 +9,7 @@ from pipeline.fingerprint import fingerprint
 from pipeline.history.questions import History
 from pipeline.jobs import FINGERPRINT, REPRODUCE, SINCE, Result, State
 from pipeline.performance import References, judge
-from pipeline.reproduce import command_line
+from pipeline.reproduce import command_line, interpreter
 
 
 def review(result: Result, references: References, history: History, settings: Mapping[str, str]) -> Result:
@@ -26,7 +26,7 @@ def review(result: Result, references: References, history: History, settings: M
         return result
     if result.state is State.NONDETERMINISTIC:
         settings = {**settings, "repeats": result.facts["repeats"]}
-    facts = {**result.facts, REPRODUCE: command_line(result.job, settings)}
+    facts = {**result.facts, REPRODUCE: command_line(result.job, settings, interpreter())}
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
     return replace(result, facts=facts)

@@ -31,6 +31,8 @@ from pipeline.injection.kernel import faulty_plan, faulty_program
 from pipeline.jobs import Platform
 from pipeline.tiling import plan_for
 
+_REFUSALS = (KernelError, PlanError, SyntaxError)
+
 
 class EmulatorEngine:
     """Compiles and runs tile programs on the emulator."""
@@ -51,10 +53,9 @@ class EmulatorEngine:
         """
         try:
             plan = plan_for(request.geometry, request.platform.soc, request.band_rows)
-            program = PROGRAMS[request.program].build(emulator.language, plan)
-            report = compile_program(program, SOCS[request.platform.soc])
-        except (KernelError, PlanError) as error:
-            raise CompileError(str(error)) from error
+            report = compile_program(_program(request, plan), SOCS[request.platform.soc])
+        except _REFUSALS as error:
+            raise CompileError(_words(error)) from error
         return Compiled(_facts(report), _leave(report, request.folder))
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
@@ -74,9 +75,15 @@ class EmulatorEngine:
                 {**arrays, entry.output: output},
                 request.platform.variant,
             )
-        except (KernelError, PlanError) as error:
-            raise CompileError(str(error)) from error
+        except _REFUSALS as error:
+            raise CompileError(_words(error)) from error
         return Executed({entry.output: output}, _facts(report), _leave(report, request.folder))
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '').name}:{error.lineno}: not Python: {error.msg}"
+    return str(error)
 
 
 def _program(request: Request, plan: Plan) -> Program:

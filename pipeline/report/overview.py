@@ -34,7 +34,7 @@ MEANING: Mapping[State, str] = {
     State.TIMED_OUT: "it hung; the stacks of all its threads are with the case",
     State.KILLED: "somebody else ended the job's process, often for want of memory",
     State.NO_RESULT: "its process ended as if all were well, and gave no result",
-    State.INTERRUPTED: "the run was stopped before it ended; resume it",
+    State.INTERRUPTED: "the run was stopped before it ended: --resume RUN finishes it",
     State.INFRASTRUCTURE: "the device or its host; it says nothing about the kernel",
 }
 """What each red state means where nothing more is known."""

@@ -37,13 +37,15 @@ def test_jobs_are_counted_by_platform_and_lane_and_reasons_are_grouped() -> None
         "here compile: 1 of 1 jobs can run",
         "here device: 1 of 1 jobs can run",
         "there device: 1 of 3 jobs can run",
-        "  2 cannot: no card",
-        "    remedy: plug one in",
+        "",
+        "2 jobs cannot run: no card",
+        "  where: there device",
+        "  remedy: plug one in",
     ]
 
 
 def test_what_is_installed_names_both_interpreters_and_survives_one_that_is_not_there() -> None:
     here = installed({**os.environ, "PIPELINE_PYTHON": "/no/such/python"})
     assert here["PIPELINE_PYTHON"] == "/no/such/python"
-    assert "No such file" in here["its pypto"]
+    assert "No such file" in here["PIPELINE_PYTHON's pypto"]
     assert here["python"]

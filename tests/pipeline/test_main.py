@@ -61,3 +61,23 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
         command = [sys.executable, "-m", "pipeline", "list"]
         ended = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (3, "cannot go on: [Errno 28] No space left on device\n")
+
+
+def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("golden", "pipeline", "emulator", "matrix.yaml"):
+        (tmp_path / room).symlink_to(ROOT / room)
+    kernel = tmp_path / "kernels" / "first_tile.py"
+    lines = len(kernel.read_text().splitlines())
+    kernel.write_text(kernel.read_text() + "def (\n")
+    pair = ["--platform", "emu-a2a3", "--geometry", "pair-24x16"]
+
+    def ended(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pipeline", *words, *pair]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ended("list").returncode == 0
+    assert ended("compile", "--kernel", "fused").returncode == 0
+    broken = ended("compile", "--kernel", "first-tile-load")
+    assert broken.returncode == 1
+    assert f"first_tile.py:{lines + 1}: not Python" in broken.stdout

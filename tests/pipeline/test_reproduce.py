@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from golden.geometry import MC62
 from pipeline.jobs import Job, Lane, Platform
 from pipeline.options import parser
-from pipeline.reproduce import command_line
+from pipeline.reproduce import command_line, interpreter
 
 EMULATED = Platform("emu-a2a3", "emulator", "a2a3")
 JOB = Job(
@@ -80,3 +81,11 @@ def test_names_of_files_are_quoted_for_the_shell() -> None:
     overlay = "it's; rm -rf $HOME.yaml"
     line = command_line(JOB, {"matrix": shlex.quote(overlay)})
     assert shlex.split(line)[5] == overlay
+
+
+def test_this_python_is_named_as_one_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "environment" / "bin" / "python"))
+    assert interpreter() == str(tmp_path / "environment" / "bin" / "python")
+    monkeypatch.chdir(tmp_path)
+    assert interpreter() == "environment/bin/python"
+    assert command_line(JOB, {}, interpreter()).startswith(interpreter())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from datetime import date
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pipeline.jobs import (
     State,
 )
 from pipeline.performance import Reference
+from pipeline.reproduce import interpreter
 from pipeline.review import review
 
 
@@ -41,7 +43,7 @@ def test_a_failure_says_what_it_is_since_when_and_how_to_repeat_it(state: State,
     facts = review(Result(job(), state, "why", facts={"own": "kept"}), {}, history, {}).facts
     assert facts[FINGERPRINT] == f"{state.value} why"
     assert facts[SINCE] == NEW
-    assert facts[REPRODUCE].startswith("python -m pipeline run ")
+    assert facts[REPRODUCE].startswith(f"{shlex.quote(interpreter())} -m pipeline run ")
     assert facts["own"] == "kept"
 
 

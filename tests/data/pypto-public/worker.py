@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gemm import build_gemm
-
 from kernels import catalogue
 from pipeline.engines.pypto import worker
 from pipeline.engines.pypto.messages import decode_order, encode
 
 worker.PROGRAMS = {
-    "gemm": catalogue.TileProgram("gemm", build_gemm, ("x", "filter1", "bias1"), "y"),
+    "gemm": catalogue.TileProgram("gemm", "gemm:build_gemm", ("x", "filter1", "bias1"), "y"),
     **catalogue.PROGRAMS,
 }
 
