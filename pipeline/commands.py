@@ -25,7 +25,15 @@ from pipeline.matrix.explain import explain
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines, platforms_of
-from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, parse_shard, select, take_shard
+from pipeline.matrix.select import (
+    EmptySelectionError,
+    FilterError,
+    Filters,
+    division,
+    parse_shard,
+    select,
+    take_shard,
+)
 from pipeline.options import LANES
 from pipeline.reproduce import INPUTS
 
@@ -54,7 +62,7 @@ def list_jobs(arguments: Namespace) -> int:
         lines = [str(origin) for origin in explain(matrix, arguments.explain, today)]
     else:
         lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
-        lines = [job.id for job in _selected(matrix, lanes, arguments, today)]
+        lines = [job.id for job in _selected(matrix, lanes, arguments, today)[0]]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0
 
@@ -87,6 +95,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     today = arguments.date or date.today()
     settings = _settings(arguments)
     repeat = getattr(arguments, "repeat", None)
+    shard: dict[str, str] = {}
     if arguments.resume or arguments.failed:
         run = _run_id(root, arguments.resume or arguments.failed)
         record = read_run(root, run)
@@ -97,7 +106,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         if arguments.resume:
             repeat = repeat or int(record.facts.get("repeat", "1"))
     else:
-        plan = _selected(matrix, [LANES[arguments.command]], arguments, today)
+        plan, shard = _selected(matrix, [LANES[arguments.command]], arguments, today)
     inject = settings.get("injected", "")
     if inject:
         _check_injection(inject, plan)
@@ -105,9 +114,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     if inputs is not None:
         plan = _on_inputs(plan, getattr(arguments, "inputs", None) or inputs)
     _refuse_broken_toolchains(plan)
-    facts = run_facts(command) | settings
-    if arguments.shard:
-        facts["shard"] = arguments.shard
+    facts = run_facts(command) | settings | shard
     if repeat:
         facts["repeat"] = str(repeat)
     retries = matrix.document.retries
@@ -253,7 +260,10 @@ def _matrix(arguments: Namespace) -> Matrix:
     return load([_BASE, *arguments.matrix])
 
 
-def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today: date) -> tuple[Job, ...]:
+def _selected(
+    matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today: date
+) -> tuple[tuple[Job, ...], dict[str, str]]:
+    """The jobs that are asked for, and the facts of a shard that a merge needs."""
     engines = _engines(arguments, matrix)
     filters = Filters(
         geometries=tuple(arguments.geometry),
@@ -266,13 +276,17 @@ def _selected(matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today
         jobs = pair_up(select(expand(matrix, today), [Lane.DEVICE], filters), *engines)
     else:
         jobs = select(expand(matrix, today), lanes, filters)
+    facts = {}
     if arguments.shard:
-        jobs = take_shard(jobs, parse_shard(arguments.shard), _durations(arguments.output / "runs"))
+        durations = _durations(arguments.output / "runs")
+        facts = {"shard": arguments.shard, f"division.{arguments.command}": division(jobs, durations)}
+        jobs = take_shard(jobs, parse_shard(arguments.shard), durations)
     # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
-    return tuple(
+    settled = tuple(
         job if job.profile is None else replace(job, profile=profiles.resolve(job.profile, today))
         for job in jobs
     )
+    return settled, facts
 
 
 def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -110,6 +111,14 @@ def parse_shard(written: str) -> Shard:
             f"shard `{shown(written)}` is none; write `index/count` with 1 <= index <= count <= {MOST_SHARDS}"
         )
     return shard
+
+
+def division(jobs: Sequence[Job], durations: Mapping[str, float]) -> str:
+    """A digest of all that `take_shard` divides by: where it differs, shards do not make up one run."""
+    digest = hashlib.sha256()
+    for job in sorted(jobs, key=lambda job: job.id):
+        digest.update(f"{job.id} {durations.get(job.id)}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def take_shard(jobs: Sequence[Job], shard: Shard, durations: Mapping[str, float]) -> tuple[Job, ...]:

@@ -30,8 +30,9 @@ from pipeline.run.states import exit_code_of
 MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""
 
-SAME_EVERYWHERE = ("git",)
-"""Run facts that reports of one night share; one that differs is a report of another night."""
+SAME_EVERYWHERE = ("git", "division.compile", "division.run", "division.compare")
+"""Run facts that reports of one night share where they have them: a report in which one differs is of another
+night, or of shards that were divided by other records, so that jobs may have fallen between them."""
 
 _OWN_FACTS = ("report.suites", "report.duplicates")
 """Properties that tell of one document and are made anew for the next."""

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 from pipeline.jobs import OUTCOMES, Job, Outcome
 from pipeline.run.journal import Record, read_journal
 
-_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
 _JOURNAL = "journal.jsonl"
 
 
@@ -47,12 +47,16 @@ class RunFolder:
 
 
 def create_run(root: Path, now: datetime) -> RunFolder:
-    """Make the folder of a new run under `root`. Its id is the time in UTC and six random digits.
+    """Make the folder of a new run under `root`.
+
+    Its id is the time in UTC, then in hexadecimal the fraction of the second (four digits: runs sort as they
+    were made) and six random digits (no two runs of a host have one id).
 
     Raises:
         RunFolderError: the folder cannot be made.
     """
-    run_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    fraction = now.microsecond * 16**4 // 10**6
+    run_id = f"{now:%Y%m%d-%H%M%S}-{fraction:04x}{secrets.token_hex(3)}"
     try:
         (root / run_id).mkdir(parents=True)
     except OSError as error:

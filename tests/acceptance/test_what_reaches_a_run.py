@@ -49,7 +49,7 @@ def test_the_matrix_says_what_is_tried_again_and_how_often(
 
 
 def test_a_run_prunes_old_ones(pipeline: Pipeline, last_run: LastRun, workspace: Path) -> None:
-    old = workspace / "out" / "runs" / "20200102-030405-00000a"
+    old = workspace / "out" / "runs" / "20200102-030405-000000000a"
     old.mkdir(parents=True)
     assert pipeline(*COMPILED).code == 0
     assert not old.exists()

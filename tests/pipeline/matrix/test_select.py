@@ -16,6 +16,7 @@ from pipeline.matrix.select import (
     FilterError,
     Filters,
     Shard,
+    division,
     parse_shard,
     select,
     take_shard,
@@ -145,6 +146,14 @@ def test_a_job_without_record_counts_as_the_median() -> None:
     seconds = {plan[0].id: 100.0, plan[1].id: 90.0, plan[2].id: 5.0}
     assert ids(take_shard(plan, Shard(1, 2), seconds)) == [plan[0].id, plan[2].id]
     assert ids(take_shard(plan, Shard(2, 2), seconds)) == [plan[1].id, plan[3].id]
+
+
+def test_a_division_tells_other_jobs_and_other_records_apart() -> None:
+    jobs = [job(1), job(2)]
+    divided = division(jobs, {job(1).id: 3.0})
+    assert divided == division(jobs[::-1], {job(1).id: 3.0, "gone": 9.0})
+    assert divided != division(jobs, {job(1).id: 3.1})
+    assert divided != division(jobs[:1], {job(1).id: 3.0})
 
 
 def test_more_shards_than_jobs_are_refused() -> None:

@@ -147,6 +147,16 @@ def test_last_nights_report_among_tonights_is_red(tmp_path: Path, shards: Shards
     assert "git is ffff0000" in merged.missing[0]
 
 
+def test_shards_divided_by_other_records_are_red(tmp_path: Path, shards: Shards) -> None:
+    """Jobs may have fallen between them, though every shard is there."""
+    paths = shards(**{"division.run": "aaaa"})
+    other = shards(**{"division.run": "bbbb"})[0].rename(tmp_path / "other.xml")
+    assert shards(**{"division.run": "aaaa"}) == paths
+    assert merge(paths, tmp_path / "merged.xml").missing == ()
+    merged = merge([other, *paths[1:]], tmp_path / "merged.xml")
+    assert "division.run is bbbb" in merged.missing[0]
+
+
 def test_reports_of_different_divisions_do_not_belong_together(tmp_path: Path, shards: Shards) -> None:
     paths = shards()
     merged = merge(paths, tmp_path / "merged.xml", shards=4)

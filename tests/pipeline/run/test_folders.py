@@ -42,6 +42,17 @@ def test_run_id_tells_the_time_and_is_unique(tmp_path: Path) -> None:
     assert run_ids(tmp_path / "none") == ()
 
 
+def test_runs_of_one_second_sort_as_they_were_made(tmp_path: Path) -> None:
+    fractions = (0, 40, 999_900, 123_456, 999_999)
+    for microsecond in fractions:
+        create_run(tmp_path, NOW.replace(microsecond=microsecond)).close()
+    made = {run_id.split("-")[2][:4] for run_id in run_ids(tmp_path)}
+    assert [int(run_id.split("-")[2][:4], 16) for run_id in run_ids(tmp_path)] == sorted(
+        microsecond * 16**4 // 10**6 for microsecond in fractions
+    )
+    assert len(made) == len(fractions)
+
+
 def test_folders_of_jobs_do_not_lie_in_each_other(tmp_path: Path, make_job: Callable[..., Job]) -> None:
     folder = create_run(tmp_path, NOW)
     names = ["a/b", "a+b", "a/b/c", "a%2Fb", "../a", "/a", "a@7"]
@@ -79,16 +90,16 @@ def test_run_that_has_just_ended_is_not_pruned_where_the_clock_was_set_back(tmp_
 
 
 def test_a_folder_named_by_no_day_is_no_run(tmp_path: Path) -> None:
-    (tmp_path / "20269999-999999-abcdef").mkdir()
+    (tmp_path / "20269999-999999-abcdef0123").mkdir()
     assert run_ids(tmp_path) == ()
 
 
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
-    (tmp_path / "20200101-000000-abcdeX").mkdir()
+    (tmp_path / "20200101-000000-abcdef012X").mkdir()
     make_runs(tmp_path, 1, 0)
     prune_runs(tmp_path, spared="", keep=1, max_age=timedelta(0), now=NOW)
-    assert {path.name for path in tmp_path.iterdir()} >= {"notes", "20200101-000000-abcdeX"}
+    assert {path.name for path in tmp_path.iterdir()} >= {"notes", "20200101-000000-abcdef012X"}
 
 
 def test_unknown_run_is_named_with_those_there_are(tmp_path: Path) -> None:
