@@ -146,7 +146,7 @@ def main() -> None:
             cache=folder / "goldens",
             locks=folder / "locks",
             jobs=min(2, processors()),
-            preload=("golden.cache", "numpy.random", "pipeline.engines.emulator"),
+            preload=("golden.cache", "numpy.random", "pipeline.engines.warm"),
         )
         print(f"{JOBS} jobs, {options.jobs} at a time")
         here = __spec__.name if __spec__ else Path(__file__).stem

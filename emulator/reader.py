@@ -127,6 +127,11 @@ def read_inline(helper: FunctionType, names: Mapping[str, Any]) -> Inline:
     raise SourceError(position, helper.__name__, "its source file cannot be read")
 
 
+def read_ahead(file: str) -> None:
+    """Parse a source file now, for all the kernels in it that are read later."""
+    _definitions(file)
+
+
 _Definition = ast.FunctionDef | ast.ClassDef
 
 

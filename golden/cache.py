@@ -14,6 +14,7 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,17 @@ def is_cached(geometry: Geometry, source: str | Tensors, variant: str, folder: P
     return (folder / f"{_key(geometry, source, variant)}.golden").exists()
 
 
-def _key(geometry: Geometry, source: str | Tensors, variant: str) -> str:
+@cache
+def sources_digest() -> bytes:
+    """A digest of golden's own source files, as they were when this process first asked."""
     digest = hashlib.sha256()
     for path in sorted(_SOURCES.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
+
+
+def _key(geometry: Geometry, source: str | Tensors, variant: str) -> str:
+    digest = hashlib.sha256(sources_digest())
     facts: dict[str, Any] = {"geometry": dataclasses.asdict(geometry), "variant": variant}
     if isinstance(source, str):
         facts["profile"], facts["seed"] = profiles.parse(source)

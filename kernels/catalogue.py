@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from kernels.plan import Plan
@@ -62,6 +64,15 @@ PROGRAMS: Mapping[str, TileProgram] = {
         ),
     )
 }
+
+
+def import_kernels() -> Iterator[ModuleType]:
+    """Import the kernels ahead of their jobs; one that cannot be imported is left to its jobs to report."""
+    yield import_module("kernels.blocks")
+    for name in dict.fromkeys(program.factory.partition(":")[0] for program in PROGRAMS.values()):
+        with suppress(Exception):
+            yield import_module(name)
+
 
 KERNELS: Mapping[str, tuple[str, ...]] = {
     "fused": ("fused",),

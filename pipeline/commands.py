@@ -442,7 +442,7 @@ def _update_references(path: Path, references: References, results: Sequence[Res
 
 def _preload(plan: Sequence[Job], cache: Path, inputs: Path | None) -> tuple[str, ...]:
     """What the jobs' parent imports once for all of them: torch too, where a golden must be computed."""
-    modules = ("numpy", "pipeline.engines.emulator")
+    modules = ("numpy", "pipeline.engines.warm")
     wanted = {
         (job.geometry, job.profile, job.platform.variant) for job in plan if job.lane is not Lane.COMPILE
     }

@@ -7,7 +7,7 @@ import pytest
 from emulator.program import Program
 from golden.geometry import Conv, Geometry
 from golden.specs import pair_specs
-from kernels.catalogue import KERNELS, PROGRAMS
+from kernels.catalogue import KERNELS, PROGRAMS, TileProgram, import_kernels
 from kernels.plan import Limits, Plan, tile_bands
 
 GEOMETRY = Geometry(24, 16, 64, 32, 96, Conv(3, 2, 1), Conv(3, 1, 1))
@@ -40,3 +40,10 @@ def test_the_packed_band_is_a_matrix_of_all_channels(
     plan = tile_bands(GEOMETRY, limits, 4)
     x_band = build("first-tile-packed", plan).main.params[0]
     assert (x_band.name, x_band.type.shape) == ("x_band", (plan.bands[0].x.rows * 16, 64))
+
+
+def test_a_kernel_that_cannot_be_imported_is_left_to_its_own_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {"broken": TileProgram("broken", "kernels.no_such_module:build", ("x",), "y"), **PROGRAMS}
+    monkeypatch.setattr("kernels.catalogue.PROGRAMS", broken)
+    names = [module.__name__ for module in import_kernels()]
+    assert names == ["kernels.blocks", "kernels.fused_conv2d", "kernels.unfused_conv2d", "kernels.first_tile"]
