@@ -149,7 +149,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
     host = Host(availability)
     if arguments.resume:
-        summary = resume_run(_run_id(root, arguments.resume), options, listeners, host)
+        summary = resume_run(run, options, listeners, host)
     else:
         summary = run_jobs(plan, options, listeners, host)
     if arguments.update_references:

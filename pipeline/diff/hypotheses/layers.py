@@ -99,10 +99,6 @@ class Layer:
         part = np.searchsorted(self.start, sites, side="right") - 1
         return part, sites - self.start[part]
 
-    def image_sites(self) -> Ints:
-        """Row of the whole output image (NHWC) of every site."""
-        return np.concatenate([_rows(part.row, part.rows, self.width) for part in self.parts])
-
     def buffers(self) -> Ints:
         """Row of the whole input image (NHWC) of every pixel of the buffers."""
         windows = (part.window for part in self.parts)
