@@ -9,12 +9,13 @@ from golden.inputs import InputsError
 from golden.profiles import ProfileError
 from pipeline import commands
 from pipeline.faults import FaultError
+from pipeline.jobs import OUTCOMES, State
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.select import EmptySelectionError, FilterError
 from pipeline.options import LANES, USAGE, parse
 
 NOTHING_SELECTED = 5
-INTERRUPTED = 2
+INTERRUPTED = OUTCOMES[State.INTERRUPTED].exit_code
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from kernels.catalogue import KERNELS, PROGRAMS
 from pipeline.engines.base import Availability
 from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.faults import FaultError, fault_named
-from pipeline.jobs import Job, Lane, Platform, Result, State
+from pipeline.jobs import OUTCOMES, Job, Lane, Platform, Result, State
 from pipeline.matrix.errors import shown
 from pipeline.matrix.expand import expand
 from pipeline.matrix.explain import explain
@@ -44,8 +44,9 @@ _BASE = Path("matrix.yaml")
 _KEPT_RUNS, _KEPT_DAYS = 50, 30
 _SINGLE, _PAIRED = "pipeline.stages:execute", "pipeline.versus:execute"
 
-INFRASTRUCTURE = 6
+INFRASTRUCTURE = OUTCOMES[State.INFRASTRUCTURE].exit_code
 """Exit code where only the host is at fault."""
+
 _UNSET = {"matrix": "no overlay", "injected": "no fault", "inputs": "the profiles", "stage": "all"}
 """The run facts that change what every job does, and what holds without them."""
 
