@@ -28,6 +28,7 @@ from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
 from pipeline.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.goldens import missing_goldens
 from pipeline.run.messages import Order, encode, read_result
 from pipeline.run.threads import processors, share
 
@@ -83,11 +84,13 @@ def _processor_time() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def warm(jobs: Sequence[Job], options: RunOptions) -> Cost:
+def warm(jobs: Sequence[Job], options: RunOptions, environment: Mapping[str, str]) -> Cost:
     """The cost in one run. Every job must pass."""
+    host = Host(lambda _job: Availability(), environment=environment)
+    options = replace(options, missing=missing_goldens(jobs, options.cache, None))
 
     def work() -> None:
-        summary = run_jobs(jobs, options, [], Host(available=lambda _job: Availability()))
+        summary = run_jobs(jobs, options, [], host)
         assert summary.exit_code == 0, [result.message for result in summary.results][:3]
 
     return cost(work, len(jobs))
@@ -138,7 +141,7 @@ def main() -> None:
     """Print the figures."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # Fresh interpreters get their bytecode ready made, whatever is set here.
+        # Both sides get their bytecode ready made, whatever is set here.
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         options = RunOptions(
@@ -146,20 +149,20 @@ def main() -> None:
             cache=folder / "goldens",
             locks=folder / "locks",
             jobs=min(2, processors()),
-            preload=("golden.cache", "numpy.random", "pipeline.engines.warm"),
+            preload=("pipeline.engines.warm",),
         )
         print(f"{JOBS} jobs, {options.jobs} at a time")
-        here = __spec__.name if __spec__ else Path(__file__).stem
-        idle = warm(plan(JOBS, lambda _n: "small"), replace(options, target=f"{here}:nothing"))
-        print(f"overhead\n  warm  {idle} (at most 30)")
-
         jobs = plan(JOBS, lambda _n: "small")
         fresh(jobs[:1], replace(options, root=folder / "first"), environment)
-        show("goldens cached", warm(jobs, options), fresh(jobs, options, environment), 8)
 
-        ours = warm(
-            plan(JOBS, lambda n: f"full-range@{n}"), replace(options, preload=(*options.preload, "torch"))
-        )
+        here = __spec__.name if __spec__ else Path(__file__).stem
+        idle = warm(jobs, replace(options, target=f"{here}:nothing"), environment)
+        print(f"overhead\n  warm  {idle} (at most 30)")
+
+        ours = warm(jobs, options, environment)
+        show("goldens cached", ours, fresh(jobs, options, environment), 8)
+
+        ours = warm(plan(JOBS, lambda n: f"full-range@{n}"), options, environment)
         others = plan(FRESH_WITH_TORCH, lambda n: f"full-range@{n}")
         elsewhere = replace(options, root=folder / "second", cache=folder / "none")
         show("goldens computed, with torch", ours, fresh(others, elsewhere, environment), 40)

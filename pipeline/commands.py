@@ -9,7 +9,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +83,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
     from pipeline.run.devices import lock_folder
     from pipeline.run.folders import failed_jobs, prune_runs, read_run
+    from pipeline.run.goldens import missing_goldens
     from pipeline.run.listener import Listener
 
     _refuse_unsayable(arguments)
@@ -132,7 +132,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         inject=inject,
         repeat=repeat or 1,
         deadline=arguments.deadline,
-        preload=_preload(plan, cache, inputs),
+        preload=("pipeline.engines.warm",),
+        missing=missing_goldens(plan, cache, inputs),
         target=_PAIRED if any(job.other for job in plan) else _SINGLE,
         facts=facts,
     )
@@ -439,22 +440,6 @@ def _update_references(path: Path, references: References, results: Sequence[Res
     if changes:
         save_references(path, new)
         sys.stdout.write(f"{path}: {len(changes)} references written\n")
-
-
-def _preload(plan: Sequence[Job], cache: Path, inputs: Path | None) -> tuple[str, ...]:
-    """What the jobs' parent imports once for all of them: torch too, where a golden must be computed."""
-    modules = ("numpy", "pipeline.engines.warm")
-    wanted = {
-        (job.geometry, job.profile, job.platform.variant) for job in plan if job.lane is not Lane.COMPILE
-    }
-    if not wanted:
-        return modules
-    from golden.cache import is_cached
-
-    missing = inputs is not None or not all(
-        is_cached(geometry, str(profile), variant, cache) for geometry, profile, variant in wanted
-    )
-    return (*modules, "numpy.random", "golden.cache", *(["torch"] if missing and find_spec("torch") else []))
 
 
 def _run_id(root: Path, written: str) -> str:

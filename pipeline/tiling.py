@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from emulator.program import Space
 from emulator.soc import SOCS
 from golden.geometry import Geometry
 from kernels.plan import Limits, Plan, make_plan, tile_bands
 
 
+@cache
 def plan_for(geometry: Geometry, soc: str, band_rows: int | None) -> Plan:
     """Tile a geometry for a soc, in bands of `band_rows` output rows where that is given.
 

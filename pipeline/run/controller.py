@@ -26,10 +26,11 @@ from pipeline.run import processes, states, threads, verdict
 from pipeline.run.artefacts import Artefacts
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
+from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.journal import Journal
 from pipeline.run.keeper_client import KeeperClient, KeeperLost, Nursery
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
-from pipeline.run.messages import Order
+from pipeline.run.messages import Order, Role
 from pipeline.run.signals import SignalWatch
 
 _LOCK_POLL = 0.2
@@ -61,6 +62,7 @@ class RunOptions:
         grace: time between TERM and KILL.
         artefact_bytes: limit on what the jobs' folders may hold together.
         preload: modules that are imported once for all jobs, beside the target's; they start no threads.
+        missing: goldens that are not in the cache, by the id of the job that is to wait for it.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
         review: has a last look at a job's result before expected failures are applied to it.
@@ -82,6 +84,7 @@ class RunOptions:
     grace: float = 5.0
     artefact_bytes: int = 2 * 1024**3
     preload: tuple[str, ...] = ("numpy",)
+    missing: Mapping[str, Wanted] = field(default_factory=dict)
     target: str = "pipeline.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
     review: Callable[[Result], Result] = lambda result: result
@@ -207,6 +210,7 @@ class _Run:
         self._idle: list[KeeperClient] = []
         preload = (*options.preload, options.target.partition(":")[0])
         self._nursery = Nursery(preload, host.environment, folder.path / "nursery.log")
+        self._goldens: Goldens | None = None
         self._orders = 0
         self._stopped = ""
         self._problems: list[str] = []
@@ -217,7 +221,7 @@ class _Run:
         with ExitStack() as stack:
             stack.callback(self._folder.close)
             stack.callback(self._pool.close)
-            stack.callback(self._close_keepers)
+            stack.callback(self._close_processes)
             signals = stack.enter_context(SignalWatch(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             self._selector = stack.enter_context(selectors.DefaultSelector())
             self._selector.register(signals, selectors.EVENT_READ)
@@ -225,6 +229,7 @@ class _Run:
             self._everybody.run_started(info)
             try:
                 self._admit_plan()
+                self._begin_goldens()
                 self._loop(signals, self._stop_time(begun))
             except Exception:
                 # Whatever is wrong with us, the run ends with a report, and with exit code 3.
@@ -271,6 +276,13 @@ class _Run:
                 reason = "; ".join(part for part in (availability.reason, availability.remedy) if part)
                 self._end(task, verdict.apply_requirement(Result(job, State.SKIPPED, reason)))
 
+    def _begin_goldens(self) -> None:
+        ids = [task.job.id for task in self._waiting]
+        missing = {job_id: self._options.missing[job_id] for job_id in ids if job_id in self._options.missing}
+        if missing:
+            self._goldens = Goldens(missing, self._nursery.new_process(Role.GOLDENS))
+            self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens)
+
     def _loop(self, signals: SignalWatch, stop_at: float | None) -> None:
         while True:
             blocked = self._start_ready()
@@ -286,6 +298,9 @@ class _Run:
                 if key.fileobj is signals:
                     for number in signals.take():
                         self._stop(f"interrupted by {number.name}")
+                elif isinstance(key.data, Goldens):
+                    if not key.data.receive():
+                        self._selector.unregister(key.data)
                 else:
                     self._receive(key.data)
             if stop_at is not None and time.monotonic() >= stop_at:
@@ -298,6 +313,8 @@ class _Run:
         for task in list(self._waiting):
             if len(self._running) >= self._workers:
                 return False
+            if self._goldens is not None and self._goldens.holds(task.job.id):
+                continue
             device = None
             if task.ids:
                 usable = self._pool.usable(task.job.platform, task.ids)
@@ -483,7 +500,9 @@ class _Run:
                 running.gave_up = True
                 keeper.kill()
 
-    def _close_keepers(self) -> None:
+    def _close_processes(self) -> None:
+        if self._goldens is not None:
+            self._goldens.close()
         for keeper in (*self._idle, *self._running):
             keeper.close()
         self._nursery.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from pipeline.run import processes, threads
-from pipeline.run.messages import Cancel, Fault, Hello, Lines, Order, Report, encode
+from pipeline.run.messages import Cancel, Fault, Hello, Lines, Order, Report, Role, encode
 
 _BOOT = "import sys; {path}; from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
 _CLOSE_PATIENCE = 5.0
@@ -91,7 +91,7 @@ class KeeperClient:
 
 
 class Nursery:
-    """The process that forks keepers; started when the first is needed, and again if it was killed."""
+    """The process that forks keepers and others; started when first needed, and again if it was killed."""
 
     def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """`preload` are modules to import before forking; complaints of all keepers are appended to `log`."""
@@ -106,12 +106,16 @@ class Nursery:
 
     def new_keeper(self) -> KeeperClient:
         """A new keeper. Where it cannot be made, the client soon gives `KeeperLost`."""
+        return KeeperClient(self.new_process(Role.KEEPER))
+
+    def new_process(self, role: Role) -> socket.socket:
+        """The socket to a new process with that role; where it cannot be made, the socket soon ends."""
         if self._process is None or self._process.poll() is not None:
             self._start()
         ours, theirs = socket.socketpair()
         with theirs, suppress(ConnectionError):
-            socket.send_fds(self._socket, [b"k"], [theirs.fileno()])
-        return KeeperClient(ours)
+            socket.send_fds(self._socket, [role.value], [theirs.fileno()])
+        return ours
 
     def _start(self) -> None:
         self.close()

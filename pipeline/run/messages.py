@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,13 @@ import msgspec
 from pipeline.jobs import Job, Result
 
 _RESULT_LIMIT = 32 * 1024**2
+
+
+class Role(Enum):
+    """Controller to nursery: what the process is to be that it forks next."""
+
+    KEEPER = b"k"
+    GOLDENS = b"g"
 
 
 class Order(msgspec.Struct, frozen=True, tag=True):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from golden.cache import golden_for, is_cached
 from pipeline.engines.base import InfrastructureError
 from pipeline.jobs import Diff, Job, JobContext, Result, StageResult, State
 
@@ -241,3 +242,11 @@ def holds_device(job: Job, context: JobContext, argument: str) -> Result:
     time.sleep(0.05)
     mine.unlink()
     return Result(job, State.PASSED)
+
+
+def needs_golden(job: Job, context: JobContext, argument: str) -> Result:
+    """Tell whether the golden was in the cache, and whether it took torch to get it."""
+    wanted = (job.geometry, str(job.profile), job.platform.variant, context.cache)
+    cached = is_cached(*wanted)
+    golden_for(*wanted)
+    return Result(job, State.PASSED, f"cached: {cached}, torch: {'torch' in sys.modules}")

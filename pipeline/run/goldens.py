@@ -1,0 +1,135 @@
+"""Goldens computed ahead of the jobs that need them, so that no job has to import torch.
+
+One process of a run, a fork of the nursery's, computes the goldens that are not in the cache, in the plan's
+order, while jobs whose goldens are there already run. It alone imports torch, and holds it. Were torch in the
+nursery, each job would be forked with its hundred and fifty megabytes of private pages, which costs more than
+most goldens; and two jobs of one pair, started together, would both compute its golden.
+
+Where the process fails, hangs or is killed, the jobs that waited for it are let go and compute what they
+need.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import signal
+import socket
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from golden.cache import golden_for, is_cached
+from golden.geometry import Geometry
+from golden.inputs import load_inputs
+from golden.specs import Tensors
+from pipeline.jobs import Job
+from pipeline.run import processes
+from pipeline.run.messages import encode
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A golden to compute into the cache: the arguments of `golden.cache.golden_for`.
+
+    `inputs` is a file of tensors that stands in for the profile, or None. `limit` is how many seconds it may
+    take.
+    """
+
+    geometry: Geometry
+    profile: str
+    variant: str
+    cache: str
+    inputs: str | None
+    limit: float
+
+    def source(self) -> str | Tensors:
+        """What the golden is computed from."""
+        return self.profile if self.inputs is None else load_inputs(Path(self.inputs), self.geometry)
+
+
+def missing_goldens(plan: Sequence[Job], cache: Path, inputs: Path | None) -> Mapping[str, Wanted]:
+    """By job id, the goldens that jobs need and the cache lacks. Empty where there is no torch."""
+    if find_spec("torch") is None:
+        return {}
+    given = str(inputs) if inputs is not None else None
+    wanted = {
+        job.id: Wanted(job.geometry, job.profile, job.platform.variant, str(cache), given, job.timeout)
+        for job in plan
+        if job.profile is not None
+    }
+    here = {one: is_cached(one.geometry, one.source(), one.variant, cache) for one in set(wanted.values())}
+    return {job_id: one for job_id, one in wanted.items() if not here[one]}
+
+
+class Goldens:
+    """The controller's end: which jobs wait for a golden, and the process that computes one after the other.
+
+    Args:
+        missing: by job id, the goldens to compute, in that order.
+        connection: leads to a process that does `serve`.
+    """
+
+    def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
+        self._socket = connection
+        self._held = set(missing)
+        self._waiting: dict[Wanted, list[str]] = {}
+        for job_id, wanted in missing.items():
+            self._waiting.setdefault(wanted, []).append(job_id)
+        self._ask()
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when `receive` has something."""
+        return self._socket.fileno()
+
+    def holds(self, job_id: str) -> bool:
+        """Whether a job has yet to wait."""
+        return job_id in self._held
+
+    def receive(self) -> bool:
+        """Let go of the jobs whose golden is there; to be called when readable. False: none waits now."""
+        answer = b""
+        with suppress(ConnectionError):
+            answer = self._socket.recv(1)
+        if answer:
+            self._held.difference_update(self._waiting.pop(next(iter(self._waiting))))
+            self._ask()
+        else:
+            self._waiting.clear()
+            self._held.clear()
+        return bool(self._waiting)
+
+    def _ask(self) -> None:
+        for wanted in itertools.islice(self._waiting, 1):
+            with suppress(ConnectionError):  # it is gone: the next read says so
+                self._socket.sendall(encode(wanted) + b"\n")
+
+    def close(self) -> None:
+        """Let the process end once it has computed what it is about."""
+        self._socket.close()
+
+
+def serve(descriptor: int) -> None:
+    """Compute each golden asked for over the socket `descriptor`, answering with a byte; end when it closes.
+
+    One that cannot be computed is answered as well: the job that needs it will say why. One that takes longer
+    than its limit ends the process.
+    """
+    processes.die_with_parent()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as lines:
+        for line in lines:
+            wanted = msgspec.json.decode(line, type=Wanted)
+            signal.alarm(math.ceil(wanted.limit))
+            try:
+                golden_for(wanted.geometry, wanted.source(), wanted.variant, Path(wanted.cache))
+            except Exception:
+                traceback.print_exc()
+            signal.alarm(0)
+            try:
+                connection.sendall(b".")
+            except ConnectionError:
+                return  # nobody waits any more

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from golden import inputs, profiles
+from golden.cache import golden_for, is_cached
+from pipeline.jobs import Job, Lane, State
+from pipeline.run import goldens
+from pipeline.run.controller import RunOptions
+from pipeline.run.goldens import Goldens, Wanted, missing_goldens
+from pipeline.run.listener import RunSummary
+
+Run = Callable[..., RunSummary]
+MakeJob = Callable[..., Job]
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture
+def fifo(tmp_path: Path) -> Path:
+    """A file whose reader waits for ever."""
+    path = tmp_path / "inputs.npz"
+    os.mkfifo(path)
+    return path
+
+
+# Which goldens are missing
+
+
+def test_missing_are_those_that_a_job_needs_and_the_cache_lacks(make_job: MakeJob, tmp_path: Path) -> None:
+    here, lacking, other_variant = make_job(), make_job(profile="ties"), make_job()
+    other_variant = replace(other_variant, platform=replace(here.platform, variant="half-away"))
+    needs_none = make_job(profile=None, lane=Lane.COMPILE)
+    golden_for(here.geometry, "small", "vreq8", tmp_path)
+    missing = missing_goldens([here, lacking, other_variant, needs_none], tmp_path, None)
+    assert {job_id: (one.profile, one.variant) for job_id, one in missing.items()} == {
+        lacking.id: ("ties", "vreq8"),
+        other_variant.id: ("small", "half-away"),
+    }
+
+
+def test_golden_of_a_users_tensors_is_missing_until_it_is_cached(make_job: MakeJob, tmp_path: Path) -> None:
+    job, path = make_job(profile="inputs"), tmp_path / "mine.npz"
+    inputs.save_inputs(path, profiles.make("ties@3", job.geometry))
+    assert missing_goldens([job], tmp_path, path)[job.id].inputs == str(path)
+    golden_for(job.geometry, inputs.load_inputs(path, job.geometry), "vreq8", tmp_path)
+    assert missing_goldens([job], tmp_path, path) == {}
+
+
+def test_without_torch_nothing_is_computed_ahead(
+    make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(goldens, "find_spec", lambda _name: None)
+    assert missing_goldens([make_job()], tmp_path, None) == {}
+
+
+# The order of things
+
+
+def test_each_golden_is_asked_for_once_and_lets_all_its_jobs_go(tmp_path: Path, make_job: MakeJob) -> None:
+    first, alike, second = make_job(), make_job(), make_job(profile="ties")
+    ours, theirs = socket.socketpair()
+    with ours, theirs, theirs.makefile("rb") as asked:
+        waited_for = Goldens(missing_goldens([first, alike, second], tmp_path, None), ours)
+        assert msgspec.json.decode(asked.readline(), type=Wanted).profile == "small"
+        theirs.sendall(b".")
+        assert waited_for.receive()
+        held = [waited_for.holds(job.id) for job in (first, alike, second)]
+        assert held == [False, False, True]
+        assert msgspec.json.decode(asked.readline(), type=Wanted).profile == "ties"
+        theirs.sendall(b".")
+        assert not waited_for.receive()
+        assert not waited_for.holds(second.id)
+
+
+def run_missing(run: Run, options: RunOptions, *jobs: Job, **changes: Any) -> RunSummary:
+    return run(*jobs, missing=missing_goldens(jobs, options.cache, None), **changes)
+
+
+def test_job_finds_its_golden_in_the_cache_and_needs_no_torch(
+    run: Run, make_job: MakeJob, options: RunOptions
+) -> None:
+    jobs = [make_job("needs_golden", profile=f"full-range@{seed}") for seed in range(3)]
+    summary = run_missing(run, options, *jobs)
+    assert [(result.state, result.message) for result in summary.results] == [
+        (State.PASSED, "cached: True, torch: False")
+    ] * 3
+    assert summary.problems == ()
+
+
+def test_jobs_whose_goldens_are_there_do_not_wait(
+    run: Run, make_job: MakeJob, options: RunOptions, watcher: Any
+) -> None:
+    late, early = make_job("needs_golden", profile="ties"), make_job("needs_golden")
+    golden_for(early.geometry, "small", "vreq8", options.cache)
+    run_missing(run, options, late, early, jobs=1)
+    assert [job for job, *_ in watcher.started] == [early.id, late.id]
+
+
+# What goes wrong
+
+
+def test_golden_that_cannot_be_computed_is_left_to_its_job(
+    run: Run, make_job: MakeJob, options: RunOptions
+) -> None:
+    job = make_job("needs_golden")
+    (wanted,) = missing_goldens([job], options.cache, None).values()
+    unknown = msgspec.structs.replace(wanted, profile="unheard-of")
+    good = make_job("needs_golden", profile="ties")
+    summary = run(job, good, missing={job.id: unknown} | missing_goldens([good], options.cache, None))
+    assert [result.message for result in summary.results] == [
+        "cached: False, torch: True",
+        "cached: True, torch: False",
+    ]
+    assert "unknown profile 'unheard-of'" in (summary.folder / "nursery.log").read_text()
+
+
+def test_golden_that_takes_too_long_is_left_to_its_job(
+    run: Run, make_job: MakeJob, options: RunOptions, fifo: Path
+) -> None:
+    job = make_job("needs_golden")
+    wanted = Wanted(job.geometry, "inputs", "vreq8", str(options.cache), str(fifo), limit=0.1)
+    summary = run(job, missing={job.id: wanted})
+    assert [result.message for result in summary.results] == ["cached: False, torch: True"]
+    assert is_cached(job.geometry, "small", "vreq8", options.cache)
+
+
+def test_run_that_ends_does_not_wait_for_a_golden(
+    run: Run, make_job: MakeJob, options: RunOptions, fifo: Path
+) -> None:
+    job = make_job("needs_golden")
+    wanted = Wanted(job.geometry, "inputs", "vreq8", str(options.cache), str(fifo), limit=600)
+    summary = run(job, missing={job.id: wanted}, deadline=1)
+    assert [result.state for result in summary.results] == [State.INTERRUPTED]
+    assert psutil.Process().children() == []
