@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 
 from golden.profiles import resolve
+from pipeline.comparison import comparison
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.faults import FAULTS, Fault, FaultError, can_show, fault_named
 from pipeline.jobs import Job, JobContext, Lane, State
@@ -24,7 +25,7 @@ from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
 from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, select
-from pipeline.stages import comparison, stages_of
+from pipeline.stages import stages_of
 from pipeline.tiling import plan_for
 
 FIRST_RIGHT = 0.95

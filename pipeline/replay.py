@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from pipeline.comparison import INPUTS_FILE, Comparison, Stage, actual_file, comparison
 from pipeline.diff import render
 from pipeline.diff.compare import digest
 from pipeline.diff.diagnosis import Diagnosis
@@ -16,7 +17,7 @@ from pipeline.engines.base import Array
 from pipeline.jobs import DIAGNOSIS, REPRODUCE, WRONG_STEP, JobContext, Result, StageResult, State
 from pipeline.matrix.errors import closest
 from pipeline.run.journal import Record
-from pipeline.stages import INPUTS_FILE, Comparison, Stage, actual_file, comparison, concluded, stages_of
+from pipeline.stages import concluded, stages_of
 from pipeline.versus import steps_of, with_odd_one
 
 

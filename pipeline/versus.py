@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pipeline.comparison import Comparison, Stage, comparison
 from pipeline.engines.registry import engine_for
 from pipeline.jobs import Job, JobContext, Platform, Result
 from pipeline.matrix.pairing import platforms_of
-from pipeline.stages import Comparison, Stage, comparison, conclude
+from pipeline.stages import conclude
 
 PROGRAMS: Mapping[str, tuple[str, str]] = {
     "fused": ("fused", "y"),

@@ -20,6 +20,7 @@ LAYERS = (
     ("pipeline.tiling", "pipeline.engines.base"),
     ("pipeline.diff", "pipeline.injection"),
     ("pipeline.engines", "pipeline.fingerprint"),
+    ("pipeline.comparison",),
     ("pipeline.stages", "pipeline.run", "pipeline.matrix"),
     ("pipeline.report", "pipeline.options", "pipeline.facts", "pipeline.performance"),
     ("pipeline.history", "pipeline.versus", "pipeline.reproduce"),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline import stages
+from pipeline import comparison, stages
 from pipeline.jobs import DIAGNOSIS, WRONG_STEP, Job, JobContext, Lane, Platform, Result, State
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
@@ -67,7 +67,7 @@ def test_a_diagnosis_that_fails_leaves_the_mismatch_and_the_stages_tell_the_step
     def fail(evidence: object) -> None:
         raise ZeroDivisionError("no luck")
 
-    monkeypatch.setattr(stages, "diagnose", fail)
+    monkeypatch.setattr(comparison, "diagnose", fail)
     result = run(tmp_path, "planes-swapped-1")
     assert result.state is State.MISMATCH
     assert result.stages[0].diffs[0].mismatches > 0

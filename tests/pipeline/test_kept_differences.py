@@ -10,7 +10,7 @@ import pytest
 from golden.geometry import Conv, Geometry
 from golden.inputs import load_inputs
 from golden.profiles import make
-from pipeline import stages
+from pipeline import comparison, stages
 from pipeline.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
@@ -64,7 +64,7 @@ def test_where_nothing_can_be_kept_the_mismatch_stands(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(stages, "save_inputs", full)
+    monkeypatch.setattr(comparison, "save_inputs", full)
     result = run(tmp_path, goldens, "bias-missing-1")
     assert result.state is State.MISMATCH
     assert result.facts[CAUSE] == "bias-missing-1"
