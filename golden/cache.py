@@ -13,7 +13,9 @@ import io
 import json
 import os
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from golden.specs import Int8, Tensors
 _SOURCES = Path(__file__).parent
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _INPUTS = tuple(field.name for field in dataclasses.fields(Tensors))
+_LONGEST_WRITE = timedelta(hours=1)
 
 
 class _CorruptEntryError(Exception):
@@ -89,6 +92,38 @@ def is_cached(geometry: Geometry, source: str | Tensors, variant: str, folder: P
     return (folder / f"{_key(geometry, source, variant)}.golden").exists()
 
 
+def prune(folder: Path, *, max_bytes: int, max_age: timedelta, now: datetime) -> None:
+    """Remove entries not used for `max_age`, then those used longest ago until `max_bytes` hold the rest.
+
+    Half entries go too, once nobody can still be writing them. What cannot be removed stays. Any number of
+    processes may prune, read and write at once: whoever misses an entry computes it.
+    """
+    for used, _, half in _uses(folder, ".partial"):
+        if used < (now - _LONGEST_WRITE).timestamp():
+            _remove(half)
+    room = max_bytes
+    for used, size, entry in sorted(_uses(folder, ".golden"), reverse=True):
+        room -= size
+        if room < 0 or used < (now - max_age).timestamp():
+            _remove(entry)
+
+
+def _uses(folder: Path, suffix: str) -> list[tuple[float, int, Path]]:
+    """When each file of the cache was last used or written, its bytes, its path."""
+    found = []
+    with suppress(OSError):  # there is no folder, or it cannot be read
+        for path in folder.glob(f"*{suffix}"):
+            with suppress(OSError):  # another process removed it
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path))
+    return found
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
 @cache
 def sources_digest() -> bytes:
     """A digest of golden's own source files, as they were when this process first asked."""
@@ -119,10 +154,12 @@ def _load(path: Path, key: str) -> Golden:
     content = path.read_bytes()
     # The digest is over the key too: an entry copied to another name is as wrong as one with a flipped bit.
     if len(content) <= _DIGEST_BYTES:
-        raise _CorruptEntryError(f"cut short at {len(content)} bytes")
+        raise _CorruptEntryError(f"cut short at byte {len(content)}")
     payload = memoryview(content)[_DIGEST_BYTES:]
     if content[:_DIGEST_BYTES] != _digest(key, payload):
         raise _CorruptEntryError(f"its {len(content)} bytes do not have the digest they were written with")
+    with suppress(OSError):  # another user's
+        os.utime(path)  # `prune` goes by the last use
     with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
         return Golden(Tensors(**{name: arrays[name] for name in _INPUTS}), arrays["mid"], arrays["y"])
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pipeline.performance import References
 
 _BASE = Path("matrix.yaml")
-_KEPT_RUNS, _KEPT_DAYS = 50, 30
+_KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
 _SINGLE, _PAIRED = "pipeline.stages:execute", "pipeline.versus:execute"
 
 INFRASTRUCTURE = OUTCOMES[State.INFRASTRUCTURE].exit_code
@@ -74,6 +74,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         ToolchainError: what was asked for of a toolchain cannot be had, or its parts do not fit each other.
     """
     # Imported here, since `list` needs none of it and must answer at once.
+    from golden.cache import prune
     from pipeline.facts import run_facts
     from pipeline.history.questions import History
     from pipeline.performance import load_references
@@ -156,13 +157,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = run_jobs(plan, options, listeners, host)
     if arguments.update_references:
         _update_references(arguments.references, references, summary.results)
-    prune_runs(
-        root,
-        spared=summary.run_id,
-        keep=_KEPT_RUNS,
-        max_age=timedelta(days=_KEPT_DAYS),
-        now=datetime.now(timezone.utc),
-    )
+    now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
+    prune_runs(root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
+    prune(cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
     return summary.exit_code
 
 

@@ -222,6 +222,16 @@ def test_a_run_outlasts_its_reader(start: Start, report: Report, last_run: LastR
     assert case.kind == "passed"
 
 
+def test_a_run_prunes_goldens_that_nobody_used_for_long(pipeline: Pipeline, tmp_path: Path) -> None:
+    goldens = tmp_path / "elsewhere" / "goldens"
+    goldens.mkdir(parents=True)
+    (goldens / "old.golden").touch()
+    os.utime(goldens / "old.golden", (0, 0))
+    (goldens / "young.golden").touch()
+    assert pipeline("compile", *EMULATED, "--kernel", "fused", "--output", goldens.parent).code == 0
+    assert [path.name for path in goldens.iterdir()] == ["young.golden"]
+
+
 def test_two_runs_at_once_in_one_checkout(start: Start, report: Report, workspace: Path) -> None:
     words = ("run", *EMULATED, "--profile", "small")
     processes = [start(*words, "--junit", f"{name}.xml") for name in ("one", "two")]

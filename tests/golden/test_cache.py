@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from dataclasses import fields, replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from golden import profiles
-from golden.cache import Golden, golden_for
+from golden.cache import Golden, golden_for, prune
 from golden.geometry import Conv, Geometry
 from golden.profiles import ProfileError
 from golden.specs import Tensors
@@ -21,6 +23,8 @@ from golden.reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIR = Geometry(9, 7, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
+NOW = datetime(2026, 3, 10, 4, 0, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
 GET = """
 import resource, sys
 from pathlib import Path
@@ -54,6 +58,13 @@ def same(one: Golden, other: Golden) -> bool:
     return inputs and np.array_equal(one.mid, other.mid) and np.array_equal(one.y, other.y)
 
 
+def last_used(path: Path, ago: timedelta) -> Path:
+    """A file that was last used so long before `NOW`; made where it is missing."""
+    path.touch()
+    os.utime(path, ((NOW - ago).timestamp(),) * 2)
+    return path
+
+
 def entry(folder: Path) -> Path:
     (path,) = folder.iterdir()
     return path
@@ -73,7 +84,7 @@ def test_a_hit_gives_what_was_computed(tmp_path: Path) -> None:
     hit = golden_for(PAIR, "full-range@7", "half-away", folder)
     assert same(hit, computed)
     assert hit.note == computed.note == ""
-    assert entry(folder).stat() == before
+    assert (entry(folder).stat().st_ino, entry(folder).stat().st_size) == (before.st_ino, before.st_size)
 
 
 def test_a_hit_imports_no_torch(tmp_path: Path) -> None:
@@ -195,3 +206,41 @@ def test_an_unknown_profile_is_refused_before_anything_is_made(tmp_path: Path) -
     with pytest.raises(ProfileError, match="unknown profile 'big'"):
         golden_for(PAIR, "big", "vreq8", tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
+
+
+def test_what_was_not_used_for_long_is_pruned_and_a_hit_is_a_use(tmp_path: Path) -> None:
+    golden_for(PAIR, "small", "vreq8", tmp_path)
+    hit = last_used(entry(tmp_path), timedelta(days=9000))
+    golden_for(PAIR, "ties", "vreq8", tmp_path)
+    golden_for(PAIR, "small", "vreq8", tmp_path)
+    (idle,) = set(tmp_path.iterdir()) - {hit}
+    last_used(idle, timedelta(days=9000))
+    prune(tmp_path, max_bytes=1 << 30, max_age=30 * DAY, now=datetime.now(timezone.utc))
+    assert list(tmp_path.iterdir()) == [hit]
+
+
+def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
+    for days in (3, 1, 4, 2):
+        (tmp_path / f"{days}.golden").write_bytes(bytes(100))
+        last_used(tmp_path / f"{days}.golden", days * DAY)
+    prune(tmp_path, max_bytes=299, max_age=30 * DAY, now=NOW)
+    assert {path.name for path in tmp_path.iterdir()} == {"1.golden", "2.golden"}
+
+
+def test_pruning_takes_half_entries_that_nobody_writes_any_more_and_nothing_else(tmp_path: Path) -> None:
+    last_used(tmp_path / ".abandoned.partial", timedelta(hours=2))
+    kept = {
+        last_used(tmp_path / ".being-written.partial", timedelta(minutes=1)),
+        last_used(tmp_path / "a user's notes.txt", 400 * DAY),
+    }
+    prune(tmp_path, max_bytes=0, max_age=DAY, now=NOW)
+    assert set(tmp_path.iterdir()) == kept
+
+
+def test_pruning_never_fails(tmp_path: Path) -> None:
+    (tmp_path / "a folder.golden").mkdir()
+    (tmp_path / "removed meanwhile.golden").symlink_to("nothing")
+    old = last_used(tmp_path / "z.golden", 31 * DAY)
+    for folder in (tmp_path / "none", old, tmp_path):
+        prune(folder, max_bytes=0, max_age=30 * DAY, now=NOW)
+    assert not old.exists()
