@@ -19,7 +19,7 @@ from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.faults import FaultError, fault_named
 from pipeline.jobs import OUTCOMES, Job, Lane, Platform, Result, State
 from pipeline.matrix.errors import shown
-from pipeline.matrix.expand import expand
+from pipeline.matrix.expand import COMPARED, expand
 from pipeline.matrix.explain import explain
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
@@ -264,6 +264,11 @@ def _selected(
 ) -> tuple[tuple[Job, ...], dict[str, str]]:
     """The jobs that are asked for, and the facts of a shard that a merge needs."""
     engines = _engines(arguments, matrix)
+    if list(lanes) == [Lane.COMPARE] and arguments.kernel and set(arguments.kernel) <= set(KERNELS):
+        raise EmptySelectionError(
+            f"--kernel {' '.join(arguments.kernel)}: a job of the compare lane runs every program of a pair, "
+            f"and its kernel is called `{COMPARED}`; leave --kernel out"
+        )
     filters = Filters(
         geometries=tuple(arguments.geometry),
         platforms=tuple(engine.name for engine in engines) or tuple(arguments.platform),
