@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,7 +31,29 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.refuse(message, self)
+
+    def refuse(self, message: str, helpful: _Parser) -> NoReturn:
+        """Leave with one line that names the parser whose help is of use."""
+        self.exit(USAGE, f"{self.prog}: {message}; see {helpful.prog} --help\n")
+
+    @property
+    def options(self) -> set[str]:
+        """Its own options, not those of its commands."""
+        return {option for action in self._actions for option in action.option_strings}
+
+    @property
+    def commands(self) -> dict[str, _Parser]:
+        """The parsers of its commands, by name."""
+        named = (action.choices for action in self._actions if isinstance(action.choices, dict))
+        return {name: command for choices in named for name, command in choices.items()}
+
+    def leaves(self) -> Iterator[_Parser]:
+        """The parsers below it, and itself, that have no commands."""
+        for command in self.commands.values():
+            yield from command.leaves()
+        if not self.commands:
+            yield self
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -44,10 +67,26 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if not argument or re.fullmatch(r"--[a-z-]+=(--)?", argument):
             before = f"{argument.partition('=')[0]!r}" if argument else "an argument"
             top.error(f"{before} is empty: give a value or leave it out")
+    _refuse_misplaced(top, arguments)
     return top.parse_args(arguments)
 
 
-def parser() -> argparse.ArgumentParser:
+def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> None:
+    """Leave where an option is not of the command it stands behind, but of others.
+
+    argparse would point at a help that does not have it, or take its value for the command.
+    """
+    here = top
+    for argument in itertools.takewhile(lambda argument: argument != "--", arguments):
+        option = argument.partition("=")[0]
+        here = here.commands.get(argument, here)
+        owners = [leaf for leaf in top.leaves() if option in leaf.options]
+        if option.startswith("-") and owners and option not in here.options:
+            names = ", ".join(leaf.prog.removeprefix(f"{top.prog} ") for leaf in owners)
+            here.refuse(f"{option} has no place here; it is an option of {names}", owners[0])
+
+
+def parser() -> _Parser:
     """The whole command line. `command` tells the commands apart, `action` those of `report`."""
     top = _Parser(
         prog="python -m pipeline", description="Regression of int8 conv2d kernels, exact to the bit."
@@ -132,7 +171,7 @@ def _add_output(command: argparse.ArgumentParser) -> None:
 
 def _add_run(commands: Any, name: str, lane: Lane) -> None:
     helps = {
-        Lane.COMPILE: "compile kernels without running them",
+        Lane.COMPILE: "compile kernels; verify what the matrix says, without a card",
         Lane.DEVICE: "run kernels and compare them with the golden",
         Lane.COMPARE: "run every comparison stage and say which is the first that is wrong",
     }
