@@ -13,6 +13,7 @@ import msgspec
 
 from pipeline.jobs import Job, Result, State
 from pipeline.run.messages import Report, read_result
+from pipeline.run.patterns import SearchError, occurs
 from pipeline.run.states import is_end
 
 _HOST_TAKES_NO_FILES = ("No space left on device", "Disk quota exceeded", "Read-only file system")
@@ -53,12 +54,7 @@ def judge(job: Job, report: Report, result_file: Path, patterns: Sequence[re.Pat
         result = replace(result, details="\n".join(part for part in (result.details, report.stacks) if part))
     if report.swept:
         result = replace(result, facts={**result.facts, "swept_processes": "; ".join(report.swept)})
-    found = _infrastructure(result, patterns)
-    if found:
-        return replace(
-            result, state=State.INFRASTRUCTURE, message=f"{found} ({result.state.value}: {result.message})"
-        )
-    return result
+    return _infrastructure(result, patterns) if state in _MAYBE_INFRASTRUCTURE else result
 
 
 def _read(path: Path, job: Job) -> tuple[Result | None, str]:
@@ -114,14 +110,22 @@ def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
     return Result(job, State.KILLED, "its keeper was killed")
 
 
-def _infrastructure(result: Result, patterns: Sequence[re.Pattern[str]]) -> str:
-    """The pattern that marks `result` as an infrastructure error, in words; empty where none does."""
-    if result.state not in _MAYBE_INFRASTRUCTURE:
-        return ""
+def _infrastructure(result: Result, patterns: Sequence[re.Pattern[str]]) -> Result:
+    """As an infrastructure error where a pattern marks it as one; patterns that were given up are named."""
+    given_up = []
     for pattern in patterns:
-        if any(pattern.search(text) for text in (result.message, result.details, result.output)):
-            return f"infrastructure pattern {pattern.pattern}"
-    return ""
+        try:
+            if not occurs(pattern, (result.message, result.details, result.output)):
+                continue
+        except SearchError:
+            given_up.append(pattern.pattern)
+            continue
+        message = f"infrastructure pattern {pattern.pattern} ({result.state.value}: {result.message})"
+        result = replace(result, state=State.INFRASTRUCTURE, message=message)
+        break
+    if given_up:
+        result = replace(result, facts={**result.facts, "patterns_given_up": "; ".join(given_up)})
+    return result
 
 
 def is_judged(result: Result) -> bool:
