@@ -76,7 +76,7 @@ def pipeline(session: nox.Session, *command: str) -> None:
 
 @nox.session(python=False, requires=["environment"])
 def compile(session: nox.Session) -> None:
-    """Compile lane: every kernel of the matrix, nothing run."""
+    """Compile lane: every kernel of the matrix, checked and costed; no card is needed."""
     pipeline(session, "compile", *session.posargs)
 
 

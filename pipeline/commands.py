@@ -243,16 +243,16 @@ def availability(job: Job) -> Availability:
         from pipeline.versus import PROGRAMS as COMPARED
 
         programs = tuple(program for program, _ in COMPARED.values())
-        other = _can(job.other, programs, job.lane)
+        other = _can(job.other, programs)
         if not other:
             return other
-    return _can(job.platform, programs, job.lane)
+    return _can(job.platform, programs, compile_only=job.profile is None)
 
 
-def _can(platform: Platform, programs: Sequence[str], lane: Lane) -> Availability:
+def _can(platform: Platform, programs: Sequence[str], *, compile_only: bool = False) -> Availability:
     if platform.backend not in BACKENDS:
         return Availability(f"backend {platform.backend} is not available yet")
-    return engine_for(platform.backend).probe(platform, programs, compile_only=lane is Lane.COMPILE)
+    return engine_for(platform.backend).probe(platform, programs, compile_only=compile_only)
 
 
 def _matrix(arguments: Namespace) -> Matrix:

@@ -12,7 +12,7 @@ from golden.geometry import Geometry
 
 
 class Lane(str, Enum):
-    """What is done with a kernel: compiled only, run on a device, or compared stage by stage."""
+    """What is done with a kernel: compiled on any host, run on a device, or compared stage by stage."""
 
     COMPILE = "compile"
     DEVICE = "device"
@@ -137,7 +137,8 @@ class ExpectedFailure:
 class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
-    `profile` is None in the compile lane. `timeout` is in seconds, always finite. `band_rows` is the height
+    `profile` is None where the kernel is compiled only; in the compile lane it is what the compiled programs
+    are verified on, and no part of the id. `timeout` is in seconds, always finite. `band_rows` is the height
     of a band in output rows where the matrix sets it, else None.
     """
 

@@ -60,13 +60,12 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
     else:
         work = comparison(job, context)
         steps = [(work, stage) for stage in stages_of(job, context.stage)]
-    then = {stage.name: stage for stage in known.stages}
-    stages: list[StageResult] = []
+    stages = {stage.name: stage for stage in known.stages}
     diagnoses: dict[str, Diagnosis] = {}
     for work, stage in steps:
-        stages.append(_again(work, stage, then[stage.name], folder))
+        stages[stage.name] = _again(work, stage, stages[stage.name], folder)
         diagnoses |= work.diagnoses
-    result = concluded(job, stages, diagnoses, known.facts)
+    result = concluded(job, list(stages.values()), diagnoses, known.facts)
     return with_odd_one(result) if job.other else result
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 
 from pipeline.jobs import Job, Lane
@@ -31,7 +33,7 @@ def command_line(job: Job, settings: Mapping[str, str], python: str = "python") 
             `repeats`, where one time does not show it.
         python: the interpreter that has the pipeline's packages.
     """
-    lane, platforms, geometry, *_, profile = job.id.split("/")
+    lane, platforms, geometry, *_, last = job.id.split("/")
     command = next(name for name, known in LANES.items() if known is job.lane)
     words = [python, "-m", "pipeline", command]
     for overlay in shlex.split(settings.get("matrix", "")):
@@ -40,12 +42,21 @@ def command_line(job: Job, settings: Mapping[str, str], python: str = "python") 
     words += ["--geometry", geometry]
     if lane != Lane.COMPARE.value:
         words += ["--kernel", job.kernel]
-    if job.profile and job.profile != INPUTS:
-        words += ["--profile", profile]
-    if job.profile and profile.endswith("@nightly"):
-        night = job.profile.rpartition("@")[2]
-        words += ["--date", f"{night[:4]}-{night[4:6]}-{night[6:]}"]
+    if job.profile and job.profile != INPUTS and job.lane is not Lane.COMPILE:
+        words += ["--profile", last]
+    # An id of the compile lane does not tell whether the seed was drawn; if not, a date does no harm.
+    if last.endswith("@nightly") or job.lane is Lane.COMPILE:
+        words += _date(job.profile or "")
     for fact, option in _OPTIONS.items():
         if fact in settings:
             words += [option, settings[fact]]
     return shlex.join(words)
+
+
+def _date(profile: str) -> list[str]:
+    """The option that draws a profile's seed again, where it is one that a night gives."""
+    drawn = re.search(r"@(\d{4})(\d\d)(\d\d)$", profile)
+    try:
+        return ["--date", date(*map(int, drawn.groups())).isoformat()] if drawn else []
+    except ValueError:
+        return []

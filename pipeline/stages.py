@@ -41,12 +41,20 @@ COMPARISON: Sequence[Stage] = (
 _TILE_STAGES = 4
 
 
+_VERIFY = "verify-"
+"""What the compile lane puts before a program's name: the name alone is that of the compilation's stage."""
+
+
 def stages_of(job: Job, stage: str) -> Sequence[Stage]:
-    """The stages of a job: all or the tile stages in the compare lane, a kernel's own programs elsewhere."""
+    """What a job compares: all or the tile stages in the compare lane, a kernel's own programs elsewhere.
+
+    Nothing where a kernel is compiled only.
+    """
     if job.lane is Lane.COMPARE:
         return COMPARISON[:_TILE_STAGES] if stage == "tile" else COMPARISON
-    programs = KERNELS[job.kernel]
-    return [Stage(name, name, mid="pass1" if name == "pass2" else "") for name in programs]
+    programs = KERNELS[job.kernel] if job.profile is not None else ()
+    lead = _VERIFY if job.lane is Lane.COMPILE else ""
+    return [Stage(lead + name, name, mid=lead + "pass1" if name == "pass2" else "") for name in programs]
 
 
 def execute(job: Job, context: JobContext) -> Result:
@@ -55,22 +63,36 @@ def execute(job: Job, context: JobContext) -> Result:
     Raises:
         InfrastructureError: where the engine fails for a reason that says nothing about the kernel.
     """
-    stages = stages_of(job, context.stage)
-    if job.lane is Lane.COMPILE:
-        engine = engine_for(job.platform.backend)
-        results = [_compile(engine, job, context, stage) for stage in stages]
-        return concluded(job, results, {}, {})
+    compiled = _compiled(job, context) if job.lane is Lane.COMPILE else []
+    if job.profile is None:
+        return concluded(job, compiled, {}, {})
     work = comparison(job, context)
-    return conclude(job, context, [(work, stage) for stage in stages])
+    return conclude(job, context, [(work, stage) for stage in stages_of(job, context.stage)], compiled)
 
 
-def conclude(job: Job, context: JobContext, steps: Sequence[tuple[Comparison, Stage]]) -> Result:
-    """Take the steps of a job, keep what shows why some are wrong, and say what they come to."""
-    results: list[StageResult] = []
+def conclude(
+    job: Job,
+    context: JobContext,
+    steps: Sequence[tuple[Comparison, Stage]],
+    compiled: Sequence[StageResult] = (),
+) -> Result:
+    """Take the steps of a job, keep what shows why some are wrong, and say what they come to.
+
+    Args:
+        job: whose steps they are.
+        context: the job's.
+        steps: what to compare, in order.
+        compiled: the stages before them, one a program; what did not compile is not run.
+    """
+    results = list(compiled)
+    uncompiled = {stage.name for stage in compiled if stage.state is not State.PASSED}
     diagnoses: dict[str, Diagnosis] = {}
     kept: list[Path] = []
     lost: list[str] = []
     for work, stage in steps:
+        if stage.program in uncompiled:
+            results.append(StageResult(stage.name, State.SKIPPED, f"{stage.program} did not compile"))
+            continue
         result = work.run(stage)
         if result.state is State.MISMATCH:
             try:
@@ -92,6 +114,11 @@ def conclude(job: Job, context: JobContext, steps: Sequence[tuple[Comparison, St
     return replace(concluded(job, results, diagnoses, facts), artefacts=artefacts)
 
 
+def _compiled(job: Job, context: JobContext) -> list[StageResult]:
+    engine = engine_for(job.platform.backend)
+    return [_compile(engine, job, context, Stage(name, name)) for name in KERNELS[job.kernel]]
+
+
 def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> StageResult:
     start = time.perf_counter()
     try:
@@ -105,8 +132,7 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
 
 def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) -> dict[str, str]:
     """Facts of a job: the first diagnosis of its stages that explains, and the step that is wrong."""
-    judged = (State.PASSED, State.MISMATCH)
-    clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.state in judged}
+    clean = {stage.name.removeprefix(_VERIFY): stage.state is State.PASSED for stage in stages if stage.diffs}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
     causes = explaining.findings[0].hypotheses if explaining else ()
     facts = {

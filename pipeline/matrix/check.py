@@ -119,15 +119,30 @@ def _check_blocks(matrix: Matrix, path: KeyPath, blocks: Sequence[CompileBlock |
                 _check_known(matrix.source, (*path, place, section, item), what, name, possible)
         if isinstance(block, DeviceBlock):
             _check_profiles(matrix.source, (*path, place, "profiles"), block.profiles)
+        elif block.verify is not None:
+            _check_verification(matrix, (*path, place, "verify"), block, block.verify)
 
 
 def _check_profiles(source: Node, path: KeyPath, profiles: Sequence[str]) -> None:
     _refuse_repeats(source, path, profiles)
     for item, profile in enumerate(profiles):
-        try:
-            resolve(profile, date.min)  # any night: only the name is in question
-        except ProfileError as error:
-            source.refuse((*path, item), str(error))
+        _check_profile(source, (*path, item), profile)
+
+
+def _check_profile(source: Node, path: KeyPath, profile: str) -> None:
+    try:
+        resolve(profile, date.min)  # any night: only the name is in question
+    except ProfileError as error:
+        source.refuse(path, str(error))
+
+
+def _check_verification(matrix: Matrix, path: KeyPath, block: CompileBlock, profile: str) -> None:
+    _check_profile(matrix.source, path, profile)
+    for name in block.platforms:
+        if matrix.platforms[name].on_cards:
+            matrix.source.refuse(
+                path, f"{name} runs on cards, and the compile lane holds none; verify it in the device lane"
+            )
 
 
 def _check_known(source: Node, path: KeyPath, what: str, name: str, known: Iterable[str]) -> None:

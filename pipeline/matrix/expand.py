@@ -27,7 +27,8 @@ COMPARED = "pair"
 class Candidate:
     """A job as an `include` block names it.
 
-    `block` is the block's place in its lane; of a compare job, that of the first device job it comes from.
+    `profile` is that of `Job`: in the compile lane what is verified on, and no part of the id. `block` is the
+    block's place in its lane; of a compare job, that of the first device job it comes from.
     """
 
     lane: Lane
@@ -40,10 +41,9 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """The job's id."""
-        parts = [self.lane.value, self.platform, self.geometry]
-        if self.lane is not Lane.COMPARE:
-            parts.append(self.kernel)
-        return "/".join(parts if self.profile is None else [*parts, self.profile])
+        kernel = self.kernel if self.lane is not Lane.COMPARE else None
+        profile = self.profile if self.lane is not Lane.COMPILE else None
+        return "/".join(filter(None, [self.lane.value, self.platform, self.geometry, kernel, profile]))
 
 
 class Rule(Protocol):
@@ -70,7 +70,7 @@ def included(matrix: Matrix) -> tuple[Candidate, ...]:
     """Return what the `include` blocks of the compile and device lanes name, in their order."""
     lanes = matrix.document.lanes
     compiled = (
-        Candidate(Lane.COMPILE, platform, geometry, kernel, None, place)
+        Candidate(Lane.COMPILE, platform, geometry, kernel, block.verify, place)
         for place, block in enumerate(lanes.compile.include)
         for platform, geometry, kernel in product(block.platforms, block.geometries, block.kernels)
     )

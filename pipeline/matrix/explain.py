@@ -86,6 +86,8 @@ class _Explainer:
             written = self._matrix.source.at((*path, section)).plain()
             if isinstance(written, list) and name in written:
                 yield self._origin((*path, section, written.index(name)), str(name))
+        if job.lane is Lane.COMPILE and job.profile is not None:
+            yield self._origin((*path, "verify"), f"verified on {job.profile}")
 
     def _time_limit(self) -> Iterator[Origin]:
         rules = self._matching(self._matrix.document.timeouts)

@@ -111,6 +111,10 @@ class CompileBlock(Entry, frozen=True):
     platforms: Platforms
     geometries: Geometries
     kernels: Kernels
+    verify: Annotated[
+        Profile | None,
+        Meta(description="one data profile, such as full-range@7, that compiled programs are verified on"),
+    ] = None
 
 
 class DeviceBlock(Entry, frozen=True):
@@ -127,7 +131,7 @@ def _default_limit() -> Duration:
 
 
 class CompileLane(Entry, frozen=True):
-    """Kernels are compiled only."""
+    """Kernels are compiled, and verified where their block says on what; no card is held."""
 
     timeout: TimeLimit = field(default_factory=_default_limit)
     include: tuple[CompileBlock, ...] = ()

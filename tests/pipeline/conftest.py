@@ -34,10 +34,10 @@ def job_of() -> Callable[..., Job]:
 
 @pytest.fixture
 def done(tmp_path: Path) -> Callable[..., Result]:
-    """Does a job in the folder `job`, with its goldens in `cache`; an option is one of `JobContext`."""
+    """Does a job, with its goldens in the folder `cache`; an option is one of `JobContext`."""
 
-    def do(job: Job, **options: str) -> Result:
-        return execute(job, JobContext(tmp_path / "job", None, tmp_path / "cache", **options))
+    def do(job: Job, folder: str = "job", **options: str) -> Result:
+        return execute(job, JobContext(tmp_path / folder, None, tmp_path / "cache", **options))
 
     return do
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from golden.geometry import MC62
 from pipeline.commands import availability
+from pipeline.engines.base import Availability
+from pipeline.engines.emulator import EmulatorEngine
 from pipeline.jobs import Job, Lane, Platform
 
 EMULATED = Platform("emu", "emulator", "a2a3")
@@ -22,6 +25,25 @@ JOB = Job("device/emu/mc62/fused/small", Lane.DEVICE, EMULATED, "mc62", MC62, "f
 )
 def test_an_emulated_job_can_run(job: Job) -> None:
     assert availability(job)
+
+
+@pytest.mark.parametrize(("lane", "profile"), [(Lane.COMPILE, "small"), (Lane.DEVICE, "small")])
+def test_a_job_that_verifies_needs_what_running_needs(
+    lane: Lane, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    class Engine(EmulatorEngine):
+        def probe(
+            self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+        ) -> Availability:
+            asked.append(compile_only)
+            return Availability()
+
+    monkeypatch.setattr("pipeline.commands.engine_for", lambda _: Engine())
+    assert availability(replace(JOB, lane=lane, profile=profile))
+    assert availability(replace(JOB, lane=Lane.COMPILE, profile=None))
+    assert asked == [False, True]
 
 
 def test_a_backend_without_an_engine_is_named() -> None:

@@ -21,6 +21,7 @@ PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 EMULATED = Platform("emu", "emulator", "a2a3")
 COMPARE = Job("compare/emu/g/small", Lane.COMPARE, EMULATED, "g", PAIR, "pair", "small", 60.0)
 DEVICE = replace(COMPARE, id="device/emu/g/two-pass/small", lane=Lane.DEVICE, kernel="two-pass")
+COMPILE = replace(DEVICE, id="compile/emu/g/two-pass", lane=Lane.COMPILE)
 BOTH = replace(COMPARE, id="compare/emu+two/g/small", other=replace(EMULATED, name="two"))
 
 
@@ -58,7 +59,7 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
     return run
 
 
-@pytest.mark.parametrize("job", [COMPARE, DEVICE, BOTH], ids=lambda job: job.id)
+@pytest.mark.parametrize("job", [COMPARE, DEVICE, COMPILE, BOTH], ids=lambda job: job.id)
 def test_a_mismatch_is_judged_as_it_was(job: Job, run_job: RunJob) -> None:
     run = run_job(job)
     again = run.again()

@@ -47,6 +47,21 @@ PREFIX = "python -m pipeline "
             "compile --platform emu-a2a3 --geometry mc62 --kernel two-pass",
         ),
         (
+            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@7"),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
+        ),
+        (
+            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20260310"),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel fused --date 2026-03-10",
+        ),
+        (
+            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20269910"),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
+        ),
+        (
             replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
             {"injected": "offset-sign-1", "stage": "tile"},
             "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Geometry
-from pipeline.jobs import Job, Lane, Result, State
-from pipeline.stages import COMPARISON, stages_of
+from pipeline.jobs import CAUSE, WRONG_STEP, Diff, Job, Lane, Result, StageResult, State
+from pipeline.stages import COMPARISON, concluded, stages_of
 
 Jobs = Callable[..., Job]
 Done = Callable[..., Result]
@@ -52,6 +52,65 @@ def test_what_cannot_be_tiled_is_a_compile_error_with_the_rule(
     result = done(job_of(Lane.COMPILE, "fused", untileable, None, None))
     assert result.state is State.COMPILE_ERROR
     assert result.message == "5 output rows are fewer than the 16 of a tile"
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_a_compile_job_with_a_profile_verifies_what_it_compiled(
+    job_of: Jobs, done: Done, tmp_path: Path
+) -> None:
+    result = done(job_of(Lane.COMPILE, "two-pass"))
+    assert result.state is State.PASSED
+    assert [(stage.name, len(stage.diffs)) for stage in result.stages] == [
+        ("pass1", 0),
+        ("pass2", 0),
+        ("verify-pass1", 1),
+        ("verify-pass2", 1),
+    ]
+    compiled_only = done(job_of(Lane.COMPILE, "two-pass", profile=None), folder="only")
+    assert [stage.facts for stage in result.stages[:2]] == [stage.facts for stage in compiled_only.stages]
+    assert (tmp_path / "job" / "verify-pass2" / "report.json").exists()
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_a_second_pass_is_verified_on_what_the_first_one_gave(job_of: Jobs, done: Done) -> None:
+    """A fault of conv1 is right in pass2 itself, and yet it must spoil what comes out of it."""
+    result = done(job_of(Lane.COMPILE, "two-pass"), inject="bias-missing-1")
+    states = {stage.name: stage.state for stage in result.stages}
+    assert states == {
+        "pass1": State.PASSED,
+        "pass2": State.PASSED,
+        "verify-pass1": State.MISMATCH,
+        "verify-pass2": State.MISMATCH,
+    }
+    assert result.message.startswith("first wrong stage: verify-pass1: mid: ")
+    assert result.facts[CAUSE] == "bias-missing-1"
+    assert "verify-pass1/actual-mid.npy" in result.artefacts
+
+
+def test_a_mismatch_tells_its_step_by_what_was_verified_not_by_what_compiled(job_of: Jobs) -> None:
+    def stage(name: str, state: State, *diffs: Diff) -> StageResult:
+        return StageResult(name, state, diffs=diffs)
+
+    right, wrong = Diff("mid", (1,), 1, 0, 0, "", ""), Diff("y", (1,), 1, 1, 1, "", "")
+    stages = [
+        stage("pass1", State.PASSED),
+        stage("pass2", State.PASSED),
+        stage("verify-pass1", State.PASSED, right),
+        stage("verify-pass2", State.MISMATCH, wrong),
+    ]
+    facts = concluded(job_of(Lane.COMPILE, "two-pass"), stages, {}, {}).facts
+    assert facts[WRONG_STEP].endswith(" (wrong: pass2; right: pass1)")
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_what_did_not_compile_is_not_verified(job_of: Jobs, done: Done, untileable: Geometry) -> None:
+    result = done(job_of(Lane.COMPILE, "two-pass", untileable, None))
+    assert result.state is State.COMPILE_ERROR
+    assert result.message.startswith("first wrong stage: pass1: 5 output rows are fewer than")
+    assert [(stage.name, stage.state, stage.message) for stage in result.stages[2:]] == [
+        ("verify-pass1", State.SKIPPED, "pass1 did not compile"),
+        ("verify-pass2", State.SKIPPED, "pass2 did not compile"),
+    ]
 
 
 @pytest.mark.usefixtures("torch_installed")

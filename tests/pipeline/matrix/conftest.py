@@ -52,6 +52,14 @@ def sound() -> str:
 
 
 @pytest.fixture
+def verifying() -> Callable[[str], str]:
+    """The sound matrix, its compile job verified on this profile; that is written in line 22."""
+    return lambda profile: SOUND.replace(
+        "kernels: [fused]\n", f"kernels: [fused]\n        verify: {profile}\n"
+    )
+
+
+@pytest.fixture
 def load_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadText:
     """Load `matrix.yaml` and overlays `extra1.yaml`, `extra2.yaml` ... of these texts (or bytes)."""
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,16 @@ def test_a_job_carries_the_facts_of_its_names(load_text: LoadText, sound: str) -
     assert expand(banded, TODAY)[0].band_rows == 4
 
 
+def test_a_compile_job_may_have_a_profile_to_verify_on_and_keeps_its_id(
+    load_text: LoadText, sound: str, verifying: Callable[[str], str]
+) -> None:
+    matrix = load_text(verifying("small@nightly"))
+    verified, *others = expand(matrix, TODAY)
+    assert (verified.id, verified.profile) == ("compile/emu/tiny/fused", "small@nightly")
+    assert ids(matrix) == ids(load_text(sound))
+    assert [job.profile for job in others] == [job.profile for job in expand(load_text(sound), TODAY)[1:]]
+
+
 def test_exclusions_apply_after_the_blocks_and_once_more_to_the_compare_lane(
     load_text: LoadText, sound: str
 ) -> None:

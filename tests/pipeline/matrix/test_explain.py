@@ -30,6 +30,16 @@ def test_every_line_that_made_a_job_is_named(load_text: LoadText, sound: str) ->
     ]
 
 
+def test_the_profile_that_a_compile_job_is_verified_on_is_named(
+    load_text: LoadText, sound: str, verifying: Callable[[str], str]
+) -> None:
+    job = "compile/emu/tiny/fused"
+    assert "matrix.yaml:22: lanes.compile.include[0].verify: verified on small@7" in lines(
+        load_text(verifying("small@7")), job
+    )
+    assert not [line for line in lines(load_text(sound), job) if "verif" in line]
+
+
 def test_rules_of_overlays_are_named_in_their_files(load_text: LoadText, sound: str) -> None:
     rules = """\
 timeouts:

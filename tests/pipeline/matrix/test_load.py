@@ -94,6 +94,32 @@ def test_refusals_name_file_line_key_and_remedy(
     assert said in message
 
 
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("smal", "unknown profile 'smal': did you mean 'small'?"),
+        ("small@seven", "profile 'small@seven': the seed must be a plain number"),
+        ("[small]", "expected `str | null`, got `array`; write one data profile, such as full-range@7"),
+    ],
+)
+def test_verification_is_on_one_known_profile(
+    written: str, said: str, verifying: Callable[[str], str], refusal: Refusal
+) -> None:
+    assert refusal(verifying(written)).startswith(f"matrix.yaml:22: lanes.compile.include[0].verify: {said}")
+
+
+def test_the_compile_lane_verifies_nothing_on_cards(
+    verifying: Callable[[str], str], refusal: Refusal, load_text: LoadText
+) -> None:
+    on_cards = verifying("small").replace("backend: emulator", "backend: pypto")
+    assert refusal(on_cards) == (
+        "matrix.yaml:22: lanes.compile.include[0].verify: "
+        "emu runs on cards, and the compile lane holds none; verify it in the device lane"
+    )
+    simulated = on_cards.replace("emu", "emusim")
+    assert load_text(simulated).document.lanes.compile.include[0].verify == "small"
+
+
 def test_a_night_may_draw_the_seed(load_text: LoadText, sound: str) -> None:
     matrix = load_text(sound.replace("small@7", "small@nightly"))
     assert matrix.document.lanes.device.include[0].profiles == ("small", "small@nightly")
