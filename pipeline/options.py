@@ -20,6 +20,8 @@ USAGE = 4
 LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 """The lane that each of the running commands is for."""
 
+OUTPUT = Path("out")
+"""Where runs and goldens are kept if no other folder is named."""
 
 _DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
 
@@ -150,9 +152,9 @@ def _add_root(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--output",
         type=Path,
-        default=Path("out"),
+        default=OUTPUT,
         metavar="DIR",
-        help="where runs and computed goldens are kept (default: out)",
+        help=f"where runs and computed goldens are kept (default: {OUTPUT})",
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line that runs one job again, on the same inputs."""
+"""The command line that runs one job again, on the same inputs, or that finishes its run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from pipeline.jobs import Job, Lane
-from pipeline.options import LANES
+from pipeline.jobs import REPRODUCE, Job, Lane, State
+from pipeline.options import LANES, OUTPUT
+from pipeline.run.listener import RunSummary
 
 INPUTS = "inputs"
 """The profile of a job that runs on a user's tensors."""
@@ -34,8 +36,7 @@ def command_line(job: Job, settings: Mapping[str, str], python: str = "python") 
         python: the interpreter that has the pipeline's packages.
     """
     lane, platforms, geometry, *_, last = job.id.split("/")
-    command = next(name for name, known in LANES.items() if known is job.lane)
-    words = [python, "-m", "pipeline", command]
+    words = [python, "-m", "pipeline", _command(job)]
     for overlay in shlex.split(settings.get("matrix", "")):
         words += ["--matrix", overlay]
     words += ["--engines", platforms.replace("+", ",")] if job.other else ["--platform", platforms]
@@ -51,6 +52,22 @@ def command_line(job: Job, settings: Mapping[str, str], python: str = "python") 
         if fact in settings:
             words += [option, settings[fact]]
     return shlex.join(words)
+
+
+def with_resume(summary: RunSummary) -> RunSummary:
+    """A run's summary in which each job that was interrupted has the command line that finishes the run."""
+    output = summary.folder.parent.parent
+    rest = ["--resume", summary.run_id, *(["--output", str(output)] if output != OUTPUT.absolute() else [])]
+    results = list(summary.results)
+    for place, result in enumerate(results):
+        if result.state is State.INTERRUPTED:
+            line = shlex.join([interpreter(), "-m", "pipeline", _command(result.job), *rest])
+            results[place] = replace(result, facts={**result.facts, REPRODUCE: line})
+    return replace(summary, results=tuple(results))
+
+
+def _command(job: Job) -> str:
+    return next(name for name, lane in LANES.items() if lane is job.lane)
 
 
 def _date(profile: str) -> list[str]:

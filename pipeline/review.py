@@ -26,7 +26,9 @@ def review(result: Result, references: References, history: History, settings: M
         return result
     if result.state is State.NONDETERMINISTIC:
         settings = {**settings, "repeats": result.facts["repeats"]}
-    facts = {**result.facts, REPRODUCE: command_line(result.job, settings, interpreter())}
+    facts = dict(result.facts)
+    if result.state is not State.INTERRUPTED:  # its run is to be finished, see `with_resume`
+        facts[REPRODUCE] = command_line(result.job, settings, interpreter())
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
     return replace(result, facts=facts)

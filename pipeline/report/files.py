@@ -9,6 +9,7 @@ from pipeline.jobs import Job, Result
 from pipeline.report.document import ReportError
 from pipeline.report.junit import JunitReport
 from pipeline.report.summary import markdown
+from pipeline.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import write_atomically
 
@@ -44,6 +45,7 @@ class ReportFiles:
 
     def run_finished(self, summary: RunSummary) -> None:
         """Write both files; raises as `pipeline.report.junit.write`."""
+        summary = with_resume(summary)
         try:
             write_atomically(self._summary, markdown(summary, self._facts).encode())
         except OSError as error:

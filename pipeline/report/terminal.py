@@ -23,6 +23,7 @@ from pipeline.jobs import OUTCOMES, Job, Outcome, Result
 from pipeline.report.cases import headline, suite_of
 from pipeline.report.overview import overview
 from pipeline.report.text import one_line
+from pipeline.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
 
 _STYLES = {
@@ -107,6 +108,7 @@ class Terminal:
         """Put the progress away; show the table, then what broke, then what was not judged."""
         if self._progress is not None:
             self._progress.stop()
+        summary = with_resume(summary)
         seen = overview(summary.results)
         self._console.print(_table(summary.results))
         for group in seen.broken:

@@ -123,12 +123,18 @@ def test_the_nights_numbers_are_recorded_and_can_be_replayed(
 
 
 def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
-    assert pipeline("run", *EMULATED, "--deadline", "0.02").code == 2
+    interrupted = pipeline("run", *EMULATED, "--deadline", "0.02")
+    assert interrupted.code == 2
     begun = last_run()
     cases = report(begun / "junit.xml")
     assert len(cases) == 10
     assert "error" in {case.kind for case in cases.values()}
-    assert pipeline("run", "--resume", "last").code == 0
+    again = f"-m pipeline run --resume {begun.name}"
+    assert re.findall(r"again: .* (-m pipeline .*)", interrupted.out) == [again]
+    assert f"{again}`" in (begun / "summary.md").read_text()
+    told = [case.out.splitlines() for case in cases.values() if case.kind == "error"]
+    assert all(any(line.endswith(again) for line in lines) for lines in told)
+    assert pipeline(*again.split()[2:]).code == 0
     assert last_run() == begun
     cases = report(begun / "junit.xml")
     assert len(cases) == 10

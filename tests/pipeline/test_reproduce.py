@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import MC62
-from pipeline.jobs import Job, Lane, Platform
+from pipeline.jobs import REPRODUCE, Job, Lane, Platform, Result, State
 from pipeline.options import parser
-from pipeline.reproduce import command_line, interpreter
+from pipeline.reproduce import command_line, interpreter, with_resume
+from pipeline.run.listener import RunSummary
 
 EMULATED = Platform("emu-a2a3", "emulator", "a2a3")
 JOB = Job(
@@ -104,3 +105,24 @@ def test_this_python_is_named_as_one_would_type_it(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     assert interpreter() == "environment/bin/python"
     assert command_line(JOB, {}, interpreter()).startswith(interpreter())
+
+
+@pytest.mark.parametrize(
+    ("output", "lane", "words"),
+    [
+        ("out", Lane.DEVICE, "run --resume r1"),
+        ("out", Lane.COMPARE, "compare --resume r1"),
+        ("my nights", Lane.COMPILE, "compile --resume r1 --output '{}/my nights'"),
+    ],
+)
+def test_what_was_interrupted_is_told_with_what_finishes_its_run(
+    output: str, lane: Lane, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", "python")
+    crashed = Result(JOB, State.CRASHED, facts={REPRODUCE: "again"})
+    results = (crashed, Result(replace(JOB, lane=lane), State.INTERRUPTED, facts={"own": "kept"}))
+    summary = with_resume(RunSummary("r1", tmp_path / output / "runs" / "r1", results, 2, 1.0))
+    line = PREFIX + words.format(tmp_path)
+    assert [result.facts for result in summary.results] == [crashed.facts, {"own": "kept", REPRODUCE: line}]
+    parser().parse_args(shlex.split(line)[3:])

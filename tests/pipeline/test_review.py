@@ -68,3 +68,7 @@ def test_a_pass_that_is_too_slow_is_a_failure_with_a_fingerprint(history: Histor
 def test_a_chance_failure_is_repeated_as_often(history: History) -> None:
     result = Result(job(), State.NONDETERMINISTIC, "2 of 5 repeats differ", facts={"repeats": "5"})
     assert review(result, {}, history, {}).facts[REPRODUCE].endswith(" --profile small --repeat 5")
+
+
+def test_of_an_interrupted_job_it_is_not_said_how_to_run_it_alone(history: History) -> None:
+    assert REPRODUCE not in review(Result(job(), State.INTERRUPTED, "SIGINT"), {}, history, {}).facts
