@@ -32,6 +32,7 @@ _STYLES = {
     Outcome.FAILURE: "bold red",
     Outcome.ERROR: "bold magenta",
 }
+_KEPT = {"junit.xml": "report", "summary.md": "summary", "jobs": "artefacts"}
 _RUNNING_SHOWN = 2
 _BAR_WIDTH = 20
 _USUAL_WIDTH = 80
@@ -126,7 +127,8 @@ class Terminal:
             self._say(f"device {device.device} was set aside: {device.reason}", "bold magenta")
         for problem in summary.problems:
             self._say(f"the pipeline itself failed: {problem}", "bold magenta")
-        self._say(f"run {summary.run_id}: report and artefacts in {summary.folder}")
+        kept = ", ".join(what for name, what in _KEPT.items() if (summary.folder / name).exists())
+        self._say(f"run {summary.run_id}: {kept or 'nothing was kept'} in {summary.folder}")
         colour = "bold green" if summary.exit_code == 0 else "bold red"
         self._say(f"{seen.line}; {summary.seconds:.1f} s, exit code {summary.exit_code}", colour)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -43,6 +44,7 @@ def test_a_run_on_a_full_disk_is_red_and_says_why(full_disk: Path, pipeline: Cal
     )
     assert "exit code 3" in outcome.out
     assert not list(full_disk.glob("runs/*/junit.xml"))
+    assert re.search(r"^run \S+: artefacts in ", outcome.out, re.MULTILINE)
 
 
 def test_a_report_that_does_not_fit_is_not_there_and_the_run_is_red(
@@ -53,3 +55,4 @@ def test_a_report_that_does_not_fit_is_not_there_and_the_run_is_red(
     assert f"{full_disk}/junit.xml: the report cannot be written: No space left on device" in outcome.out
     assert "exit code 3" in outcome.out
     assert {path.name for path in full_disk.iterdir()} == {"filler"}
+    assert re.search(r"^run \S+: summary, artefacts in ", outcome.out, re.MULTILINE)

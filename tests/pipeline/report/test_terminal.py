@@ -76,10 +76,19 @@ def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) 
         "1 skipped: no toolchain; install it",
         "device npu-0 was set aside: 507018",
         "the pipeline itself failed: oh",
-        "run r1: report and artefacts in /runs/r1",
+        "run r1: nothing was kept in /runs/r1",
         "1 of 3 jobs are red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
     ):
         assert line in text.splitlines()
+
+
+def test_the_end_names_what_was_kept_and_nothing_else(tmp_path: Path, results: list[Result]) -> None:
+    console = Console(file=io.StringIO(), width=40)
+    for name, kept in (("jobs", "artefacts"), ("summary.md", "summary, artefacts")):
+        (tmp_path / name).mkdir()
+        Terminal(console).run_finished(RunSummary("r1", tmp_path, tuple(results), 1, 9.5))
+        assert isinstance(console.file, io.StringIO)
+        assert f"run r1: {kept} in {tmp_path}" in console.file.getvalue().splitlines()
 
 
 def test_a_terminal_shows_progress_and_a_line_for_red_jobs_only(results: list[Result]) -> None:
