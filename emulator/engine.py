@@ -118,7 +118,7 @@ def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], reading: vreq8.
             raise AccessError(
                 program.main.position,
                 f"output {tensor.name}",
-                f"{missing} of {tensor.written.size} elements are never written, the first at {first}",
+                f"{missing} of {tensor.written.size} elements never written, the first at {first}",
             )
     return Report(program, soc, memory, counts, estimate(counts, soc))
 

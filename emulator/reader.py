@@ -505,7 +505,7 @@ class _FunctionReader:
             arguments.append(held)
         outputs = [held for param, held in zip(function.params, arguments, strict=True) if param.type.out]
         if len(targets) != len(outputs):
-            self._refuse(node, called, f"gives {len(outputs)} outputs, assigned to {len(targets)} names")
+            self._refuse(node, called, f"outputs: {len(outputs)}, names they are assigned to: {len(targets)}")
         held_targets = [
             self._hold(node, name, held.type, held.parameter)
             for name, held in zip(targets, outputs, strict=True)

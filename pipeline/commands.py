@@ -35,6 +35,7 @@ from pipeline.matrix.select import (
 )
 from pipeline.options import LANES
 from pipeline.reproduce import INPUTS
+from pipeline.words import counted
 
 if TYPE_CHECKING:
     from pipeline.performance import References
@@ -441,7 +442,7 @@ def _update_references(path: Path, references: References, results: Sequence[Res
     sys.stdout.write("".join(f"{change}\n" for change in changes) or f"{path}: nothing changes\n")
     if changes:
         save_references(path, new)
-        sys.stdout.write(f"{path}: {len(changes)} references written\n")
+        sys.stdout.write(f"{path}: {counted(len(changes), 'reference')} written\n")
 
 
 def _run_id(root: Path, written: str) -> str:

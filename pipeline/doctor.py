@@ -11,6 +11,7 @@ from pipeline.engines.identity import identify
 from pipeline.engines.pypto import toolchain
 from pipeline.facts import run_facts
 from pipeline.jobs import Job
+from pipeline.words import counted
 
 
 def installed(environment: Mapping[str, str]) -> dict[str, str]:
@@ -45,13 +46,13 @@ def examine(
     lacking: dict[Availability, Counter[str]] = {}
     for title in dict.fromkeys(map(_title, jobs)):
         answers = [available(job) for job in jobs if _title(job) == title]
-        yield f"{title}: {sum(map(bool, answers))} of {len(answers)} jobs can run"
+        yield f"{title}: {sum(map(bool, answers))} of {counted(len(answers), 'job')} can run"
         for answer in answers:
             if not answer:
                 lacking.setdefault(answer, Counter())[title] += 1
     for answer, titles in lacking.items():
         yield ""
-        yield f"{titles.total()} jobs cannot run: {answer.reason}"
+        yield f"{counted(titles.total(), 'job')} cannot run: {answer.reason}"
         yield f"  where: {', '.join(titles)}"
         if answer.remedy:
             yield f"  remedy: {answer.remedy}"

@@ -27,6 +27,7 @@ from pipeline.matrix.load import load
 from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, select
 from pipeline.stages import stages_of
 from pipeline.tiling import plan_for
+from pipeline.words import counted
 
 FIRST_RIGHT = 0.95
 """Least share of detected cases in which the fault is in the class of hypotheses that is ranked first."""
@@ -161,10 +162,11 @@ class Totals:
             f"{len(self.rows)} faults x geometries: {len(self.rows) - len(shown)} cannot show, "
             f"{len(shown) - len(missed)} of the other {len(shown)} detected by at least one profile",
             *(f"  not detected: {row.fault.id} in {row.geometry}" for row in missed),
-            f"{len(cases)} mismatches diagnosed: first-ranked right {_share(first, len(cases))} (alone "
-            f"{_share(alone, len(cases))}), in the first {_RANKS} {_share(within, len(cases))}; "
-            f"{refused} cases refused by the emulator",
-            f"{len(self.clean)} clean runs: {len(self.false_positives)} with a finding",
+            f"{counted(len(cases), 'mismatch', 'mismatches')} diagnosed: "
+            f"first-ranked right {_share(first, len(cases))} (alone {_share(alone, len(cases))}), "
+            f"in the first {_RANKS} {_share(within, len(cases))}; "
+            f"{counted(refused, 'case')} refused by the emulator",
+            f"{counted(len(self.clean), 'clean run')}: {len(self.false_positives)} with a finding",
         )
 
     @property

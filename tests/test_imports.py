@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = (
     ("golden", "emulator"),
     ("kernels",),
-    ("pipeline.jobs", "pipeline.faults", "pipeline.files"),
+    ("pipeline.jobs", "pipeline.faults", "pipeline.files", "pipeline.words"),
     ("pipeline.tiling", "pipeline.engines.base"),
     ("pipeline.diff", "pipeline.injection"),
     ("pipeline.engines", "pipeline.fingerprint"),

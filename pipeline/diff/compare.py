@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from golden.geometry import C0
 from pipeline.jobs import Diff, Mismatch, Region
+from pipeline.words import counted
 
 Array = npt.NDArray[np.generic]
 Counts = npt.NDArray[np.int64]
@@ -115,7 +116,8 @@ def _problem(actual: Array, golden: Array) -> str:
     if golden.ndim != 2:
         return f"the golden has shape {golden.shape}: must be [rows * width, channels]"
     if actual.shape != golden.shape:
-        return f"shape is {actual.shape} ({actual.size} elements), must be {golden.shape} ({golden.size})"
+        held = counted(actual.size, "element")
+        return f"shape is {actual.shape} ({held}), must be {golden.shape} ({golden.size})"
     if golden.size == 0:
         return "nothing to compare: the golden has no elements"
     return ""

@@ -20,6 +20,7 @@ from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
+from pipeline.words import counted
 
 EXPLAINS = 0.9
 """Least score of a hypothesis that is reported. A score is the elements wrong just as predicted, of
@@ -78,8 +79,9 @@ class Finding:
     @property
     def account(self) -> str:
         """What the finding explains, in one line."""
-        alarms = f", but predicts {self.false_alarms} more, which are right" if self.false_alarms else ""
-        return f"{' or '.join(self.spelt)}: explains {self.explained} of {self.mismatches} mismatches{alarms}"
+        mismatches = counted(self.mismatches, "mismatch", "mismatches")
+        alarms = f", but predicts {self.false_alarms} more where all is right" if self.false_alarms else ""
+        return f"{' or '.join(self.spelt)}: explains {self.explained} of {mismatches}{alarms}"
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,8 @@ class _Trials:
         trials = []
         for number, hypothesis in enumerate(candidates):
             if self.clock() > self.until:
-                self.late = f"time ran out with {len(candidates) - number} known faults not tried to the end"
+                left = counted(len(candidates) - number, "known fault")
+                self.late = f"time ran out with {left} not tried to the end"
                 break
             predicted = hypothesis.predict(view)
             trials.append(_Trial(hypothesis, predicted, _score(actual, expected, predicted)))

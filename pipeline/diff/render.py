@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.jobs import Diff, Region
+from pipeline.words import counted
 
 REGIONS_LIMIT = 8
 """How many bands or channels a table shows, the worst first."""
@@ -81,7 +82,7 @@ def _differences(diff: Diff) -> Iterator[str]:
 
 def _first(diff: Diff) -> Iterator[str]:
     if diff.first:
-        yield f"  first {len(diff.first)} mismatches at (row, column, channel)"
+        yield f"  first {counted(len(diff.first), 'mismatch', 'mismatches')} at (row, column, channel)"
     for mismatch in diff.first:
         yield f"    {mismatch.index}: actual {mismatch.actual}, expected {mismatch.expected}"
 

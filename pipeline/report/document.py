@@ -13,6 +13,7 @@ from pathlib import Path
 from pipeline.files import read_file
 from pipeline.jobs import Outcome
 from pipeline.report.text import cut
+from pipeline.words import counted
 
 FILE_LIMIT = 30_000_000
 """Bytes of a file that GitLab still reads; the others take more."""
@@ -43,7 +44,8 @@ class Totals:
     skipped: int = 0
 
     def __str__(self) -> str:
-        return f"{self.tests} cases, {self.failures} failures, {self.errors} errors, {self.skipped} skipped"
+        things = ((self.tests, "case"), (self.failures, "failure"), (self.errors, "error"))
+        return ", ".join([*(counted(*each) for each in things), f"{self.skipped} skipped"])
 
     @classmethod
     def of(cls, outcomes: Counter[Outcome]) -> Totals:
@@ -118,7 +120,7 @@ def check(root: ET.Element) -> Totals:
         _declares(suite, f"suite {suite.get('name')}", Totals.of(here))
         outcomes += here
     if twice := [name for name, count in names.items() if count > 1]:
-        raise ReportError(f"{len(twice)} case names stand in it more than once, first {twice[0]}")
+        raise ReportError(f"{counted(len(twice), 'case name')} more than once, first {twice[0]}")
     totals = Totals.of(outcomes)
     _declares(root, "the report", totals)
     return totals

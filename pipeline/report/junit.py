@@ -17,6 +17,7 @@ from pipeline.report.published import publish
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.states import NOTHING_EXECUTED
+from pipeline.words import counted
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _PROPERTY_LIMIT = 4_096
@@ -46,7 +47,9 @@ class JunitReport:
         """Write the report. Raises as `write`."""
         problems = list(summary.problems)
         if summary.exit_code == NOTHING_EXECUTED:
-            problems.append(f"nothing was executed: all {len(summary.results)} planned jobs were skipped")
+            problems.append(
+                f"nothing was executed: {counted(len(summary.results), 'planned job')}, all skipped"
+            )
         aside = {f"set-aside {each.device}": each.reason for each in summary.set_aside}
         attachments = Attachments(summary.folder, self._relative_to)
         write(self._path, summary.results, {**self._facts, **aside}, attachments, problems)

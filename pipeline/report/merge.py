@@ -26,6 +26,7 @@ from pipeline.report.document import (
 from pipeline.report.published import publish
 from pipeline.report.text import one_line
 from pipeline.run.states import exit_code_of
+from pipeline.words import counted
 
 MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""
@@ -55,7 +56,7 @@ class Merged:
     exit_code: int
 
     def __str__(self) -> str:
-        doubled = f", {self.duplicates} cases in several reports" if self.duplicates else ""
+        doubled = f", {counted(self.duplicates, 'case')} in several reports" if self.duplicates else ""
         return "\n".join([f"{self.totals}{doubled}", *self.missing])
 
 

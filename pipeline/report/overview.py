@@ -23,6 +23,7 @@ from pipeline.jobs import (
 )
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import one_line
+from pipeline.words import counted
 
 MEANING: Mapping[State, str] = {
     State.MISMATCH: "the output differs from the golden",
@@ -59,13 +60,11 @@ class Group:
 
     def heading(self, quote: Callable[[str], str] = one_line) -> str:
         """How many ended how: by one cause and where, if it is known. Names are quoted by `quote`."""
-        count = len(self.results)
         if not self.cause:
-            return f"{count} {self.state.value}"
+            return f"{len(self.results)} {self.state.value}"
         platforms = ", ".join(dict.fromkeys(quote(_platform(result.job)) for result in self.results))
-        return (
-            f"{count} {'job' if count == 1 else 'jobs'}, one cause: {quote(self.cause)}, platform {platforms}"
-        )
+        jobs = counted(len(self.results), "job")
+        return f"{jobs}, one cause: {quote(self.cause)}, platform {platforms}"
 
     @property
     def since(self) -> str:
@@ -119,12 +118,13 @@ class Overview:
     @property
     def line(self) -> str:
         """The run in one line."""
-        counted = ", ".join(f"{count} {state.value}" for state, count in self.states.items())
+        states = ", ".join(f"{count} {state.value}" for state, count in self.states.items())
         red = sum(len(group.results) for group in self.broken)
         if red:
-            return f"{red} of {sum(self.states.values())} jobs are red: {counted}"
+            jobs = counted(sum(self.states.values()), "job")
+            return f"{red} of {jobs} {'is' if red == 1 else 'are'} red: {states}"
         executed = any(state is not State.SKIPPED for state in self.states)
-        return f"{'no job is red' if executed else 'nothing was executed'}: {counted or 'no jobs'}"
+        return f"{'no job is red' if executed else 'nothing was executed'}: {states or 'no jobs'}"
 
 
 def overview(results: Sequence[Result]) -> Overview:

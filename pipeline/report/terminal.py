@@ -21,10 +21,12 @@ from rich.text import Text
 
 from pipeline.jobs import OUTCOMES, Job, Outcome, Result
 from pipeline.report.cases import headline, suite_of
+from pipeline.report.compiled import in_short
 from pipeline.report.overview import overview
 from pipeline.report.text import one_line
 from pipeline.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.words import counted
 
 _STYLES = {
     Outcome.PASSED: "green",
@@ -71,7 +73,8 @@ class Terminal:
         """Say what is about to happen."""
         self._planned = len(run.plan)
         again = "resumed: " if run.resumed else ""
-        self._say(f"run {run.run_id}: {again}{self._planned} jobs, {run.workers} at a time, in {run.folder}")
+        planned = counted(self._planned, "job")
+        self._say(f"run {run.run_id}: {again}{planned}, {run.workers} at a time, in {run.folder}")
         for note in run.notes:
             self._say(f"note: {note}", "yellow")
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -112,6 +115,8 @@ class Terminal:
         summary = with_resume(summary)
         seen = overview(summary.results)
         self._console.print(_table(summary.results))
+        for line in in_short(summary.results):
+            self._say(line)
         for group in seen.broken:
             self._say(f"{group.heading()}: {group.message}", "bold red")
             self._say(f"where: {group.where}", indent="  ")

@@ -14,6 +14,7 @@ from pipeline.jobs import Job, Result, State
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encode
 from pipeline.run.states import INTERNAL_ERROR
+from pipeline.words import counted
 
 
 class JournalError(ValueError):
@@ -180,5 +181,6 @@ def read_journal(path: Path) -> Record:
         broken = isinstance(event, Closed) and event.exit_code == INTERNAL_ERROR
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
-    notes = (f"{path}: the last line was torn ({len(torn)} bytes) and is left out",) if torn else ()
+    size = counted(len(torn), "byte")
+    notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
     return Record(begun.run_id, begun.started, begun.plan, facts, results, closed, notes, broken)

@@ -38,6 +38,17 @@ def test_a_run_passes_and_its_report_holds_the_plan(
     assert (last_run() / "summary.md").read_text().startswith(f"## Passed: no job is red: {len(plan)} passed")
 
 
+def test_one_of_a_thing_is_not_told_as_several(pipeline: Pipeline, last_run: LastRun) -> None:
+    outcome = pipeline("run", *ONE, "--inject", "unwritten")
+    junit, summary = last_run() / "junit.xml", last_run() / "summary.md"
+    assert f"run {last_run().name}: 1 job, 1 at a time" in outcome.out
+    assert "1 of 1 job is red: 1 mismatch" in outcome.out
+    merged = pipeline("report", "merge", junit, "--out", "merged.xml")
+    assert merged.out == "merged.xml: 1 case, 1 failure, 0 errors, 0 skipped\n"
+    for text in (outcome.out, junit.read_text(), summary.read_text()):
+        assert not re.findall(r"\b1 (?:jobs|cases|stages|elements|mismatches)\b", text)
+
+
 def test_the_report_shows_the_fusion(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:
     pipeline("run", *EMULATED, "--profile", "small")
     cases = report(last_run() / "junit.xml")

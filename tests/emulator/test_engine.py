@@ -296,7 +296,7 @@ def test_an_output_left_partly_unwritten_is_refused(read: Read) -> None:
     with pytest.raises(AccessError) as caught:
         compile_program(program, A2A3)
     assert caught.value.operator == "output y"
-    assert caught.value.problem == "32 of 4096 elements are never written, the first at [63, 32]"
+    assert caught.value.problem == "32 of 4096 elements never written, the first at [63, 32]"
     assert caught.value.position == program.main.position
 
 

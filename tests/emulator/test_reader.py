@@ -379,7 +379,7 @@ GOOD = {"first": "", "returned": "return y, z", "main": "main", "call": "y, z = 
         ({"returned": "return t, z"}, "in order: y, z"),
         ({"returned": "y = pl.store(t, [0, 0], y)"}, "must end by returning its outputs"),
         ({"main": "start"}, "needs an Orchestration function called main"),
-        ({"call": "y = self.kernel(x, y, z)"}, "gives 2 outputs, assigned to 1 names"),
+        ({"call": "y = self.kernel(x, y, z)"}, "outputs: 2, names they are assigned to: 1"),
         ({"call": "y, z = self.kernel(x, y)"}, "takes 3 positional tensors (x, y, z)"),
         ({"call": "y, z = self.kernel(x, y, z=z)"}, "takes 3 positional tensors (x, y, z)"),
         ({"call": "y, z = self.kernel(x, x, z)"}, "writes x, which is not marked pl.Out"),

@@ -34,8 +34,8 @@ def test_jobs_are_counted_by_platform_and_lane_and_reasons_are_grouped() -> None
     assert lines == [
         "python  3.11",
         "",
-        "here compile: 1 of 1 jobs can run",
-        "here device: 1 of 1 jobs can run",
+        "here compile: 1 of 1 job can run",
+        "here device: 1 of 1 job can run",
         "there device: 1 of 3 jobs can run",
         "",
         "2 jobs cannot run: no card",

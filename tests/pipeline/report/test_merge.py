@@ -55,7 +55,7 @@ def test_suites_of_one_name_become_one_and_totals_are_kept(
     assert merged.duplicates == 0
     assert merged.totals == check(read(out)) == Totals(tests=12, failures=1, skipped=3)
     assert merged.exit_code == 1
-    assert str(merged) == "12 cases, 1 failures, 0 errors, 3 skipped"
+    assert str(merged) == "12 cases, 1 failure, 0 errors, 3 skipped"
     schema.validate(str(out))
     root = read(out)
     assert [(suite.get("name"), suite.get("tests")) for suite in root] == [

@@ -28,7 +28,7 @@ def test_a_proved_report_stands_alone_in_its_folder_and_can_be_read_by_others(tm
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (ONE, "it says 1 cases, 0 failures, 0 errors, 0 skipped; the run says 2 cases"),
+        (ONE, "it says 1 case, 0 failures, 0 errors, 0 skipped; the run says 2 cases"),
         (ONE[:-5], "not well-formed"),
         (ONE.replace(b'tests="1"', b'tests="2"', 1), "declares tests=2, counted are 1"),
     ],

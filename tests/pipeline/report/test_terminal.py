@@ -77,7 +77,7 @@ def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) 
         "device npu-0 was set aside: 507018",
         "the pipeline itself failed: oh",
         "run r1: nothing was kept in /runs/r1",
-        "1 of 3 jobs are red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
+        "1 of 3 jobs is red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
     ):
         assert line in text.splitlines()
 
