@@ -77,6 +77,9 @@ OUTCOMES: Mapping[State, Ending] = {
 """Every end state, once. docs/states.md shows this table; a test keeps the two alike."""
 
 
+VERIFY = "verify-"
+"""What stands before a program's name in the stages of the compile lane that verify it."""
+
 DIAGNOSIS = "diagnosis"
 """The fact, of a stage or a result, that says in a line why an output is wrong."""
 

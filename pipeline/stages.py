@@ -17,6 +17,7 @@ from pipeline.jobs import (
     BETWEEN_CAUSES,
     CAUSE,
     DIAGNOSIS,
+    VERIFY,
     WRONG_STEP,
     Job,
     JobContext,
@@ -41,10 +42,6 @@ COMPARISON: Sequence[Stage] = (
 _TILE_STAGES = 4
 
 
-_VERIFY = "verify-"
-"""What the compile lane puts before a program's name: the name alone is that of the compilation's stage."""
-
-
 def stages_of(job: Job, stage: str) -> Sequence[Stage]:
     """What a job compares: all or the tile stages in the compare lane, a kernel's own programs elsewhere.
 
@@ -53,7 +50,7 @@ def stages_of(job: Job, stage: str) -> Sequence[Stage]:
     if job.lane is Lane.COMPARE:
         return COMPARISON[:_TILE_STAGES] if stage == "tile" else COMPARISON
     programs = KERNELS[job.kernel] if job.profile is not None else ()
-    lead = _VERIFY if job.lane is Lane.COMPILE else ""
+    lead = VERIFY if job.lane is Lane.COMPILE else ""
     return [Stage(lead + name, name, mid=lead + "pass1" if name == "pass2" else "") for name in programs]
 
 
@@ -132,7 +129,7 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
 
 def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) -> dict[str, str]:
     """Facts of a job: the first diagnosis of its stages that explains, and the step that is wrong."""
-    clean = {stage.name.removeprefix(_VERIFY): stage.state is State.PASSED for stage in stages if stage.diffs}
+    clean = {stage.name.removeprefix(VERIFY): stage.state is State.PASSED for stage in stages if stage.diffs}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
     causes = explaining.findings[0].hypotheses if explaining else ()
     facts = {

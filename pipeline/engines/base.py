@@ -23,6 +23,13 @@ DEVICE_MODEL = "device_model"
 """The fact that says on which model of card a program ran: times of another model are not comparable."""
 
 
+VERDICT = "verdict."
+"""What the facts begin with that hold a framework's own verdicts on a run, one a compiler pass."""
+
+ACCEPTED = "pass"
+"""The verdict that all is equal."""
+
+
 class CompileError(Exception):
     """The engine refuses the program; the message gives its true reason, with file and line if known."""
 

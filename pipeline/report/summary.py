@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline.report.compiled import COLUMNS, rows
 from pipeline.report.overview import Group, overview
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunSummary
@@ -51,6 +52,8 @@ def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str]:
     for group in seen.skipped:
         count = f"**{len(group.results)} {group.state.value}:**"
         yield f"{count} {_quoted(group.message)} ({_quoted(group.where)})"
+    if compiled := rows(summary.results):
+        yield _table(compiled)
 
 
 def _broken(group: Group) -> str:
@@ -68,6 +71,14 @@ def _broken(group: Group) -> str:
         *([f"- again: {_quoted(group.again)}"] if group.again else []),
     ]
     return "\n".join(lines)
+
+
+def _table(compiled: Sequence[Sequence[str]]) -> str:
+    """The programs that compiled; a bar in a cell would end it, even in code."""
+    lines = ["### Compiled", "", " | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS)]
+    return "\n".join(
+        [*lines, *(" | ".join(_quoted(cell).replace("|", "\\|") for cell in row) for row in compiled)]
+    )
 
 
 def _quoted(text: str) -> str:

@@ -16,7 +16,16 @@ from emulator.program import Space
 from emulator.soc import SOCS
 from kernels.tensor import programs as tensor_programs
 from kernels.tensor.plan import PROGRAMS, Capacities, Tiling, TilingError, tiling_for
-from pipeline.engines.base import Array, Availability, Compiled, Executed, NotSupportedError, Request
+from pipeline.engines.base import (
+    ACCEPTED,
+    VERDICT,
+    Array,
+    Availability,
+    Compiled,
+    Executed,
+    NotSupportedError,
+    Request,
+)
 from pipeline.engines.cann import child
 from pipeline.engines.cann.calculator import COMPILER, calculator
 from pipeline.engines.cann.operands import launch_for
@@ -120,7 +129,7 @@ class CannEngine:
             artefacts.append(_keep(verdicts, request.folder / "verdicts.csv"))
         failed = []
         for verdict in verification.verdicts:
-            facts[f"verdict.{verdict.compiler_pass}"] = "pass" if verdict.passed else "fail"
+            facts[VERDICT + verdict.compiler_pass] = ACCEPTED if verdict.passed else "fail"
             if not verdict.passed:
                 failed.append(f"the verifier rejects {verdict.compiler_pass}: off by up to {verdict.worst:g}")
         outputs = {launch.output: verification.output[launch.kept]}

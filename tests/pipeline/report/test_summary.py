@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.jobs import Result, State
+from pipeline.jobs import Result, StageResult, State
 from pipeline.report.summary import CHECK_LIMIT, STEP_LIMIT, markdown
 from pipeline.run.listener import RunSummary, SetAside
 
@@ -47,6 +47,18 @@ def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
 def test_a_good_run_says_so(result_of: MakeResult) -> None:
     text = markdown(RunSummary("r1", Path(), (result_of("device/emu/mc62/fused/small"),), 0, 1.0), {})
     assert text.startswith("## Passed: no job is red: 1 passed")
+
+
+def test_compiled_programs_are_a_table_with_units_in_its_headings(result_of: MakeResult) -> None:
+    stages = (StageResult("fused", State.PASSED, facts={"l1_peak": "1024 of 2048", "cycles": "7|8"}),)
+    results = (result_of("compile/emu/mc62/fused", stages=stages), result_of("device/emu/mc62/fused/small"))
+    text = markdown(RunSummary("r1", Path(), results, 0, 1.0), {})
+    *_, heading, blank, titles, rule, row = text.splitlines()
+    assert (heading, blank) == ("### Compiled", "")
+    assert titles.startswith("job, program | engine | L1 peak (bytes) | ")
+    assert rule.count("|") == titles.count("|")
+    assert row.startswith("`compile/emu/mc62/fused fused` | `emulator` | `1024 of 2048` | `-` | `-` | ")
+    assert r"`7\|8, whole chip`" in row  # no cell of its own
 
 
 def test_thousands_of_causes_stay_within_each_limit(result_of: MakeResult) -> None:

@@ -1,0 +1,87 @@
+"""What the compile lane found of each program that compiled: memory, traffic of mid, cost, verification."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from pipeline.engines.base import ACCEPTED, VERDICT
+from pipeline.jobs import VERIFY, Lane, Result, StageResult, State
+
+COLUMNS = (
+    "job, program",
+    "engine",
+    "L1 peak (bytes)",
+    "mid read from GM (bytes)",
+    "mid written to GM (bytes)",
+    "estimated cycles",
+    "verified on",
+)
+"""Headings of the columns of `rows`."""
+
+UNKNOWN = "-"
+"""What stands for a fact that the engine does not give, and for a program that was not verified."""
+
+
+def rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
+    """The cells of each program that compiled in a job of the compile lane, in the order of the results.
+
+    What was skipped or refused has none: it is told with its reason elsewhere.
+    """
+    return [_row(*found) for found in _compiled(results)]
+
+
+def in_short(results: Iterable[Result]) -> list[str]:
+    """A line for each engine: how many programs it compiled, and how many of them are verified as exact."""
+    compiled, exact = Counter[str](), Counter[str]()
+    for result, _, verification in _compiled(results):
+        engine = result.job.platform.backend
+        compiled[engine] += 1
+        exact[engine] += verification is not None and verification.state is State.PASSED
+    return [
+        f"programs compiled by {each}: {count}, verified: {exact[each]}" for each, count in compiled.items()
+    ]
+
+
+def _compiled(results: Iterable[Result]) -> Iterator[tuple[Result, StageResult, StageResult | None]]:
+    """Each result with a stage that compiled a program, and the one that verified it, if any did."""
+    for result in results:
+        if result.job.lane is Lane.COMPILE:
+            stages = {stage.name: stage for stage in result.stages}
+            for name, stage in stages.items():
+                if stage.state is State.PASSED and not name.startswith(VERIFY):
+                    yield result, stage, stages.get(VERIFY + name)
+
+
+def _row(result: Result, compiled: StageResult, verification: StageResult | None) -> tuple[str, ...]:
+    facts = compiled.facts
+    return (
+        f"{result.job.id} {compiled.name}",
+        result.job.platform.backend,
+        facts.get("l1_peak", UNKNOWN),
+        _traffic_of_mid(facts, "read"),
+        _traffic_of_mid(facts, "written"),
+        _cycles(facts),
+        f"{result.job.profile}: {_verdict(verification)}" if verification is not None else UNKNOWN,
+    )
+
+
+def _traffic_of_mid(facts: Mapping[str, str], way: str) -> str:
+    """Bytes of mid: as the engine sums them, or of the tensor `mid`, which has none where it stays in L1."""
+    counted = any(name.startswith(f"gm_{way}.") for name in facts)
+    return facts.get(f"mid_gm_{way}") or facts.get(f"gm_{way}.mid", "0" if counted else UNKNOWN)
+
+
+def _cycles(facts: Mapping[str, str]) -> str:
+    """Of a cost model, with what it is of: those of different engines cannot be compared."""
+    if "cycles" in facts:
+        return f"{facts['cycles']}, whole chip"
+    overlapped = facts.get("estimated_cycles.overlap")
+    return f"{overlapped}, one core" if overlapped else UNKNOWN
+
+
+def _verdict(verification: StageResult) -> str:
+    """How a verification ended, and how many compiler passes the framework accepts."""
+    passes = [verdict for name, verdict in verification.facts.items() if name.startswith(VERDICT)]
+    accepted = f", {passes.count(ACCEPTED)} of {len(passes)} passes accepted" if passes else ""
+    return ("exact" if verification.state is State.PASSED else verification.state.value) + accepted

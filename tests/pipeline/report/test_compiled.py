@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from pipeline.jobs import Result, StageResult, State
+from pipeline.report.compiled import COLUMNS, in_short, rows
+
+MakeResult = Callable[..., Result]
+
+CANN = {
+    "gm_read.mid": "5",
+    "gm_read.windows": "70",
+    "mid_gm_read": "75",
+    "mid_gm_written": "60",
+    "l1_peak": "4096 of 524288",
+    "cycles": "86901",
+}
+EMULATED = {
+    "gm_read.x": "9",
+    "gm_written.y": "8",
+    "l1_peak": "1024 of 524288",
+    "estimated_cycles.serial": "600",
+    "estimated_cycles.overlap": "400",
+}
+
+
+def stage(name: str, facts: Mapping[str, str], state: State = State.PASSED) -> StageResult:
+    return StageResult(name, state, facts=facts)
+
+
+@pytest.fixture
+def of_engine(result_of: MakeResult) -> Callable[..., Result]:
+    """Makes the result of a compile job of an engine, verified on `small` where a stage says so."""
+
+    def make(engine: str, kernel: str, *stages: StageResult, state: State = State.PASSED) -> Result:
+        made = result_of(f"compile/{engine}/mc62/{kernel}", state, stages=stages)
+        platform = replace(made.job.platform, backend=engine)
+        verified = any(each.name.startswith("verify-") for each in stages)
+        return replace(made, job=replace(made.job, platform=platform, profile="small" if verified else None))
+
+    return make
+
+
+def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> None:
+    verdicts = {"verdict.tensor_graph": "pass", "verdict.Pass_14": "pass"}
+    results = [
+        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", {**CANN, **verdicts})),
+        of_engine("emulator", "fused", stage("fused", EMULATED)),
+        of_engine("pypto", "fused", stage("fused", {"memory": "unavailable"})),
+    ]
+    assert [dict(zip(COLUMNS, row, strict=True)) for row in rows(results)] == [
+        {
+            "job, program": "compile/cann/mc62/fused fused",
+            "engine": "cann",
+            "L1 peak (bytes)": "4096 of 524288",
+            "mid read from GM (bytes)": "75",
+            "mid written to GM (bytes)": "60",
+            "estimated cycles": "86901, whole chip",
+            "verified on": "small: exact, 2 of 2 passes accepted",
+        },
+        {
+            "job, program": "compile/emulator/mc62/fused fused",
+            "engine": "emulator",
+            "L1 peak (bytes)": "1024 of 524288",
+            "mid read from GM (bytes)": "0",  # every byte is counted, and none is of mid
+            "mid written to GM (bytes)": "0",
+            "estimated cycles": "400, one core",
+            "verified on": "-",
+        },
+        {
+            "job, program": "compile/pypto/mc62/fused fused",
+            "engine": "pypto",
+            "L1 peak (bytes)": "-",
+            "mid read from GM (bytes)": "-",
+            "mid written to GM (bytes)": "-",
+            "estimated cycles": "-",
+            "verified on": "-",
+        },
+    ]
+
+
+def test_the_handed_over_mid_is_counted(of_engine: Callable[..., Result]) -> None:
+    passes = [
+        stage("pass1", {**EMULATED, "gm_written.mid": "77"}),
+        stage("pass2", {**EMULATED, "gm_read.mid": "99"}),
+    ]
+    found = rows([of_engine("emulator", "two-pass", *passes)])
+    assert [row[3:5] for row in found] == [("0", "77"), ("99", "0")]
+
+
+def test_what_is_wrong_or_was_not_verified_says_so(of_engine: Callable[..., Result]) -> None:
+    verdicts = {"verdict.tensor_graph": "fail", "verdict.Pass_14": "pass"}
+    passes = [
+        stage("pass1", CANN),
+        stage("pass2", {}, State.COMPILE_ERROR),
+        stage("verify-pass1", verdicts, State.MISMATCH),
+        stage("verify-pass2", {}, State.SKIPPED),
+    ]
+    result = of_engine("cann", "two-pass", *passes, state=State.COMPILE_ERROR)
+    assert [(row[0], row[-1]) for row in rows([result])] == [
+        ("compile/cann/mc62/two-pass pass1", "small: mismatch, 1 of 2 passes accepted")
+    ]
+    assert in_short([result]) == ["programs compiled by cann: 1, verified: 0"]
+
+
+def test_engines_are_told_apart_in_short(of_engine: Callable[..., Result], result_of: MakeResult) -> None:
+    results = [
+        of_engine("emulator", "two-pass", stage("pass1", EMULATED), stage("pass2", EMULATED)),
+        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", {})),
+        of_engine("pypto", "fused", state=State.SKIPPED),
+        result_of("device/emu/mc62/fused/small", stages=(stage("fused", EMULATED),)),
+    ]
+    assert in_short(results) == [
+        "programs compiled by emulator: 2, verified: 0",
+        "programs compiled by cann: 1, verified: 1",
+    ]
+    assert len(rows(results)) == 3
