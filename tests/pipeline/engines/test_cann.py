@@ -28,7 +28,8 @@ from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CannEngine
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
-from pipeline.jobs import Platform
+from pipeline.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.stages import execute
 
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
@@ -201,17 +202,31 @@ def test_a_strided_second_convolution_is_exact(request_for: Requests, program: s
     ],
     ids=["rounding", "clip", "offset"],
 )
-def test_a_mutated_kernel_fails_its_verification(
-    request_for: Requests, mutated: Callable[[str, str], CannEngine], before: str, after: str
+def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
+    mutated: Callable[[str, str], CannEngine],
+    before: str,
+    after: str,
+    tmp_path: Path,
+    goldens: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    inputs = inputs_of("full-range@7", PAIR)
-    golden = reference(PAIR, make("full-range@7", PAIR))
+    engine = mutated(before, after)
+    monkeypatch.setattr("pipeline.engines.cann.engine.CannEngine", lambda: engine)
+    job = Job(
+        "compile/cann-a2a3/p/fused", Lane.COMPILE, PLATFORM, "p", PAIR, "fused", "full-range@7", timeout=60
+    )
 
-    executed = mutated(before, after).run(request_for("pass1"), inputs)
+    result = execute(job, JobContext(tmp_path / "job", None, goldens))
 
-    assert executed.facts["verdict.tensor_graph"] == "fail"
-    assert executed.problems[0].startswith("the verifier rejects tensor_graph: off by up to ")
-    assert not np.array_equal(executed.outputs["mid"], golden.mid)
+    compiled, verified = result.stages
+    assert (compiled.name, compiled.state) == ("fused", State.PASSED)
+    assert int(compiled.facts["cycles"]) > 0
+    assert (verified.name, verified.state, result.state) == ("verify-fused", State.MISMATCH, State.MISMATCH)
+    assert verified.facts["verdict.tensor_graph"] == "fail"
+    assert "; the verifier rejects tensor_graph: off by up to " in result.message
+    assert verified.diffs[0].mismatches > 0
+    assert {"inputs.npz", "verify-fused/actual-y.npy"} <= set(result.artefacts)
+    assert (tmp_path / "job" / "verify-fused" / "verdicts.csv").exists()
 
 
 def test_rows_that_a_kernel_never_writes_fail_its_verification(

@@ -69,6 +69,14 @@ def test_the_emulators_run_every_kernel_on_every_shape_and_profile(
         assert {name.partition("@")[0] for job in of_platform if (name := job.profile)} == set(PROFILES)
 
 
+def test_cann_verifies_what_it_compiles_and_nothing_else_does(jobs: tuple[Job, ...]) -> None:
+    verified = {(job.geometry_name, job.kernel) for job in jobs if job.lane is Lane.COMPILE and job.profile}
+    compiled = [job for job in jobs if job.lane is Lane.COMPILE and job.platform.backend == "cann"]
+    assert verified == {(job.geometry_name, job.kernel) for job in compiled}
+    assert {"mc62", "pair-24x16"} <= {geometry for geometry, _ in verified}
+    assert {job.profile for job in compiled} == {"full-range@7"}
+
+
 def test_a_shipped_id_reads_as_the_docs_say(jobs: tuple[Job, ...]) -> None:
     ids = [job.id for job in jobs]
     assert len(ids) == len(set(ids))
