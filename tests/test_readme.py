@@ -46,6 +46,12 @@ def test_a_command_is_understood(words: list[str]) -> None:
     assert parser().parse_args(words).command == words[0]
 
 
+def test_what_only_the_compare_lane_has_is_shown() -> None:
+    commands = parser().commands
+    shown = {word for words in pipeline_commands() if words[0] == "compare" for word in words}
+    assert commands["compare"].options - commands["run"].options <= shown
+
+
 def test_the_two_commands_stand_together() -> None:
     setup, tests = blocks("sh")[0].splitlines()
     assert setup.endswith("nox -s device -- --geometry mc62")
