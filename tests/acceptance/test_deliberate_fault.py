@@ -19,29 +19,58 @@ WRONG = """\
 """
 
 
-@pytest.mark.usefixtures("torch_installed")
-def test_a_wrong_padding_in_the_last_band_of_mc62(
-    tmp_path: Path,
-    start: Callable[..., subprocess.Popen[str]],
-    report: Callable[[Path], Mapping[str, Any]],
-    goldens: Path,
-) -> None:
-    checkout = tmp_path / "checkout"
+VERIFIED = """\
+platforms:
+  emu-verified: {backend: emulator, soc: a2a3}
+lanes:
+  compile:
+    include:
+      - platforms: [emu-verified]
+        geometries: [two-bands]
+        kernels: [fused, two-pass]
+        verify: small@nightly
+"""
+
+Start = Callable[..., subprocess.Popen[str]]
+Report = Callable[[Path], Mapping[str, Any]]
+
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, goldens: Path) -> Path:
+    """A copy of this checkout with a wrong line in the fused kernel."""
+    copy = tmp_path / "checkout"
     for package in ("golden", "emulator", "kernels", "pipeline"):
-        shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "matrix.yaml", checkout)
-    kernel = checkout / "kernels" / "fused_conv2d.py"
+        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "matrix.yaml", copy)
+    kernel = copy / "kernels" / "fused_conv2d.py"
     source = kernel.read_text().replace("import Band, Plan", "import Band, Plan, Window")
     assert source.count(RIGHT) == 1
     kernel.write_text(source.replace(RIGHT, WRONG))
-    (checkout / "out").mkdir()
-    (checkout / "out" / "goldens").symlink_to(goldens)
+    (copy / "out").mkdir()
+    (copy / "out" / "goldens").symlink_to(goldens)
+    return copy
 
+
+@pytest.fixture
+def called(start: Start, checkout: Path) -> Callable[..., str]:
+    """Run the copy's pipeline, which must end with exit code 1; gives what it printed."""
+
+    def call(*words: object) -> str:
+        process = start(*words, folder=checkout, source=checkout)
+        out, err = process.communicate(timeout=200)
+        assert process.returncode == 1, err
+        return out
+
+    return call
+
+
+def test_a_wrong_padding_in_the_last_band_of_mc62(
+    called: Callable[..., str], checkout: Path, report: Report
+) -> None:
     words = ("--geometry", "mc62", "--platform", "emu-a2a3", "--profile", "small")
-    kernels = ("--kernel", "fused", "--kernel", "two-pass")
-    process = start("run", *words, *kernels, "--junit", "junit.xml", folder=checkout, source=checkout)
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == 1, err
+    out = called("run", *words, "--kernel", "fused", "--kernel", "two-pass", "--junit", "junit.xml")
     assert "only in band 7 (last) rows 126..143" in out
 
     cases = report(checkout / "junit.xml")
@@ -51,3 +80,32 @@ def test_a_wrong_padding_in_the_last_band_of_mc62(
     assert "only in band 7 (last) rows 126..143" in fused.message
     assert fused.message in fused.body
     assert fused.body.count("unexplained: ") == 1  # it is none of the faults that are known by name
+
+
+def test_the_compile_lane_finds_it_where_it_verifies(
+    called: Callable[..., str], checkout: Path, report: Report
+) -> None:
+    (checkout / "verified.yaml").write_text(VERIFIED)
+    words = ("--matrix", "verified.yaml", "--platform", "emu-verified", "--date", "2026-03-10")
+    out = called("compile", *words, "--junit", "junit.xml")
+    job = "compile/emu-verified/two-bands"
+    again = "compile --matrix verified.yaml --platform emu-verified --geometry two-bands --kernel fused"
+    assert f"{again} --date 2026-03-10\n" in out
+
+    cases = report(checkout / "junit.xml")
+    assert cases[f"{job}/two-pass"].kind == "passed"
+    fused = cases[f"{job}/fused"]
+    assert fused.kind == "failure"
+    assert fused.message.startswith("first wrong stage: verify-fused: y: ")
+    assert "only in band 1 (last) rows 10..19" in fused.message
+    assert fused.body.startswith("fused: passed\nverify-fused: mismatch: ")
+    assert "profile=small@20260310\n" in fused.out
+    assert "wrong_step=" in fused.out
+    assert "verify-fused/actual-y.npy]]" in fused.out
+
+    replayed = called("replay", "last", f"{job}/fused")
+    assert "\nfused: passed\n" in replayed
+    assert "\nverify-fused: mismatch\ny: " in replayed
+    assert "1 job, 1 at a time" in called(
+        "compile", "--matrix", "verified.yaml", "--failed", "last", "--jobs", 1
+    )

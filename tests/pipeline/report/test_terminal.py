@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline.jobs import Result, State
+from pipeline.jobs import Result, StageResult, State
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary, SetAside
 
@@ -59,6 +59,14 @@ def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[R
         "[3/3] skipped device/a5/mc62/fused/small 0.0 s",
     ]
     assert not any("\x1b" in line for line in lines)
+
+
+def test_compile_runs_tell_engines_apart(result_of: MakeResult) -> None:
+    compiled = result_of("compile/emu-a2a3/mc62/fused", stages=(StageResult("fused", State.PASSED),))
+    skipped = result_of("compile/a5/mc62/fused", State.SKIPPED, message="no toolchain; install it")
+    lines = watched(Console(file=io.StringIO(), width=80), [compiled, skipped]).splitlines()
+    assert "programs compiled by emulator: 1, verified: 0" in lines
+    assert "1 skipped: no toolchain; install it" in lines
 
 
 def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) -> None:
