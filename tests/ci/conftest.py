@@ -23,12 +23,13 @@ platforms:
   emu-a5: {backend: emulator, soc: a5}
   cann-a2a3: {backend: emulator, soc: a2a3}
   a2a3: {backend: emulator, soc: a2a3}
+  a5: {backend: emulator, soc: a5}
 lanes:
   compile:
     include: [{platforms: [emu-a2a3], geometries: [tiny], kernels: [fused]}]
   device:
     include:
-      - platforms: [emu-a2a3, emu-a5, cann-a2a3, a2a3]
+      - platforms: [emu-a2a3, emu-a5, cann-a2a3, a2a3, a5]
         geometries: [tiny]
         kernels: [fused, two-pass]
         profiles: [small]
@@ -45,6 +46,7 @@ case $session in
   device) exec "$INTERPRETER" -m pipeline run "$@" ;;
   compile) exec "$INTERPRETER" -m pipeline compile "$@" ;;
   report) exec "$INTERPRETER" -m pipeline report "$@" ;;
+  tests | portability-*) exec "$INTERPRETER" -m pytest "$@" ;;
 esac
 echo "nox $session" >> sessions
 """
@@ -65,6 +67,7 @@ def checkout(tmp_path: Path, goldens: Path) -> Path:
     (folder / ".venv" / "bin").mkdir(parents=True)
     shutil.copytree(ROOT / "ci", folder / "ci")
     (folder / "matrix.yaml").write_text(MATRIX)
+    (folder / "test_something.py").write_text("def test_something():\n    assert True\n")
     for name, text in (("nox", NOX), ("python3", PIP)):
         (folder / ".venv" / "bin" / name).write_text(text)
         (folder / ".venv" / "bin" / name).chmod(0o755)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,9 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROGRAMS = Path(sys.executable).parent
 LINTER = [str(PROGRAMS / "zizmor"), "--offline", "--strict-collection", "--no-progress"]
+
+CARDS = r"\$\{\{ (?:join\()?fromJSON\(vars\.NIGHTLY_CARDS \|\| '(.*?)'\)(?:, ' '\))? \}\}"
+"""The platforms whose cards the repository has runners for, as they stand in the workflow."""
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 Job = Mapping[str, Any]
@@ -80,15 +85,18 @@ def wanted(step: Mapping[str, Any], failed: bool) -> bool:
     return not failed or "if" in step
 
 
+def filled(text: object, values: Mapping[str, Any]) -> str:
+    """What a runner makes of a value by those of the matrix and, as `cards`, the repository's variable."""
+    cards = re.sub(CARDS, lambda found: " ".join(json.loads(values.get("cards") or found[1])), str(text))
+    return re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), cards)
+
+
 def play(job: Job, values: Mapping[str, Any], shell: Shell, summary: Path) -> int:
     """Run a job's shell steps in order; its exit code is that of the first step that failed."""
     code = 0
     for step in job["steps"]:
         if "run" in step and wanted(step, code != 0):
-            environment = {
-                name: re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), str(value))
-                for name, value in step.get("env", {}).items()
-            }
+            environment = {name: filled(value, values) for name, value in step.get("env", {}).items()}
             ended = shell(step["run"], **environment, GITHUB_STEP_SUMMARY=str(summary))
             code = code or ended.returncode
     return code
@@ -97,7 +105,7 @@ def play(job: Job, values: Mapping[str, Any], shell: Shell, summary: Path) -> in
 def combinations(job: Job) -> list[dict[str, Any]]:
     """The values that a job's matrix takes, one after another; no job here has more than one."""
     ((name, values),) = job["strategy"]["matrix"].items()
-    return [{name: value} for value in values]
+    return [{name: value} for value in (filled(values, {}).split() if isinstance(values, str) else values)]
 
 
 def upload(job: Job, values: Mapping[str, Any], checkout: Path, store: Path) -> None:
@@ -105,14 +113,30 @@ def upload(job: Job, values: Mapping[str, Any], checkout: Path, store: Path) -> 
     (step,) = (step for step in job["steps"] if "upload-artifact" in step.get("uses", ""))
     assert step["if"] == "always()"
     assert step["with"]["if-no-files-found"] == "error"
-    name = re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), step["with"]["name"])
-    shutil.move(checkout / step["with"]["path"], store / name)
+    shutil.move(checkout / step["with"]["path"], store / filled(step["with"]["name"], values))
 
 
-def test_the_sessions_of_a_pull_request(shell: Shell, checkout: Path, tmp_path: Path) -> None:
-    for name in ("tests", "lint"):
-        assert play(jobs("pull-request")[name], {}, shell, tmp_path / "summary.md") == 0
-    assert (checkout / "sessions").read_text() == "nox tests\nnox lint\n"
+def test_a_pull_request_is_linted(shell: Shell, checkout: Path, tmp_path: Path) -> None:
+    assert play(jobs("pull-request")["lint"], {}, shell, tmp_path / "summary.md") == 0
+    assert (checkout / "sessions").read_text() == "nox lint\n"
+
+
+@pytest.mark.parametrize(("workflow", "name"), [("pull-request", "tests"), ("nightly", "portability")])
+@pytest.mark.parametrize("good", [True, False])
+def test_tests_leave_a_report_also_where_they_fail(
+    workflow: str, name: str, good: bool, shell: Shell, checkout: Path, tmp_path: Path
+) -> None:
+    (checkout / "test_something.py").write_text(f"def test_something():\n    assert {good}\n")
+    job = jobs(workflow)[name]
+    assert play(job, {"python": "3.13"}, shell, tmp_path / "summary.md") == (0 if good else 1)
+    upload(job, {"python": "3.13"}, checkout, tmp_path)
+    report = junitparser.JUnitXml.fromfile(str(tmp_path / f"{name}-3.13" / "tests.xml"))
+    assert [(suite.tests, suite.failures) for suite in report] == [(1, 0 if good else 1)]
+
+
+def test_the_night_runs_the_tests_on_every_python_that_has_a_session() -> None:
+    others = runpy.run_path(str(ROOT / "noxfile.py"))["OTHER_PYTHONS"]
+    assert combinations(jobs("nightly")["portability"]) == [{"python": python} for python in others]
 
 
 def test_the_compile_lane_of_a_pull_request(shell: Shell, checkout: Path, tmp_path: Path) -> None:
@@ -155,6 +179,15 @@ def test_a_whole_night_becomes_one_report(night: Path, shell: Shell, checkout: P
         assert report.errors > 0
         assert missing in summary.read_text()
         shutil.move(tmp_path / missing, night / missing)
+
+    # Cards that the repository says it has runners for are asked for, and others are not.
+    assert combinations(jobs("nightly")["device"]) == [{"platform": "a2a3"}]
+    assert play(job, {"cards": '["a2a3", "a5"]'}, shell, summary) == 1
+    assert "parts/device-a5/junit.xml" in summary.read_text()
+    device = jobs("nightly")["device"]
+    assert play(device, {"platform": "a5"}, shell, summary) == 0
+    upload(device, {"platform": "a5"}, checkout, night)
+    assert play(job, {"cards": '["a2a3", "a5"]'}, shell, summary) == 0
 
 
 def test_a_night_without_any_part_is_red(shell: Shell, checkout: Path, tmp_path: Path) -> None:
