@@ -17,7 +17,7 @@ from golden.geometry import Conv, Geometry
 from golden.profiles import ProfileError
 from golden.specs import Tensors
 
-pytest.importorskip("torch", reason="torch has no wheel for this Python")
+pytest.importorskip("torch", reason="torch is not installed")
 
 from golden.reference import reference
 

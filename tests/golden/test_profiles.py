@@ -15,7 +15,7 @@ from golden.geometry import MC62, Conv, Geometry
 from golden.profiles import PROFILES, ProfileError, make, parse, resolve
 from golden.specs import Tensors, pair_specs
 
-pytest.importorskip("torch", reason="torch has no wheel for this Python")
+pytest.importorskip("torch", reason="torch is not installed")
 
 from golden.reference import Reference, reference
 

@@ -14,7 +14,7 @@ from golden.draw import Draw
 from golden.geometry import Conv, Geometry
 from golden.inputs import load_inputs
 
-pytest.importorskip("torch", reason="torch has no wheel for this Python")
+pytest.importorskip("torch", reason="torch is not installed")
 
 from golden.reference import convolve, reference
 
