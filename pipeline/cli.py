@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 from golden.inputs import InputsError
 from golden.profiles import ProfileError
-from pipeline import commands
+from pipeline.engines.base import ToolchainError
 from pipeline.faults import FaultError
 from pipeline.jobs import OUTCOMES, State
 from pipeline.matrix.errors import MatrixError
@@ -15,6 +16,7 @@ from pipeline.matrix.select import EmptySelectionError, FilterError
 from pipeline.options import LANES, USAGE, parse
 
 NOTHING_SELECTED = 5
+INFRASTRUCTURE = OUTCOMES[State.INFRASTRUCTURE].exit_code
 INTERRUPTED = OUTCOMES[State.INTERRUPTED].exit_code
 
 
@@ -26,27 +28,38 @@ def main(arguments: Sequence[str]) -> int:
     """
     parsed = parse(arguments)
     try:
-        if parsed.command == "list":
-            return commands.list_jobs(parsed)
-        if parsed.command in LANES:
-            return commands.run_lane(parsed, arguments)
-        if parsed.command == "doctor":
-            return commands.examine_host(parsed)
-        if parsed.command == "replay":
-            return commands.replay_job(parsed)
-        if parsed.action == "show":
-            return commands.show_report(parsed)
-        return commands.merge_reports(parsed)
+        return _do(parsed, arguments)
     except (MatrixError, FilterError, InputsError, ProfileError, FaultError) as error:
         return _refused(error, USAGE)
     except EmptySelectionError as error:
         return _refused(error, NOTHING_SELECTED)
-    except commands.ToolchainError as error:
-        return _refused(error, commands.INFRASTRUCTURE)
+    except ToolchainError as error:
+        return _refused(error, INFRASTRUCTURE)
     except KeyboardInterrupt:
         return _refused("interrupted", INTERRUPTED)
     except _late_user_errors() as error:
         return _refused(error, USAGE)
+
+
+def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
+    """Do the command; each is imported only where it is asked for, so that `list` answers at once."""
+    if parsed.command == "list":
+        from pipeline.commands.listing import list_jobs
+
+        return list_jobs(parsed)
+    if parsed.command in LANES:
+        from pipeline.commands.lanes import run_lane
+
+        return run_lane(parsed, arguments)
+    if parsed.command == "doctor":
+        from pipeline.commands.hosts import examine_host
+
+        return examine_host(parsed)
+    from pipeline.commands.reports import merge_reports, replay_job, show_report
+
+    if parsed.command == "replay":
+        return replay_job(parsed)
+    return show_report(parsed) if parsed.action == "show" else merge_reports(parsed)
 
 
 def _late_user_errors() -> tuple[type[Exception], ...]:

@@ -42,6 +42,10 @@ class InfrastructureError(Exception):
     """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver)."""
 
 
+class ToolchainError(Exception):
+    """Toolchains that were set up cannot be used; one line a problem, with its remedy. Exit code 6."""
+
+
 @dataclass(frozen=True)
 class Availability:
     """Whether something can run here; where not, `reason` says why and `remedy` what to do."""

@@ -103,6 +103,20 @@ def run_ids(root: Path) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in root.iterdir() if _is_id(path.name) and path.is_dir()))
 
 
+def named_run(root: Path, name: str) -> str:
+    """The id of a run by what a user calls it: its id, or `last`.
+
+    Raises:
+        RunFolderError: `last`, and there is none.
+    """
+    if name != "last":
+        return name
+    ids = run_ids(root)
+    if not ids:
+        raise RunFolderError(f"{root}: there is no run yet")
+    return ids[-1]
+
+
 def _is_id(name: str) -> bool:
     try:
         return _ID.fullmatch(name) is not None and bool(_made(name))

@@ -12,6 +12,7 @@ from pipeline.run.folders import (
     RunFolderError,
     create_run,
     failed_jobs,
+    named_run,
     prune_runs,
     read_run,
     reopen_run,
@@ -51,6 +52,14 @@ def test_runs_of_one_second_sort_as_they_were_made(tmp_path: Path) -> None:
         microsecond * 16**4 // 10**6 for microsecond in fractions
     )
     assert len(made) == len(fractions)
+
+
+def test_last_names_the_youngest_run(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="there is no run yet"):
+        named_run(tmp_path, "last")
+    _, youngest = make_runs(tmp_path, 2, 1)
+    assert named_run(tmp_path, "last") == youngest
+    assert named_run(tmp_path, "20260310-x") == "20260310-x"
 
 
 def test_folders_of_jobs_do_not_lie_in_each_other(tmp_path: Path, make_job: Callable[..., Job]) -> None:

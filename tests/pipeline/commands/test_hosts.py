@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from golden.geometry import MC62
-from pipeline.commands import availability
+from pipeline.commands.hosts import availability
 from pipeline.engines.base import Availability
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.jobs import Job, Lane, Platform
@@ -40,7 +40,7 @@ def test_a_job_that_verifies_needs_what_running_needs(
             asked.append(compile_only)
             return Availability()
 
-    monkeypatch.setattr("pipeline.commands.engine_for", lambda _: Engine())
+    monkeypatch.setattr("pipeline.commands.hosts.engine_for", lambda _: Engine())
     assert availability(replace(JOB, lane=lane, profile=profile))
     assert availability(replace(JOB, lane=Lane.COMPILE, profile=None))
     assert asked == [False, True]

@@ -1,0 +1,90 @@
+"""What a run finds on its host: toolchains, devices, the scheduler; and `doctor`, which tells it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from kernels.catalogue import KERNELS, PROGRAMS
+from pipeline.commands.selection import read_matrix
+from pipeline.doctor import examine, installed
+from pipeline.engines.base import Availability, ToolchainError
+from pipeline.engines.npu_smi import survey_host
+from pipeline.engines.pypto.toolchain import preflight
+from pipeline.engines.registry import BACKENDS, engine_for
+from pipeline.jobs import OUTCOMES, Job, Platform, State
+from pipeline.matrix.expand import expand
+from pipeline.run.devices import choose_ids, parse_ids
+from pipeline.run.task_submit import require
+from pipeline.versus import PROGRAMS as COMPARED
+
+
+def examine_host(arguments: Namespace) -> int:
+    """`doctor`: what is installed, which jobs can run here, and why the others cannot, with remedies."""
+    matrix = read_matrix(arguments)
+    jobs = expand(matrix, date.today())
+    for line in examine(jobs, availability, installed(os.environ)):
+        sys.stdout.write(f"{line}\n")
+    problems = preflight(list(matrix.platforms.values()), os.environ)
+    for problem in problems:
+        sys.stdout.write(f"problem: {problem}\n")
+    lacking = {job.platform.name for job in jobs if job.platform.required and not availability(job)}
+    for name in sorted(lacking):
+        sys.stdout.write(f"problem: platform {name} is required, and not all of its jobs can run\n")
+    return OUTCOMES[State.INFRASTRUCTURE].exit_code if problems or lacking else 0
+
+
+def availability(job: Job) -> Availability:
+    """Whether a job can run here, by what its engine says of the job's programs."""
+    programs = KERNELS.get(job.kernel, tuple(PROGRAMS))
+    if job.other:
+        programs = tuple(program for program, _ in COMPARED.values())
+        other = _can(job.other, programs)
+        if not other:
+            return other
+    return _can(job.platform, programs, compile_only=job.profile is None)
+
+
+def _can(platform: Platform, programs: Sequence[str], *, compile_only: bool = False) -> Availability:
+    if platform.backend not in BACKENDS:
+        return Availability(f"backend {platform.backend} is not available yet")
+    return engine_for(platform.backend).probe(platform, programs, compile_only=compile_only)
+
+
+def device_pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:
+    """The ids of the devices that each platform of a plan may use, by its name.
+
+    Args:
+        plan: the jobs.
+        requested: what `--devices` says, or None.
+
+    Raises:
+        DeviceError: an id is unknown, or outside what `TASK_DEVICE` lends.
+    """
+    wanted = parse_ids(requested, "--devices") if requested is not None else None
+    lent_text = os.environ.get("TASK_DEVICE")
+    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text is not None else None
+    platforms = {job.platform.name: job.platform for job in plan}
+    pools = {}
+    for name, each in platforms.items():
+        cards = [card.number for card in survey_host().of(each.soc)] if each.on_cards else []
+        pools[name] = choose_ids(each, requested=wanted, lent=lent, discovered=cards or None)
+    return pools
+
+
+def queue_limit(arguments: Namespace) -> float | None:
+    """How long jobs may wait for a card of `task-submit`; None where this host's own cards are locked."""
+    if arguments.launcher == "local":
+        return None
+    require()
+    return float(arguments.queue)
+
+
+def refuse_broken_toolchains(plan: Sequence[Job]) -> None:
+    """Raise `ToolchainError` where one cannot be used: one error at the start, not one for every job."""
+    problems = preflight(list({job.platform.name: job.platform for job in plan}.values()), os.environ)
+    if problems:
+        raise ToolchainError("\n".join(problems))

@@ -1,0 +1,42 @@
+"""Options that do not go together, refused before anything is done."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from pipeline.commands.selection import BASE
+from pipeline.matrix.errors import shown
+from pipeline.matrix.select import FilterError
+
+
+def refuse_unsayable(arguments: Namespace) -> None:
+    """Raise `FilterError` where orders to jobs, which are UTF-8, could not name a path."""
+    for option in ("output", "inputs"):
+        path: Path | None = getattr(arguments, option, None)
+        try:
+            str(path and path.absolute()).encode()
+        except UnicodeEncodeError:
+            raise FilterError(f"--{option} {shown(path)}: its full path is not UTF-8; name another") from None
+
+
+def refuse_overwriting(arguments: Namespace) -> None:
+    """Raise `FilterError` where a report would take the place of a file the run needs or of the other."""
+    given = vars(arguments)
+    read = [BASE, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
+    taken = {path.resolve() for path in read if path is not None}
+    for option in ("junit", "summary"):
+        path: Path | None = getattr(arguments, option)
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise FilterError(f"--{option} {path}: this file has another use in this run; name another")
+        taken.add(path.resolve())
+
+
+def refuse_unheeded(arguments: Namespace) -> None:
+    """Raise `FilterError` where an option of the selection goes with a run that brings its own plan."""
+    brought = next((name for name in ("resume", "failed") if getattr(arguments, name)), None)
+    for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "date", "engines"):
+        if brought and getattr(arguments, name, None):
+            raise FilterError(f"--{name} does not go with --{brought}, which brings a plan of its own")

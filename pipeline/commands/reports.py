@@ -1,0 +1,58 @@
+"""`report` and `replay`: what earlier runs left."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from dataclasses import replace
+
+from pipeline.commands.refusals import refuse_overwriting
+from pipeline.replay import account, replay
+from pipeline.report.files import ReportFiles, clear
+from pipeline.report.merge import merge
+from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.report.text import safe
+from pipeline.run.folders import named_run, read_run
+from pipeline.run.listener import Listener, RunInfo, RunSummary
+from pipeline.run.states import INTERNAL_ERROR, exit_code
+
+
+def show_report(arguments: Namespace) -> int:
+    """`report show`: an earlier run's summary on the terminal, and its report files where asked for."""
+    refuse_overwriting(arguments)
+    root = arguments.output.absolute() / "runs"
+    run_id = named_run(root, arguments.run)
+    record = read_run(root, run_id)
+    results = record.all_results()
+    run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
+    seconds = sum(result.seconds for result in results)
+    summary = RunSummary(run_id, root / run_id, results, exit_code(results), seconds)
+    if record.broken:
+        said = f"it failed in this run; what it said stands in {root / run_id}, if anywhere"
+        summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
+    listeners: list[Listener] = [Terminal(OutlastingConsole())]
+    if arguments.junit or arguments.summary:
+        listeners.append(ReportFiles(arguments.junit, arguments.summary))
+        for listener in listeners[1:]:
+            listener.run_started(run)
+    for listener in listeners:
+        listener.run_finished(summary)
+    return summary.exit_code
+
+
+def replay_job(arguments: Namespace) -> int:
+    """`replay`: a mismatch of an earlier run judged again, from what the run kept."""
+    root = arguments.output.absolute() / "runs"
+    run_id = named_run(root, arguments.run)
+    result = replay(read_run(root, run_id), root / run_id, arguments.job, arguments.output / "goldens")
+    sys.stdout.write(safe(account(result)))
+    return exit_code([result])
+
+
+def merge_reports(arguments: Namespace) -> int:
+    """`report merge`: one JUnit file of several."""
+    if arguments.out.resolve() not in {path.resolve() for path in arguments.files}:
+        clear(arguments.out)
+    merged = merge(arguments.files, arguments.out, arguments.shards)
+    sys.stdout.write(f"{arguments.out}: {merged}\n")
+    return merged.exit_code

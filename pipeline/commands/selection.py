@@ -1,0 +1,127 @@
+"""Which jobs a command is about: the matrix, expanded, filtered, sharded, on a user's own tensors."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from golden import profiles
+from kernels.catalogue import KERNELS
+from pipeline.jobs import Job, Lane, Platform, Result, State
+from pipeline.matrix.expand import COMPARED, expand
+from pipeline.matrix.load import load
+from pipeline.matrix.model import Matrix
+from pipeline.matrix.pairing import pair_up, parse_engines
+from pipeline.matrix.select import (
+    EmptySelectionError,
+    FilterError,
+    Filters,
+    division,
+    parse_shard,
+    select,
+    take_shard,
+)
+from pipeline.reproduce import INPUTS
+
+BASE = Path("matrix.yaml")
+"""The matrix that overlays are merged over."""
+
+
+def read_matrix(arguments: Namespace) -> Matrix:
+    """The matrix with its overlays. Raises `MatrixError`."""
+    return load([BASE, *arguments.matrix])
+
+
+def select_jobs(
+    matrix: Matrix, lanes: Sequence[Lane], arguments: Namespace, today: date
+) -> tuple[tuple[Job, ...], dict[str, str]]:
+    """The jobs that are asked for, and the facts of a shard that a merge needs.
+
+    Raises:
+        EmptySelectionError: there is none.
+        FilterError: an option does not go with another, or names what the matrix does not have.
+    """
+    engines = _engines(arguments, matrix)
+    if list(lanes) == [Lane.COMPARE] and arguments.kernel and set(arguments.kernel) <= set(KERNELS):
+        raise EmptySelectionError(
+            f"--kernel {' '.join(arguments.kernel)}: a job of the compare lane runs every program of a pair, "
+            f"and its kernel is called `{COMPARED}`; leave --kernel out"
+        )
+    filters = Filters(
+        geometries=tuple(arguments.geometry),
+        platforms=tuple(engine.name for engine in engines) or tuple(arguments.platform),
+        kernels=tuple(arguments.kernel),
+        profiles=tuple(arguments.profile),
+        ids=tuple(arguments.id),
+    )
+    if engines:
+        jobs = pair_up(select(expand(matrix, today), [Lane.DEVICE], filters), *engines)
+    else:
+        jobs = select(expand(matrix, today), lanes, filters)
+    facts = {}
+    if arguments.shard:
+        durations = _durations(arguments.output / "runs")
+        facts = {"shard": arguments.shard, f"division.{arguments.command}": division(jobs, durations)}
+        jobs = take_shard(jobs, parse_shard(arguments.shard), durations)
+    # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
+    settled = tuple(
+        job if job.profile is None else replace(job, profile=profiles.resolve(job.profile, today))
+        for job in jobs
+    )
+    return settled, facts
+
+
+def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
+    """The two platforms to hold against one another, or none."""
+    written = getattr(arguments, "engines", "")
+    if not written:
+        return ()
+    for name in ("platform", "kernel", "id", "stage"):
+        if getattr(arguments, name):
+            raise FilterError(f"--{name} does not go with --engines, which says what is compared and where")
+    return parse_engines(written, matrix.platforms)
+
+
+def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
+    """The jobs on a user's tensors in place of their profiles': one for each that differ in more than that.
+
+    Raises:
+        InputsError: the file does not fit a job's geometry.
+    """
+    from golden.inputs import InputsError, load_inputs
+
+    geometries = {job.geometry_name: job.geometry for job in plan}
+    for name, geometry in geometries.items():
+        try:
+            load_inputs(inputs, geometry)
+        except InputsError as error:
+            if len(geometries) == 1:
+                raise
+            raise InputsError(f"{error}, in geometry {name}: choose the file's with --geometry") from error
+    found: dict[str, Job] = {}
+    for job in plan:
+        renamed = f"{job.id.rpartition('/')[0]}/{INPUTS}"
+        found.setdefault(renamed, replace(job, id=renamed, profile=INPUTS))
+    return tuple(found.values())
+
+
+def _durations(root: Path) -> Mapping[str, float]:
+    """Seconds of each job in the last run that had it, for balancing shards."""
+    from pipeline.run.folders import RunFolderError, read_run, run_ids
+    from pipeline.run.journal import JournalError
+
+    found: dict[str, float] = {}
+    for run_id in run_ids(root)[-10:]:
+        try:
+            results = read_run(root, run_id).results
+        except (RunFolderError, JournalError):
+            continue  # a run that was killed before it began has no durations to give
+        found |= {job: result.seconds for job, result in results.items() if _was_judged(result)}
+    return found
+
+
+def _was_judged(result: Result) -> bool:
+    return result.state in (State.PASSED, State.MISMATCH)
