@@ -11,6 +11,7 @@ from fnmatch import translate
 
 from pipeline.jobs import Job, Lane
 from pipeline.matrix.errors import closest, shown
+from pipeline.words import counted
 
 MOST_SHARDS = 256
 """GitHub starts no workflow matrix of more jobs than this."""
@@ -136,7 +137,8 @@ def take_shard(jobs: Sequence[Job], shard: Shard, durations: Mapping[str, float]
         FilterError: there are more shards than jobs.
     """
     if shard.count > len(jobs):
-        raise FilterError(f"{shard.count} shards are more than the {len(jobs)} jobs selected; ask for fewer")
+        selected = counted(len(jobs), "job")
+        raise FilterError(f"{shard.count} shards are more than the {selected} selected; ask for fewer")
     recorded = [durations[job.id] for job in jobs if job.id in durations]
     usual = statistics.median(recorded) if recorded else _UNRECORDED
     seconds = {job.id: max(durations.get(job.id, usual), _SHORTEST) for job in jobs}

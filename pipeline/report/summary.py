@@ -8,6 +8,7 @@ from pipeline.report.compiled import COLUMNS, rows
 from pipeline.report.overview import Group, overview
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunSummary
+from pipeline.words import counted
 
 STEP_LIMIT = 1024 * 1024
 """Bytes GitHub takes of a step's summary; it drops a larger one whole."""
@@ -33,7 +34,7 @@ def markdown(summary: RunSummary, facts: Mapping[str, str], limit: int = CHECK_L
             break
         kept.append(block)
     if left_out := len(blocks) - len(kept):
-        kept.append(f"*{left_out} more paragraphs left out: the consumer takes {limit} bytes.*")
+        kept.append(f"*{counted(left_out, 'more paragraph')} left out: the consumer takes {limit} bytes.*")
     return "\n\n".join(kept) + "\n"
 
 

@@ -32,6 +32,7 @@ from pipeline.run.keeper_client import KeeperClient, KeeperLost, Nursery
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.messages import Order, Role
 from pipeline.run.signals import SignalWatch
+from pipeline.words import counted
 
 _LOCK_POLL = 0.2
 _KEEPER_MARGIN = 5.0
@@ -511,7 +512,7 @@ class _Run:
         # Planned is executed plus skipped: a job that got lost on the way is our fault, and said so.
         lost = [job for job in self._plan if job.id not in self._results]
         if lost and not self._problems:
-            self._problems.append(f"{len(lost)} of {len(self._plan)} planned jobs have no result")
+            self._problems.append(f"no result of {len(lost)} of {counted(len(self._plan), 'planned job')}")
         for job in lost:
             result = Result(job, State.INTERRUPTED, "the run ended before this job did")
             self._results[job.id] = result
