@@ -9,6 +9,7 @@ from pipeline.engines.base import InfrastructureError
 from pipeline.engines.cann.calculator import COMPILER, calculator
 from pipeline.engines.identity import Framework, identify
 
+pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(
     identify().framework is not Framework.CANN, reason="CANN PyPTO, which ships the sources, is not installed"
 )

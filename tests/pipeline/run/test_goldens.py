@@ -22,7 +22,7 @@ from pipeline.run.listener import RunSummary
 Run = Callable[..., RunSummary]
 MakeJob = Callable[..., Job]
 
-pytest.importorskip("torch")
+pytest.importorskip("torch", reason="torch is not installed")
 
 
 @pytest.fixture
