@@ -284,6 +284,12 @@ class _Run:
             self._goldens = Goldens(missing, self._nursery.new_process(Role.GOLDENS))
             self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens)
 
+    def _drop_goldens(self, goldens: Goldens) -> None:
+        """Wait for no golden any more: all are computed, or will not be."""
+        self._selector.unregister(goldens)
+        goldens.close()
+        self._goldens = None
+
     def _loop(self, signals: SignalWatch, stop_at: float | None) -> None:
         while True:
             blocked = self._start_ready()
@@ -292,6 +298,8 @@ class _Run:
             wakes = [running.give_up_at for running in self._running.values() if not running.gave_up]
             if stop_at is not None and not self._stopped:
                 wakes.append(stop_at)
+            if self._goldens is not None:
+                wakes.append(self._goldens.give_up_at)
             if blocked:
                 wakes.append(time.monotonic() + _LOCK_POLL)
             timeout = max(0.0, min(wakes) - time.monotonic()) if wakes else None
@@ -301,12 +309,14 @@ class _Run:
                         self._stop(f"interrupted by {number.name}")
                 elif isinstance(key.data, Goldens):
                     if not key.data.receive():
-                        self._selector.unregister(key.data)
+                        self._drop_goldens(key.data)
                 else:
                     self._receive(key.data)
             if stop_at is not None and time.monotonic() >= stop_at:
                 self._stop(f"the run's deadline of {self._options.deadline:g} s")
             self._give_up_on_silent_keepers()
+            if self._goldens is not None and time.monotonic() >= self._goldens.give_up_at:
+                self._drop_goldens(self._goldens)
 
     def _start_ready(self) -> bool:
         """Start what can start. True where a job waits for a device while a worker is free."""

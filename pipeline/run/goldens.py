@@ -5,16 +5,14 @@ order, while jobs whose goldens are there already run. It alone imports torch, a
 nursery, each job would be forked with its hundred and fifty megabytes of private pages, which costs more than
 most goldens; and two jobs of one pair, started together, would both compute its golden.
 
-Where the process fails, hangs or is killed, the jobs that waited for it are let go and compute what they
-need.
+Where the process fails, hangs or is killed, the jobs that waited for it compute what they need themselves.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-import signal
 import socket
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +28,9 @@ from golden.specs import Tensors
 from pipeline.jobs import Job
 from pipeline.run import processes
 from pipeline.run.messages import encode
+
+_TORCH_IMPORT = 60.0
+"""Seconds within which torch has been imported even on a busy host."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -56,11 +57,12 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: Path | None) -> Ma
     if find_spec("torch") is None:
         return {}
     given = str(inputs) if inputs is not None else None
-    wanted = {
-        job.id: Wanted(job.geometry, job.profile, job.platform.variant, str(cache), given, job.timeout)
-        for job in plan
-        if job.profile is not None
-    }
+    wanted = {}
+    for job in plan:
+        if job.profile is not None:
+            limit = job.timeout + _TORCH_IMPORT
+            variant = job.platform.variant
+            wanted[job.id] = Wanted(job.geometry, job.profile, variant, str(cache), given, limit)
     here = {one: is_cached(one.geometry, one.source(), one.variant, cache) for one in set(wanted.values())}
     return {job_id: one for job_id, one in wanted.items() if not here[one]}
 
@@ -71,6 +73,9 @@ class Goldens:
     Args:
         missing: by job id, the goldens to compute, in that order.
         connection: leads to a process that does `serve`.
+
+    Attributes:
+        give_up_at: when the golden that is computed now should have been there long ago (monotonic, seconds).
     """
 
     def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
@@ -90,45 +95,42 @@ class Goldens:
         return job_id in self._held
 
     def receive(self) -> bool:
-        """Let go of the jobs whose golden is there; to be called when readable. False: none waits now."""
-        answer = b""
+        """Let go of the jobs whose golden is there now; to be called when readable.
+
+        Returns:
+            False where there is nothing more to wait for: all is computed, or the process is gone.
+        """
         with suppress(ConnectionError):
-            answer = self._socket.recv(1)
-        if answer:
-            self._held.difference_update(self._waiting.pop(next(iter(self._waiting))))
-            self._ask()
-        else:
-            self._waiting.clear()
-            self._held.clear()
-        return bool(self._waiting)
+            if self._socket.recv(1):
+                self._held.difference_update(self._waiting.pop(next(iter(self._waiting))))
+                self._ask()
+                return bool(self._waiting)
+        return False
 
     def _ask(self) -> None:
         for wanted in itertools.islice(self._waiting, 1):
+            self.give_up_at = time.monotonic() + wanted.limit
             with suppress(ConnectionError):  # it is gone: the next read says so
                 self._socket.sendall(encode(wanted) + b"\n")
 
     def close(self) -> None:
-        """Let the process end once it has computed what it is about."""
+        """Let the process end once it has computed what it is about, at the latest with the run."""
         self._socket.close()
 
 
 def serve(descriptor: int) -> None:
     """Compute each golden asked for over the socket `descriptor`, answering with a byte; end when it closes.
 
-    One that cannot be computed is answered as well: the job that needs it will say why. One that takes longer
-    than its limit ends the process.
+    One that cannot be computed is answered as well: the job that needs it will say why.
     """
     processes.die_with_parent()
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as lines:
         for line in lines:
             wanted = msgspec.json.decode(line, type=Wanted)
-            signal.alarm(math.ceil(wanted.limit))
             try:
                 golden_for(wanted.geometry, wanted.source(), wanted.variant, Path(wanted.cache))
             except Exception:
                 traceback.print_exc()
-            signal.alarm(0)
             try:
                 connection.sendall(b".")
             except ConnectionError:

@@ -142,3 +142,12 @@ def test_run_that_ends_does_not_wait_for_a_golden(
     summary = run(job, missing={job.id: wanted}, deadline=1)
     assert [result.state for result in summary.results] == [State.INTERRUPTED]
     assert psutil.Process().children() == []
+
+
+def test_nothing_is_waited_for_from_a_process_that_is_gone(tmp_path: Path, make_job: MakeJob) -> None:
+    job = make_job()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        waited_for = Goldens(missing_goldens([job], tmp_path, None), ours)
+        theirs.shutdown(socket.SHUT_RDWR)
+        assert not waited_for.receive()
