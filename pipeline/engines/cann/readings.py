@@ -16,6 +16,7 @@ import numpy as np
 
 from golden.specs import Int8
 from pipeline.engines.base import CompileError, InfrastructureError
+from pipeline.engines.cann.casts import check_casts
 
 PROGRAM = "program.json"
 
@@ -52,7 +53,7 @@ def read_program(folder: Path) -> Program:
     """Read the compiled program that lies in a folder.
 
     Raises:
-        CompileError: where it reads or writes GM outside a tensor.
+        CompileError: where it reads or writes GM outside a tensor, or rounds as the verifier cannot judge.
         InfrastructureError: where there is none, or one of another form.
     """
     try:
@@ -69,6 +70,7 @@ def _read_program(program: Mapping[str, Any]) -> Program:
     peaks: Counter[str] = Counter()
     for function in program["functions"]:
         if function["graphtype"] == _TILE_GRAPH:
+            check_casts(function)
             _count_traffic(function, read, written)
         elif function["graphtype"] == _LEAF:
             for tensor in function["tensors"]:

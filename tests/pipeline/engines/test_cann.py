@@ -256,6 +256,18 @@ def test_a_tile_over_its_memory_is_refused_with_the_compiler_s_reason(
     assert [path.name for path in request.folder.iterdir()] == ["code.log"]
 
 
+@pytest.mark.parametrize("mode", [", pypto.CastMode.CAST_ROUND", ", pypto.CastMode.CAST_ODD", ""])
+def test_a_rounding_that_the_verifier_mistakes_is_refused(
+    request_for: Requests, mutated: Callable[[str, str], CannEngine], mode: str
+) -> None:
+    """On a card these round half away from zero, to odd and towards zero; verified, all are half to even."""
+    engine = mutated(", pypto.CastMode.CAST_RINT", mode)
+    name = mode.rpartition(".")[2] or "CAST_NONE"
+
+    with pytest.raises(CompileError, match=rf"^mutated\.py:\d+: cast from fp32 to int32 with {name}: "):
+        engine.compile(request_for("pass1"))
+
+
 def test_a_program_that_leaves_a_tensor_is_refused_though_the_compiler_accepts_it(
     request_for: Requests, mutated: Callable[[str, str], CannEngine]
 ) -> None:

@@ -1,0 +1,72 @@
+"""Casts of a compiled program that the verifier does not interpret as the vector unit does.
+
+Both are in the package: `lib/include/tileop/arch32/vector.h` calls an instruction for each mode,
+`lib/calculator/src/calc_torch.cpp` computes it. They part where values must be rounded and the mode is
+`CAST_ROUND` (half away from zero, taken for half to even), `CAST_ODD`, or `CAST_NONE` to an integer (towards
+zero, taken for half to even); and where a float stays a float under any mode but nearest even. A kernel that
+casts so would pass here and be wrong on a card.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.engines.base import CompileError
+
+_MODES = ("CAST_NONE", "CAST_RINT", "CAST_ROUND", "CAST_FLOOR", "CAST_CEIL", "CAST_TRUNC", "CAST_ODD")
+"""Rounding modes as `program.json` numbers them."""
+
+_TYPES = {1: "int8", 3: "int32", 6: "fp16", 7: "fp32"}
+_INTEGERS = frozenset({"int8", "int32"})
+
+_ALIKE = frozenset(
+    {
+        *(
+            (source, target, mode)
+            for source in ("fp16", "fp32")
+            for target in _INTEGERS
+            for mode in ("CAST_FLOOR", "CAST_CEIL", "CAST_TRUNC")
+        ),
+        *((source, "int32", "CAST_RINT") for source in ("fp16", "fp32")),
+        *(("fp32", "fp16", mode) for mode in ("CAST_NONE", "CAST_RINT")),
+        ("fp16", "fp32", "CAST_NONE"),
+    }
+)
+"""Source, target and mode of casts of any float that both do alike."""
+
+
+def check_casts(function: Mapping[str, Any]) -> None:
+    """Refuse casts that only the vector unit does right.
+
+    Args:
+        function: the tile graph of `program.json`.
+
+    Raises:
+        CompileError: there is one; the message names the kernel's line.
+    """
+    raw = {tensor["rawmagic"]: tensor["datatype"] for tensor in function["rawtensors"]}
+    types = {tensor["magic"]: raw[tensor["rawtensor"]] for tensor in function["tensors"]}
+    casts = [operation for operation in function["operations"] if operation["opcode"] == "CAST"]
+    origins = {cast["ooperands"][0]: cast["ioperands"][0] for cast in casts}
+    for cast in casts:
+        source, target = (_name(types[cast[side][0]]) for side in ("ioperands", "ooperands"))
+        mode = _MODES[cast["op_attr"]["op_attr_mode"]]
+        if (source, target, mode) in _ALIKE:
+            continue
+        # No value needs rounding that a cast from an integer gave.
+        origin = cast["ioperands"][0]
+        while _name(types[origin]) not in _INTEGERS and origin in origins:
+            origin = origins[origin]
+        if mode == "CAST_NONE" and _name(types[origin]) in _INTEGERS:
+            continue
+        raise CompileError(
+            f"{Path(cast['file']).name}:{cast['line']}: cast from {source} to {target} with {mode}: "
+            "the verifier rounds otherwise than the vector unit, so nothing here can judge it; "
+            "VREQ8 rounds half to even: CAST_RINT, from fp32 to int32"
+        )
+
+
+def _name(datatype: int) -> str:
+    return _TYPES.get(datatype, f"data type {datatype}")
