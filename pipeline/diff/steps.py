@@ -44,7 +44,7 @@ _STEP = {
 
 
 def wrong_side(clean: Mapping[str, bool], cause: str) -> str:
-    """The step at fault, in a line; empty where no stage is wrong.
+    """The step at fault, in a line; empty where no stage is wrong, or nothing tells.
 
     Args:
         clean: by stage, whether its output is right; stages that gave none are left out.
@@ -56,6 +56,8 @@ def wrong_side(clean: Mapping[str, bool], cause: str) -> str:
         return ""
     if cause:
         return f"{step_of(cause)} (as the diagnosis says)"
+    if len(wrong + right) == 1:
+        return ""  # one stage alone goes through all its parts: that tells nothing
     told = f"wrong: {', '.join(wrong)}; right: {', '.join(right) or 'none'}"
     return f"{' or '.join(_suspects(wrong, right))} ({told})"
 

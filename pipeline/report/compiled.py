@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.engines.base import ACCEPTED, VERDICT
@@ -32,15 +31,17 @@ def rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
 
 
 def in_short(results: Iterable[Result]) -> list[str]:
-    """A line for each engine: how many programs it compiled, and how many of them are verified as exact."""
-    compiled, exact = Counter[str](), Counter[str]()
+    """A line for each engine: how many programs it compiled, verified, and found to be exact."""
+    found: dict[str, list[StageResult | None]] = {}
     for result, _, verification in _compiled(results):
-        engine = result.job.platform.backend
-        compiled[engine] += 1
-        exact[engine] += verification is not None and verification.state is State.PASSED
-    return [
-        f"programs compiled by {each}: {count}, verified: {exact[each]}" for each, count in compiled.items()
-    ]
+        found.setdefault(result.job.platform.backend, []).append(verification)
+    lines = []
+    for engine, verifications in found.items():
+        verified = [each for each in verifications if each is not None]
+        exact = [each for each in verified if each.state is State.PASSED]
+        told = f"verified: {len(verified)}, exact: {len(exact)}" if verified else "not to be verified"
+        lines.append(f"programs compiled by {engine}: {len(verifications)}; {told}")
+    return lines
 
 
 def _compiled(results: Iterable[Result]) -> Iterator[tuple[Result, StageResult, StageResult | None]]:

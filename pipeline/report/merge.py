@@ -143,7 +143,10 @@ def _other_nights(reports: Sequence[_Report]) -> Iterator[tuple[str, str]]:
         values = {report.facts[fact]: report.path for report in reports if fact in report.facts}
         if len(values) > 1:
             listed = ", ".join(f"{value} ({path})" for value, path in values.items())
-            yield f"fact {fact}", f"the reports are not of one run: {fact} is {listed}"
+            message = f"the reports are not of one run: {fact} is {listed}"
+            if fact.startswith("division."):
+                message += "; all shards must be divided by the same recorded durations (docs/matrix.md)"
+            yield f"fact {fact}", message
 
 
 def _missing_report(missing: Mapping[str, str]) -> _Report:

@@ -44,6 +44,10 @@ def test_nothing_wrong_is_no_step() -> None:
     assert wrong_side({"fused": True, "pass1": True}, "") == ""
 
 
+def test_one_stage_alone_tells_no_step() -> None:
+    assert wrong_side({"fused": False}, "") == ""
+
+
 def test_every_stage_that_runs_a_program_has_parts() -> None:
     assert {stage.name for stage in COMPARISON if stage.program} <= set(PARTS)
 

@@ -103,7 +103,7 @@ def test_what_is_wrong_or_was_not_verified_says_so(of_engine: Callable[..., Resu
     assert [(row[0], row[-1]) for row in rows([result])] == [
         ("compile/cann/mc62/two-pass pass1", "small: mismatch, 1 of 2 passes accepted")
     ]
-    assert in_short([result]) == ["programs compiled by cann: 1, verified: 0"]
+    assert in_short([result]) == ["programs compiled by cann: 1; verified: 1, exact: 0"]
 
 
 def test_engines_are_told_apart_in_short(of_engine: Callable[..., Result], result_of: MakeResult) -> None:
@@ -114,7 +114,7 @@ def test_engines_are_told_apart_in_short(of_engine: Callable[..., Result], resul
         result_of("device/emu/mc62/fused/small", stages=(stage("fused", EMULATED),)),
     ]
     assert in_short(results) == [
-        "programs compiled by emulator: 2, verified: 0",
-        "programs compiled by cann: 1, verified: 1",
+        "programs compiled by emulator: 2; not to be verified",
+        "programs compiled by cann: 1; verified: 1, exact: 1",
     ]
     assert len(rows(results)) == 3
