@@ -88,8 +88,15 @@ def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: 
 
 
 def is_cached(geometry: Geometry, source: str | Tensors, variant: str, folder: Path) -> bool:
-    """Whether `golden_for` would find an entry, and so need no torch; arguments and errors are its own."""
-    return (folder / f"{_key(geometry, source, variant)}.golden").exists()
+    """Whether `golden_for` would find an entry, and so need no torch; arguments and errors are its own.
+
+    A folder that cannot be entered has none.
+    """
+    path = folder / f"{_key(geometry, source, variant)}.golden"
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def prune(folder: Path, *, max_bytes: int, max_age: timedelta, now: datetime) -> None:

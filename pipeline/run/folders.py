@@ -97,10 +97,17 @@ def failed_jobs(record: Record) -> tuple[Job, ...]:
 
 
 def run_ids(root: Path) -> tuple[str, ...]:
-    """Ids of the runs under `root`, oldest first."""
-    if not root.is_dir():
-        return ()
-    return tuple(sorted(path.name for path in root.iterdir() if _is_id(path.name) and path.is_dir()))
+    """Ids of the runs under `root`, oldest first; none where there is no such folder.
+
+    Raises:
+        RunFolderError: what is there cannot be listed.
+    """
+    try:
+        if not root.is_dir():
+            return ()
+        return tuple(sorted(path.name for path in root.iterdir() if _is_id(path.name) and path.is_dir()))
+    except OSError as error:
+        raise RunFolderError(f"runs in {root}: {error.strerror}; name another --output") from error
 
 
 def named_run(root: Path, name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from golden import profiles
-from golden.cache import Golden, golden_for, prune
+from golden.cache import Golden, golden_for, is_cached, prune
 from golden.geometry import Conv, Geometry
 from golden.profiles import ProfileError
 from golden.specs import Tensors
@@ -175,6 +175,10 @@ def test_a_folder_that_cannot_be_used_costs_only_the_computation(tmp_path: Path)
     assert int(golden.y.astype(int).sum()) == total_of_y()
     assert f"golden not kept in the cache {occupied}" in golden.note
     assert "\n" not in golden.note
+
+
+def test_a_folder_that_cannot_be_entered_has_no_entry(tmp_path: Path) -> None:
+    assert not is_cached(PAIR, "small", "vreq8", tmp_path / ("long" * 100))
 
 
 def test_an_entry_that_cannot_be_read_is_recomputed(tmp_path: Path) -> None:

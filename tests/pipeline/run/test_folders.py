@@ -103,6 +103,11 @@ def test_a_folder_named_by_no_day_is_no_run(tmp_path: Path) -> None:
     assert run_ids(tmp_path) == ()
 
 
+def test_a_folder_that_cannot_be_entered_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match=r"^runs in .*long: File name too long; name another --output$"):
+        run_ids(tmp_path / ("long" * 100))
+
+
 def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "20200101-000000-abcdef012X").mkdir()
