@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from emulator.program import Position
 
 
@@ -18,7 +20,14 @@ class KernelError(Exception):
         self.position = position
         self.operator = operator
         self.problem = problem
-        super().__init__(f"{position}: {operator}: {problem}")
+        callers = "".join(f" (called from {caller})" for caller in _callers(position))
+        super().__init__(f"{position}: {operator}: {problem}{callers}")
+
+
+def _callers(position: Position) -> Iterator[Position]:
+    while position.caller is not None:
+        position = position.caller
+        yield position
 
 
 class SourceError(KernelError):

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Position:
-    """A line of kernel source."""
+    """A line of kernel source; in an inline helper, also the line that called it."""
 
     file: str
     line: int
+    caller: Position | None = None
 
     def __str__(self) -> str:
         return f"{PurePath(self.file).name}:{self.line}"

@@ -69,10 +69,11 @@ class Scope:
     constants: Mapping[str, Any]
     held: dict[str, Held] = field(default_factory=dict)
     indices: dict[str, Expr] = field(default_factory=dict)
+    caller: Position | None = None
 
     def at(self, node: ast.AST) -> Position:
         """The place of a node in the source being read."""
-        return Position(self.file, getattr(node, "lineno", 0))
+        return Position(self.file, getattr(node, "lineno", 0), self.caller)
 
     def constant(self, name: str) -> Any:
         """The Python constant of a name; None where there is none, or a tile, tensor or index hides it."""
@@ -533,9 +534,10 @@ class _FunctionReader:
                 self._scope.held[param] = argument
             else:
                 self._scope.indices[param] = argument
-        caller_file, caller_constants = self._scope.file, self._scope.constants
-        position = self._scope.at(node)
-        self._scope.file, self._scope.constants = helper.file, {**helper.names, **caller_constants}
+        scope, position = self._scope, self._scope.at(node)
+        around = scope.file, scope.constants, scope.caller
+        scope.file, scope.constants = helper.file, {**helper.names, **scope.constants}
+        scope.caller = position
         self._expanding.append(helper.node)
         *body, last = helper.node.body
         yield from self._block(body)
@@ -543,7 +545,7 @@ class _FunctionReader:
             self._refuse(last, name, "an inline helper ends by returning one name")
         result = self._held(last.value, name)
         self._expanding.pop()
-        self._scope.file, self._scope.constants = caller_file, caller_constants
+        scope.file, scope.constants, scope.caller = around
         bound = self._hold(node, target, result.type, result.parameter)
         if bound != result.name:
             yield Bind(position, bound, result.name)

@@ -469,3 +469,27 @@ def test_a_loop_carries_no_two_names_of_one_tile(read: Read, before: str, rounds
         assert "two names of one tile" in str(refusal(read, body, factory))
     else:
         read(body, factory)
+
+
+def test_an_error_within_helpers_names_every_call_that_led_there(read: Read) -> None:
+    factory = """
+    @pl.inline
+    def inner(inner_x):
+        part = pl.load(inner_x, [0], [64, 64], @Vec)
+        return part
+
+    @pl.inline
+    def outer(outer_x):
+        whole = inner(outer_x)
+        return whole
+    """
+    error = refusal(read, "t = outer(x)", factory)
+    lines, position = [], error.position
+    while position is not None:
+        lines.append(linecache.getline(position.file, position.line).strip())
+        position = position.caller
+    assert [line.partition(" = ")[2][:9] for line in lines] == ["pl.load(i", "inner(out", "outer(x)"]
+    assert error.position.caller is not None
+    assert str(error).endswith(
+        f" (called from {error.position.caller}) (called from {error.position.caller.caller})"
+    )
