@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 
@@ -15,3 +16,11 @@ def read_file(path: Path) -> bytes:
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
     return path.read_bytes()
+
+
+def destination(path: Path) -> Path:
+    """Where a path leads through symbolic links, whether something is there or not.
+
+    Unlike `Path.resolve`, which before Python 3.13 raises on a loop of links, it then gives one of them.
+    """
+    return Path(os.path.realpath(path))

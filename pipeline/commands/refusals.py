@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from pipeline.commands.selection import BASE
+from pipeline.files import destination
 from pipeline.matrix.errors import shown
 from pipeline.matrix.select import FilterError
 
@@ -24,14 +25,21 @@ def refuse_overwriting(arguments: Namespace) -> None:
     """Raise `FilterError` where a report would take the place of a file the run needs or of the other."""
     given = vars(arguments)
     read = [BASE, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
-    taken = {path.resolve() for path in read if path is not None}
+    taken = {destination(path) for path in read if path is not None}
     for option in ("junit", "summary"):
         path: Path | None = getattr(arguments, option)
         if path is None:
             continue
-        if path.resolve() in taken:
+        refuse_loop(option, path)
+        if destination(path) in taken:
             raise FilterError(f"--{option} {path}: this file has another use in this run; name another")
-        taken.add(path.resolve())
+        taken.add(destination(path))
+
+
+def refuse_loop(option: str, path: Path) -> None:
+    """Raise `FilterError` where a report would take the place of symbolic links that lead in a circle."""
+    if destination(path).is_symlink():
+        raise FilterError(f"--{option} {path}: is a loop of symbolic links; name another")
 
 
 def refuse_unheeded(arguments: Namespace) -> None:

@@ -6,7 +6,8 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 
-from pipeline.commands.refusals import refuse_overwriting
+from pipeline.commands.refusals import refuse_loop, refuse_overwriting
+from pipeline.files import destination
 from pipeline.replay import account, replay
 from pipeline.report.files import ReportFiles, clear
 from pipeline.report.merge import merge
@@ -51,7 +52,8 @@ def replay_job(arguments: Namespace) -> int:
 
 def merge_reports(arguments: Namespace) -> int:
     """`report merge`: one JUnit file of several."""
-    if arguments.out.resolve() not in {path.resolve() for path in arguments.files}:
+    refuse_loop("out", arguments.out)
+    if destination(arguments.out) not in map(destination, arguments.files):
         clear(arguments.out)
     merged = merge(arguments.files, arguments.out, arguments.shards)
     sys.stdout.write(f"{arguments.out}: {merged}\n")

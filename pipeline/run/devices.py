@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
+from pipeline.files import destination
 from pipeline.jobs import Platform
 from pipeline.run import processes
 from pipeline.run.listener import SetAside
@@ -134,7 +135,7 @@ class DevicePool:
 
     def __init__(self, folder: Path) -> None:
         """Use the locks in `folder`, made if missing. Raises `DeviceError` where that is not possible."""
-        self._folder = folder.resolve()
+        self._folder = destination(folder)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with suppress(PermissionError):  # another user's: then it is open to all already

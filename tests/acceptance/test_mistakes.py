@@ -121,6 +121,36 @@ def test_what_is_no_file_is_neither_waited_for_nor_removed(
     assert pipe.is_fifo()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", *ONE, "--junit", "loop"], "--junit loop: is a loop of symbolic links"),
+        (["run", *ONE, "--summary", "loop"], "--summary loop: is a loop of symbolic links"),
+        (["run", *ONE, "--junit", "loop/x.xml"], "the report cannot be written"),
+        (["run", *ONE, "--matrix", "loop"], "loop: cannot be read: Too many levels"),
+        (["run", *ONE, "--references", "loop"], "loop: Too many levels"),
+        (["run", *ONE, "--inputs", "loop"], "loop: cannot be read: Too many levels"),
+        (["run", *ONE, "--output", "loop"], "Too many levels"),
+        (["report", "merge", "loop", "--out", "m.xml"], "nothing to merge: loop: cannot be read"),
+        (["report", "merge", "matrix.yaml", "--out", "loop"], "--out loop: is a loop of symbolic links"),
+    ],
+)
+def test_links_in_a_circle_are_told_and_stay(
+    words: list[str], said: str, refused: Refused, workspace: Path
+) -> None:
+    (workspace / "loop").symlink_to("loop")
+    assert said in refused(*words)
+    assert (workspace / "loop").is_symlink()
+
+
+def test_a_lock_folder_of_links_in_a_circle(
+    refused: Refused, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "loop").symlink_to("loop")
+    monkeypatch.setenv("PIPELINE_LOCKS", str(workspace / "loop"))
+    assert "loop: File exists; set PIPELINE_LOCKS" in refused("run", *ONE)
+
+
 def test_a_damaged_journal_is_named(refused: Refused, pipeline: Pipeline, workspace: Path) -> None:
     assert pipeline("compile", "--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused").code == 0
     (journal,) = workspace.glob("out/runs/*/journal.jsonl")
