@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
-import tempfile
 from importlib import metadata
 from pathlib import Path
 
@@ -21,14 +21,17 @@ COMPILER = "g++"
 
 _LIBRARY = "libtile_fwk_calculator.so"
 
+_REASON = re.compile(r"error: |failed: |: cannot ", re.IGNORECASE)
+"""Where a compiler, assembler or linker says why, before what follows from it."""
+
 
 def calculator(cache: Path) -> Path:
-    """The calculator's library in `cache`, built first where it is not there (about 40 s).
+    """The calculator's library in `cache`, built first where it is not there or broken (about 40 s).
 
     Any number of processes may ask at once: one builds, the others wait for it.
 
     Raises:
-        InfrastructureError: where there is no compiler or it fails.
+        InfrastructureError: where there is no compiler, it fails, or the cache cannot be used.
     """
     compiler = shutil.which(COMPILER)
     if compiler is None:
@@ -37,21 +40,43 @@ def calculator(cache: Path) -> Path:
     sources = sorted((package / "lib" / "calculator" / "src").iterdir())
     folder = cache / f"calculator-{_key(compiler, sources)}"
     library = folder / _LIBRARY
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "building.lock"):
-        if not library.exists():
-            _build(compiler, package, torch, [path for path in sources if path.suffix == ".cpp"], library)
+    try:
+        if not _is_whole(library):
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(folder / "building.lock"):
+                if not _is_whole(library):
+                    _build(
+                        compiler, package, torch, [each for each in sources if each.suffix == ".cpp"], library
+                    )
+    except OSError as error:
+        raise InfrastructureError(
+            f"the verifier's calculator cannot be kept in {folder}: {error.strerror or error}; "
+            "set XDG_CACHE_HOME to a folder that can be written"
+        ) from error
     return library
 
 
 def _key(compiler: str, sources: list[Path]) -> str:
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
-    digest = hashlib.sha256(version.encode())
+    digest = hashlib.sha256(_output_of([compiler, "--version"]).encode())
     for name in ("pypto", "torch"):
         digest.update(f"\n{name} {metadata.version(name)}".encode())
     for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _is_whole(library: Path) -> bool:
+    """Whether the library is the one that was built: its digest, written last, stands beside it."""
+    digest = _digest_of(library)
+    return library.is_file() and digest.is_file() and digest.read_text() == _sha256(library)
+
+
+def _digest_of(library: Path) -> Path:
+    return library.with_suffix(".sha256")
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _build(compiler: str, package: Path, torch: Path, sources: list[Path], library: Path) -> None:
@@ -60,8 +85,7 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
         torch / "include" / "torch" / "csrc" / "api" / "include",
         package / "lib" / "calculator" / "include",
     ]
-    handle, unfinished = tempfile.mkstemp(dir=library.parent, suffix=".so")
-    os.close(handle)
+    unfinished = library.with_name("unfinished.so")  # the lock's holder's alone
     command = [
         # The ABI is that of torch's own builds.
         *(compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-D_GLIBCXX_USE_CXX11_ABI=1", "-D__DEVICE__"),
@@ -69,11 +93,33 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
         *map(str, sources),
         *(f"-L{path}" for path in (torch / "lib", package / "lib")),
         *("-Wl,--no-as-needed", "-ltorch_cpu", "-lc10", "-ltorch", "-Wl,--as-needed", "-lc_sec"),
-        *("-o", unfinished),
+        *("-o", str(unfinished)),
     ]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    if built.returncode:
-        Path(unfinished).unlink()
-        reason = next((line for line in built.stderr.splitlines() if "error" in line), built.stderr[-300:])
-        raise InfrastructureError(f"{COMPILER} cannot build the verifier's calculator: {reason}")
-    Path(unfinished).replace(library)
+    try:
+        _output_of(command)
+        digest = _sha256(unfinished)
+        unfinished.replace(library)
+        _digest_of(library).write_text(digest)
+    finally:
+        unfinished.unlink(missing_ok=True)  # a compiler that fails has removed it
+
+
+def _output_of(command: list[str]) -> str:
+    """What the compiler prints, in English.
+
+    Raises:
+        InfrastructureError: where it cannot be started or fails, with its own reason.
+    """
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", env=environment, check=False
+        )
+    except OSError as error:
+        raise InfrastructureError(f"{command[0]} cannot be started: {error.strerror}") from error
+    if ended.returncode:
+        said = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+        nothing = f"it ended with code {ended.returncode} and printed no error"
+        reason = next((line for line in said if _REASON.search(line)), said[-1] if said else nothing)
+        raise InfrastructureError(f"{command[0]} cannot build the verifier's calculator: {reason}")
+    return ended.stdout

@@ -51,6 +51,50 @@ def test_another_compiler_builds_another_library(tmp_path: Path, monkeypatch: py
     assert calculator(tmp_path / "cache") != one
 
 
+@pytest.mark.parametrize("left", [b"", b"libr", None])
+def test_a_library_that_is_not_the_one_built_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bytes | None
+) -> None:
+    compiler(tmp_path, WORKS, monkeypatch)
+    library = calculator(tmp_path / "cache")
+    library.unlink() if left is None else library.write_bytes(left)
+
+    assert calculator(tmp_path / "cache").read_text() == "library\n"
+    assert (tmp_path / "calls").read_text() == "once\nonce\n"
+
+
+def test_a_build_that_was_cut_short_is_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path, WORKS, monkeypatch)
+    library = calculator(tmp_path / "cache")
+    library.with_suffix(".sha256").unlink()
+
+    calculator(tmp_path / "cache")
+
+    assert (tmp_path / "calls").read_text() == "once\nonce\n"
+
+
+@pytest.mark.parametrize(
+    ("cache", "reason"),
+    [
+        ("file", "Not a directory"),
+        ("file/below", "Not a directory"),
+        ("/proc/none", "No such file or directory"),
+    ],
+)
+def test_a_cache_that_cannot_be_used_is_named_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str, reason: str
+) -> None:
+    (tmp_path / "file").touch()
+    compiler(tmp_path, WORKS, monkeypatch)
+
+    with pytest.raises(
+        InfrastructureError, match=rf"be kept in .*{cache}.*: {reason}; set XDG_CACHE_HOME to"
+    ):
+        calculator(tmp_path / cache)
+
+    assert not (tmp_path / "calls").exists()
+
+
 def test_a_failed_build_says_why_and_leaves_nothing_to_be_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,6 +104,41 @@ def test_a_failed_build_says_why_and_leaves_nothing_to_be_loaded(
         calculator(tmp_path / "cache")
 
     assert not list((tmp_path / "cache").rglob("*.so"))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("#!/bin/sh\nexit 1\n", r"/g\+\+ cannot build .*: it ended with code 1 and printed no error$"),
+        (
+            "#!/bin/sh\necho 'g++: fatal error: no cc1plus' >&2\nexit 1\n",
+            r": g\+\+: fatal error: no cc1plus$",
+        ),
+        ("#!/none/sh\n", r"/g\+\+ cannot be started: No such file or directory$"),
+    ],
+)
+def test_a_broken_compiler_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
+) -> None:
+    compiler(tmp_path, "", monkeypatch).write_text(script)
+
+    with pytest.raises(InfrastructureError, match=reason):
+        calculator(tmp_path / "cache")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_linker_that_finds_no_space_is_quoted_before_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """\
+echo 'int one = 1;' > one.cpp
+exec /usr/bin/g++ -shared -fPIC one.cpp -o /dev/full
+"""
+    monkeypatch.chdir(tmp_path)
+    compiler(tmp_path, body, monkeypatch)
+
+    with pytest.raises(InfrastructureError, match=r"calculator: /usr/bin/ld: .*No space left on device$"):
+        calculator(tmp_path / "cache")
 
 
 def test_no_compiler_is_named_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
