@@ -23,6 +23,7 @@ from pipeline.engines.base import (
     Availability,
     Compiled,
     Executed,
+    InfrastructureError,
     NotSupportedError,
     Request,
 )
@@ -63,9 +64,24 @@ _PYTHONS = ((3, 9), (3, 12))
 """First and last Python that there are wheels for."""
 
 
-def default_cache() -> Path:
-    """Where the verifier's calculator is kept: the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "conv-pair-pipeline" / "cann"
+_NO_CACHE = Availability(
+    "no folder to keep the verifier's calculator in: this user has no home, and XDG_CACHE_HOME is not set",
+    "set HOME or XDG_CACHE_HOME to an absolute path",
+)
+
+
+def default_cache() -> Path | None:
+    """Where the verifier's calculator is kept: the user's cache folder, if there is one.
+
+    Source: the XDG Base Directory Specification, by which a relative path counts as not set.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not folder.is_absolute():
+        try:
+            folder = Path.home() / ".cache"
+        except RuntimeError:
+            return None
+    return folder / "conv-pair-pipeline" / "cann" if folder.is_absolute() else None
 
 
 class CannEngine:
@@ -86,7 +102,8 @@ class CannEngine:
         self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
         """Say whether the framework is here and can take these programs; imports nothing of it."""
-        return _installed() and _suits(platform, programs)
+        available = _installed() and _suits(platform, programs)
+        return available if compile_only or self._cache else available and _NO_CACHE
 
     def compile(self, request: Request) -> Compiled:
         """Compile to AICore C++ and estimate the cycles; leaves `program.json`, the C++ and the cost report.
@@ -114,6 +131,8 @@ class CannEngine:
         """
         tiling = _tiling(request)
         launch = launch_for(request.program, request.geometry, tiling, inputs)
+        if self._cache is None:
+            raise InfrastructureError(f"{_NO_CACHE.reason}; {_NO_CACHE.remedy}")
         library = calculator(self._cache)
         with _scratch(request.folder) as scratch:
             arrays = scratch / "arrays"

@@ -25,7 +25,7 @@ from pipeline.engines.base import (
     Request,
 )
 from pipeline.engines.cann import child
-from pipeline.engines.cann.engine import CannEngine
+from pipeline.engines.cann.engine import CannEngine, default_cache
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
 from pipeline.jobs import Job, JobContext, Lane, Platform, State
@@ -94,6 +94,41 @@ def test_what_it_cannot_do_is_said_with_a_remedy(
     assert not available
     assert available.reason == reason
     assert available.remedy
+
+
+@pytest.mark.parametrize(
+    ("cache", "home", "folder"),
+    [
+        ("/cache", "/home", "/cache"),
+        ("", "/home", "/home/.cache"),
+        ("relative", "/home", "/home/.cache"),
+        ("", "relative", None),
+    ],
+)
+def test_the_cache_is_the_user_s_and_its_path_absolute(
+    monkeypatch: pytest.MonkeyPatch, cache: str, home: str, folder: str | None
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+    monkeypatch.setenv("HOME", home)
+
+    assert default_cache() == (folder and Path(folder) / "conv-pair-pipeline" / "cann")
+
+
+def test_a_user_without_a_home_can_compile_and_is_told_what_verifying_needs(
+    monkeypatch: pytest.MonkeyPatch, request_for: Requests
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)  # no entry of the user database
+    engine = CannEngine()
+
+    available = engine.probe(PLATFORM, ["fused"])
+
+    assert "has no home" in available.reason
+    assert available.remedy == "set HOME or XDG_CACHE_HOME to an absolute path"
+    assert engine.probe(PLATFORM, ["fused"], compile_only=True)
+    with pytest.raises(InfrastructureError, match=r"has no home.*; set HOME"):
+        engine.run(request_for("pass1"), inputs_of("small", PAIR))
 
 
 def test_a_geometry_that_fits_no_tile_is_not_supported(request_for: Requests) -> None:
