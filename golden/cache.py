@@ -65,6 +65,7 @@ def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: 
     Raises:
         ProfileError: for a profile that does not exist.
         TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
+        TorchError: it must be computed, and torch cannot be imported.
     """
     key = _key(geometry, source, variant)
     path = folder / f"{key}.golden"

@@ -6,6 +6,8 @@ torch is imported when a pair is computed, not before, so that rooms which only 
 from __future__ import annotations
 
 import functools
+import platform
+import sys
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,6 +19,10 @@ from golden.specs import Int8, Int32, Tensors
 
 _EXACT_IN_FP32 = 2**24
 _LARGEST_PRODUCT = 128 * 128
+
+
+class TorchError(RuntimeError):
+    """torch cannot be imported; one line: why, by which Python, remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +40,7 @@ def reference(geometry: Geometry, tensors: Tensors, variant: str = "vreq8") -> R
 
     Raises:
         TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
+        TorchError: there is no torch, or a broken one.
     """
     scale1, scale2 = tensors.tables(variant)
     acc1 = sums1(geometry, tensors.x, tensors.filter1) + tensors.bias1
@@ -62,8 +69,18 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> I
     order an engine forms it, is an integer that fp32 holds. Beyond that the channels are split into groups
     for which it is true, and the groups are added in int32. A kernel above 32x32 passes the bound with a
     single channel and is summed in double (2**53).
+
+    Raises:
+        TorchError: there is no torch, or a broken one.
     """
-    import torch
+    try:
+        import torch
+    except Exception as error:  # a broken one may raise anything
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise TorchError(
+            f"torch cannot be imported ({reason}): install it for {sys.executable} "
+            f"(Python {platform.python_version()}) with pip install torch"
+        ) from error
 
     channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.kernel**2)
     kind = np.float32 if channels_exact else np.float64

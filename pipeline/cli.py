@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from golden.inputs import InputsError
 from golden.profiles import ProfileError
+from golden.reference import TorchError
 from pipeline.engines.base import ToolchainError
 from pipeline.faults import FaultError
 from pipeline.jobs import OUTCOMES, State
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         return _refused(error, USAGE)
     except EmptySelectionError as error:
         return _refused(error, NOTHING_SELECTED)
-    except ToolchainError as error:
+    except (ToolchainError, TorchError) as error:
         return _refused(error, INFRASTRUCTURE)
     except KeyboardInterrupt:
         return _refused("interrupted", INTERRUPTED)

@@ -23,7 +23,8 @@ import msgspec
 
 from golden.cache import golden_for, is_cached
 from golden.geometry import Geometry
-from golden.inputs import load_inputs
+from golden.inputs import InputsError, load_inputs
+from golden.reference import TorchError
 from golden.specs import Tensors
 from pipeline.jobs import Job
 from pipeline.run import processes
@@ -121,14 +122,16 @@ class Goldens:
 def serve(descriptor: int) -> None:
     """Compute each golden asked for over the socket `descriptor`, answering with a byte; end when it closes.
 
-    One that cannot be computed is answered as well: the job that needs it will say why.
+    One that cannot be computed is answered as well: the job that needs it will say why. What is no fault of
+    the host or the user is said here too.
     """
     processes.die_with_parent()
     with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as lines:
         for line in lines:
             wanted = msgspec.json.decode(line, type=Wanted)
             try:
-                golden_for(wanted.geometry, wanted.source(), wanted.variant, Path(wanted.cache))
+                with suppress(InputsError, TorchError, MemoryError):
+                    golden_for(wanted.geometry, wanted.source(), wanted.variant, Path(wanted.cache))
             except Exception:
                 traceback.print_exc()
             try:

@@ -22,6 +22,10 @@ class Role(Enum):
     GOLDENS = b"g"
 
 
+NO_GOLDEN = "no golden: "
+"""How the message begins of a job whose host, not its kernel or device, kept it from having its golden."""
+
+
 class Order(msgspec.Struct, frozen=True, tag=True):
     """Controller to keeper: run this job once, in a process of its own.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from pipeline.jobs import Job, Result, State
-from pipeline.run.messages import Report, read_result
+from pipeline.run.messages import NO_GOLDEN, Report, read_result
 from pipeline.run.patterns import SearchError, occurs
 from pipeline.run.states import is_end
 
@@ -170,8 +170,8 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
 
 
 def is_device_at_fault(result: Result) -> bool:
-    """Whether an infrastructure error speaks against the device: a full disk does not."""
-    return not any(text in result.message for text in _HOST_TAKES_NO_FILES)
+    """Whether an infrastructure error speaks against the device: a full disk or a missing torch does not."""
+    return not any(text in result.message for text in (*_HOST_TAKES_NO_FILES, NO_GOLDEN))
 
 
 def apply_expectation(result: Result, today: date) -> Result:

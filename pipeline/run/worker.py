@@ -20,10 +20,12 @@ from typing import IO, NoReturn
 
 import msgspec
 
+from golden.inputs import InputsError
+from golden.reference import TorchError
 from pipeline.engines.base import InfrastructureError
 from pipeline.jobs import Job, JobContext, Result, State
 from pipeline.run import processes, threads
-from pipeline.run.messages import Order, encode, write_atomically
+from pipeline.run.messages import NO_GOLDEN, Order, encode, write_atomically
 
 Target = Callable[[Job, JobContext], Result]
 
@@ -88,12 +90,15 @@ def _writer(descriptor: int) -> io.TextIOWrapper:
 def perform(order: Order) -> None:
     """Do the work of `order` in this process and write its result.
 
-    An exception of the work is a result too: `infrastructure` for an `InfrastructureError`, else `crashed`.
+    An exception of the work is a result too: `infrastructure` for an `InfrastructureError` and where there is
+    no golden for want of torch or of the user's tensors (good when the run began), else `crashed`.
     """
     try:
         result = _work(order) if order.queue is None else _submitted(order, order.queue)
     except InfrastructureError as error:
         result = Result(order.job, State.INFRASTRUCTURE, str(error), traceback.format_exc())
+    except (InputsError, TorchError) as error:
+        result = Result(order.job, State.INFRASTRUCTURE, f"{NO_GOLDEN}{error}", traceback.format_exc())
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         result = Result(order.job, State.CRASHED, message, traceback.format_exc())

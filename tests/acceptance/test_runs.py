@@ -298,6 +298,28 @@ def test_an_earlier_run_is_shown_and_its_files_written_again(
     assert "1 passed" in (workspace / "new" / "again.md").read_text()
 
 
+def test_without_a_torch_that_works_the_host_is_at_fault(
+    start: Start, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    source = workspace / "source"
+    source.mkdir()
+    for room in ("golden", "pipeline", "kernels", "emulator"):
+        (source / room).symlink_to(Path(__file__).parents[2] / room)
+    (source / "torch.py").write_text("raise ImportError('libtorch_cpu.so: no such file')\n")
+    (workspace / "out" / "goldens").unlink()
+    process = start("run", *EMULATED, "--profile", "small", source=source)
+    out, err = process.communicate()
+    assert (process.returncode, err) == (6, "")
+    cases = report(last_run() / "junit.xml")
+    assert len(cases) == 5
+    for case in cases.values():
+        assert case.kind == "error"
+        assert "no golden: torch cannot be imported (libtorch_cpu.so: no such file)" in case.message
+        assert "pip install torch" in case.message
+    assert "set aside" not in out
+    assert (last_run() / "nursery.log").read_text() == ""
+
+
 def test_a_run_in_which_the_pipeline_failed_is_never_shown_green(
     pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
 ) -> None:

@@ -124,6 +124,21 @@ def test_golden_that_cannot_be_computed_is_left_to_its_job(
     assert "unknown profile 'unheard-of'" in (summary.folder / "nursery.log").read_text()
 
 
+def test_users_tensors_that_are_gone_speak_against_the_host_alone(
+    run: Run, make_job: MakeJob, options: RunOptions, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone.npz"
+    jobs = [make_job(kernel="fused", profile="inputs", devices=[0, 1]) for _ in range(2)]
+    missing = {
+        job.id: Wanted(job.geometry, "inputs", "vreq8", str(options.cache), str(gone), 60) for job in jobs
+    }
+    summary = run(*jobs, target="pipeline.stages:execute", inputs=gone, missing=missing)
+    expected = (State.INFRASTRUCTURE, f"no golden: {gone}: cannot be read: No such file or directory")
+    assert [(result.state, result.message) for result in summary.results] == [expected] * 2
+    assert summary.set_aside == ()
+    assert (summary.folder / "nursery.log").read_text() == ""
+
+
 def test_golden_that_takes_too_long_is_left_to_its_job(
     run: Run, make_job: MakeJob, options: RunOptions, fifo: Path
 ) -> None:
