@@ -24,6 +24,13 @@ _RAISED = re.compile(r"^pypto\.frontend\.parser\.error\.\w+: (?!Errcode)(.+)")
 _CAUGHT = re.compile(r"^Caught exception: '?Errcode: \w+!$")
 _PLACE = re.compile(r"^ERROR (\S+\.py:\d+:\d+): ")
 
+_HOST_BUILD = re.compile(r"^, func (?:CompileSourceCode|CompileAndLoadSection), file symbolic_scalar\.cpp, ")
+"""All the framework says where a tool of the host fails to build a kernel's host part."""
+
+_TOOL_SAYS = re.compile(r"\b(?:g\+\+|cc1plus|collect2|as|ld|objcopy): |\b[Ff]atal error: |^Killed$")
+_REFUSED_CODE = re.compile(r"^\S+:\d+:\d+: error: ")
+"""The compiler works and does not take the code that the framework made of the kernel."""
+
 
 def run(order: Order) -> Path:
     """Do an order in a process of its own, in this process's group; returns the framework's output folder.
@@ -64,16 +71,28 @@ def run(order: Order) -> Path:
     if ended.returncode == 0 and len(outputs) == 1:
         return outputs[0]
     text = (order.folder / LOG).read_text(errors="replace")
+    failed = host_failure_in(text)
+    if failed:
+        raise InfrastructureError(failed)
     reasons = reasons_in(text)
     if reasons:
         raise CompileError("\n".join(reasons[:_MOST_LINES]))
     raise InfrastructureError(f"the compiler's process {_ending(ended.returncode)}: {_last_line(text)}")
 
 
+def host_failure_in(log: str) -> str:
+    """What the framework's process says of a tool of this host that failed to build; empty where none did."""
+    lines = _lines(log)
+    if not any(map(_HOST_BUILD.match, lines)) or any(map(_REFUSED_CODE.match, lines)):
+        return ""
+    said = next(filter(_TOOL_SAYS.search, lines), "they printed no error")
+    return f"one of g++, ld, objcopy on PATH fails to build the kernel's host part: {said}"
+
+
 def reasons_in(log: str) -> list[str]:
     """What the framework names as reasons in its process's output, the first cause first; may be none."""
-    lines = [_COLOUR.sub("", line).strip() for line in log.splitlines()]
-    reasons = []
+    lines = _lines(log)
+    reasons = [line for line in lines if _REFUSED_CODE.match(line)]
     for number, line in enumerate(lines):
         found = _LOGGED.match(line) or _REJECTED.match(line) or _RAISED.match(line)
         reason = found.group(1).strip() if found else line
@@ -85,6 +104,10 @@ def reasons_in(log: str) -> list[str]:
     if place and reasons:
         reasons[0] = f"{place}: {reasons[0]}"
     return list(dict.fromkeys(reasons))
+
+
+def _lines(log: str) -> list[str]:
+    return [_COLOUR.sub("", line).strip() for line in log.splitlines()]
 
 
 def _ending(code: int) -> str:

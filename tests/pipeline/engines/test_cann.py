@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -321,6 +322,18 @@ def test_a_compiler_that_dies_is_no_verdict_on_the_kernel(
 
     with pytest.raises(InfrastructureError, match="was ended by SIGKILL"):
         engine.compile(request_for("pass1"))
+
+
+@pytest.mark.parametrize("tool", ["g++", "ld", "objcopy"])
+def test_a_broken_tool_of_the_host_is_no_verdict_on_the_kernel(
+    request_for: Requests, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tool: str
+) -> None:
+    (tmp_path / tool).write_text(f"#!/bin/sh\necho '{tool}: out of order' >&2\nexit 1\n")
+    (tmp_path / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    with pytest.raises(InfrastructureError, match=f" host part: {re.escape(tool)}: out of order$"):
+        CannEngine().compile(request_for("pass1"))
 
 
 def test_the_child_is_in_the_process_group_of_its_job(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.engines.cann.child import reasons_in
+from pipeline.engines.cann.child import host_failure_in, reasons_in
 
 OVER_CAPACITY = """\
 [ERROR] PYPTO(12901):2026-11-30 20:17:05.852 [schedule_base.h:347][PASS]:[OoOScheduleBase.Operation]:Alloc tensor [51] size [67584] exceeds MEM_L0A size [65536]!
@@ -35,6 +35,42 @@ Traceback (most recent call last):
 pypto.frontend.parser.error.RenderedParserError: ValueError: Return annotation is not allowed.
 """
 
+HOST_COMPILER = """\
+[ERROR] PYPTO(23191):2026-12-01 00:31:36.966 [error.h:38][FUNCTION]:Caught exception: Errcode: F3FFFF!
+, func CompileSourceCode, file symbolic_scalar.cpp, line 43
+libtile_fwk_interface.so(npu::tile_fwk::CompileSourceCode(std::string const&)+0xa25) [0x7f34b2418775]
+"""
+
+HOST_LINKER = """\
+\x1b[1m\x1b[95mINTERNAL BUG\x1b[0m \x1b[1m/kernels/pair.py:1:0:\x1b[0m Errcode: F3FFFF!
+, func CompileAndLoadSection, file symbolic_scalar.cpp, line 101
+pypto.frontend.parser.error.RenderedParserError: Errcode: F3FFFF!
+"""
+
+
+@pytest.mark.parametrize("log", [HOST_COMPILER, HOST_LINKER])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "g++: fatal error: cannot execute cc1plus: No such file",
+        "sh: 1: g++: not found",
+        "/tmp/ccA.s: Fatal error: can't write 40 bytes to section .data of a.o: 'No space left on device'",
+        "ld: final link failed: No space left on device",
+        "Killed",
+    ],
+)
+def test_a_tool_of_the_host_that_fails_is_quoted_and_no_fault_of_the_kernel(log: str, said: str) -> None:
+    assert host_failure_in(f"Total Core:73\n{said}\n{log}").endswith(f" host part: {said}")
+    assert host_failure_in(log).endswith(" host part: they printed no error")
+
+
+def test_code_that_the_host_s_compiler_refuses_is_the_kernel_s_fault() -> None:
+    refused = "/output/control_flow.cpp:7:3: error: 'nosuch' was not declared in this scope"
+    log = f"{refused}\n{HOST_COMPILER}"
+
+    assert not host_failure_in(log)
+    assert reasons_in(log)[0] == refused
+
 
 @pytest.mark.parametrize(
     ("log", "first"),
@@ -50,6 +86,7 @@ pypto.frontend.parser.error.RenderedParserError: ValueError: Return annotation i
 )
 def test_the_first_reason_is_the_true_one(log: str, first: str) -> None:
     assert reasons_in(log)[0] == first
+    assert not host_failure_in(log)
 
 
 def test_what_follows_from_it_comes_after_it_and_once() -> None:
