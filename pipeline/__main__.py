@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-import traceback
 
 
 def _open_streams() -> None:
@@ -21,20 +21,28 @@ def _open_streams() -> None:
 
 
 def _guarded() -> int:
-    """The exit code; an error of the pipeline's own must not end as 1, which is a mismatch."""
+    """The exit code; an error of the pipeline's own must not end as 1, which is a mismatch.
+
+    Until a run watches for signals itself, and after it, SIGTERM is what Ctrl-C is.
+    """
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        _open_streams()
         # Imported here, since it imports every kernel, and one that is being written need not be Python yet.
         from pipeline.cli import main
 
         code = main(sys.argv[1:])
         sys.stdout.flush()
         return code
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # we are ending: the impatient must not cut that short
+        sys.stderr.write("interrupted\n")
+        return _interrupted()
     except BrokenPipeError:
-        from pipeline.cli import INTERRUPTED
-
         # Whoever reads us has enough (`| head`); what is left in the buffer has nowhere to go either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return INTERRUPTED
+        return _interrupted()
     except OSError as error:
         from pipeline.run.states import INTERNAL_ERROR
 
@@ -43,12 +51,19 @@ def _guarded() -> int:
         )  # the host's fault, as where it is full: no place of ours
         return INTERNAL_ERROR
     except Exception:
+        import traceback
+
         from pipeline.run.states import INTERNAL_ERROR
 
         traceback.print_exc()
         return INTERNAL_ERROR
 
 
+def _interrupted() -> int:
+    from pipeline.jobs import OUTCOMES, State
+
+    return OUTCOMES[State.INTERRUPTED].exit_code
+
+
 if __name__ == "__main__":
-    _open_streams()
     sys.exit(_guarded())

@@ -18,7 +18,6 @@ from pipeline.options import LANES, USAGE, parse
 
 NOTHING_SELECTED = 5
 INFRASTRUCTURE = OUTCOMES[State.INFRASTRUCTURE].exit_code
-INTERRUPTED = OUTCOMES[State.INTERRUPTED].exit_code
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,8 +35,6 @@ def main(arguments: Sequence[str]) -> int:
         return _refused(error, NOTHING_SELECTED)
     except (ToolchainError, TorchError) as error:
         return _refused(error, INFRASTRUCTURE)
-    except KeyboardInterrupt:
-        return _refused("interrupted", INTERRUPTED)
     except _late_user_errors() as error:
         return _refused(error, USAGE)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+def ended_with_cli(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """How `python -m pipeline list` ends in a copy of the pipeline whose `cli.py` reads so."""
+    shutil.copytree(ROOT / "pipeline", folder / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("golden", "kernels", "emulator"):
+        (folder / room).symlink_to(ROOT / room)
+    (folder / "pipeline" / "cli.py").write_text(text)
+    command = [sys.executable, "-m", "pipeline", "list"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -19,14 +30,17 @@ ROOT = Path(__file__).parents[2]
     ],
 )
 def test_an_error_of_our_own_is_told_whole_and_is_no_mismatch(tmp_path: Path, text: str, error: str) -> None:
-    shutil.copytree(ROOT / "pipeline", tmp_path / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
-    for room in ("golden", "kernels", "emulator"):
-        (tmp_path / room).symlink_to(ROOT / room)
-    (tmp_path / "pipeline" / "cli.py").write_text(text)
-    command = [sys.executable, "-m", "pipeline", "list"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = ended_with_cli(tmp_path, text)
     assert ended.returncode == 3
     assert error in ended.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_a_run_begins_is_an_interruption(tmp_path: Path, number: signal.Signals) -> None:
+    """While the rooms are being imported, as here, or the plan is made."""
+    text = f"import signal, time\nsignal.raise_signal({int(number)})\ntime.sleep(10)\n"
+    ended = ended_with_cli(tmp_path, text)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "interrupted\n")
 
 
 def test_a_command_lines_exit_code_is_the_processs(tmp_path: Path) -> None:
