@@ -42,3 +42,11 @@ def closest(name: str, known: Iterable[str]) -> str:
     """Say which known name comes nearest to a wrong one."""
     nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)
     return f"the closest known name is `{nearest[0]}`" if nearest else "none is known"
+
+
+def close_or_all(name: str, known: Iterable[str]) -> str:
+    """Say which known name a wrong one is a slip of; where it is none, all that are known."""
+    names = list(known)
+    if difflib.get_close_matches(name, names, n=1):
+        return closest(name, names)
+    return f"write one of {', '.join(f'`{each}`' for each in names)}"

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from pipeline.matrix.durations import Duration, parse_duration
-from pipeline.matrix.errors import closest, shown
+from pipeline.matrix.errors import close_or_all, shown
 from pipeline.matrix.schema import Document, Entry
 from pipeline.matrix.strict_yaml import KeyPath, Node
 
@@ -36,7 +36,8 @@ class _Check:
             return msgspec.convert(node.plain(), kind, dec_hook=_custom)
         except msgspec.ValidationError as error:
             value = "" if isinstance(node.value, Mapping | tuple) else f"`{shown(node.value)}`: "
-            what = str(error)[0].lower() + str(error)[1:]
+            said = str(error).replace(" | null", "")  # no matrix can write null
+            what = said[0].lower() + said[1:]
             self._root.refuse(path, f"{value}{what}; write {_wanted(kind)}")
 
     def _children(self, kind: Any, node: Node, path: KeyPath) -> Iterator[tuple[str | int, Any, Node]]:
@@ -60,7 +61,7 @@ class _Check:
     ) -> None:
         for key in written:
             if key not in fields:
-                self._root.refuse((*path, key), f"is no key of this mapping; {closest(key, fields)}")
+                self._root.refuse((*path, key), f"is no key of this mapping; {close_or_all(key, fields)}")
         for field in msgspec.structs.fields(entry):
             if field.required and field.name not in written:
                 self._root.refuse(path, f"has no `{field.name}`; write {_wanted(fields[field.name])}")

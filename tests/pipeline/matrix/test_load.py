@@ -46,6 +46,23 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
         ),
         ("geometries: [tiny]", "geometries: [tinny]", "`tinny` is no known geometry"),
         (
+            "height: 24",
+            "height: 24\n    band_rows: [1]",
+            "geometries.tiny.band_rows: expected `int`, got `array`; write output rows",
+        ),
+        (
+            "profiles: [small, small@7]",
+            "verify: small",
+            "lanes.device.include[0].verify: is no key of this mapping; "
+            "write one of `platforms`, `geometries`, `kernels`, `profiles`",
+        ),
+        (
+            "timeout: 90s",
+            "verify: small",
+            "lanes.compile.verify: is no key of this mapping; write one of `timeout`, `include`",
+        ),
+        ("timeout: 90s", "timeuot: 90s", "is no key of this mapping; the closest known name is `timeout`"),
+        (
             "[small, small@7]",
             "[smal]",
             "matrix.yaml:28: lanes.device.include[0].profiles[0]: unknown profile",
@@ -99,7 +116,10 @@ def test_refusals_name_file_line_key_and_remedy(
     [
         ("smal", "unknown profile 'smal': did you mean 'small'?"),
         ("small@seven", "profile 'small@seven': the seed must be a plain number"),
-        ("[small]", "expected `str | null`, got `array`; write one data profile, such as full-range@7"),
+        ("", "has no value; write one or remove the key"),
+        ("null", "has no value; write one or remove the key"),
+        ("7", "`7`: expected `str`, got `int`; write one data profile, such as full-range@7"),
+        ("[small]", "expected `str`, got `array`; write one data profile, such as full-range@7"),
     ],
 )
 def test_verification_is_on_one_known_profile(
