@@ -23,6 +23,12 @@ LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 OUTPUT = Path("out")
 """Where runs and goldens are kept if no other folder is named."""
 
+REFERENCES = Path("references.json")
+"""The performance references if no other file is named."""
+
+QUEUE = 3600.0
+"""Seconds that a job may wait for a card of `task-submit` if no other time is named."""
+
 _DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
 
 
@@ -143,7 +149,7 @@ def _add_selection(command: argparse.ArgumentParser) -> None:
     group.add_argument("--shard", metavar="I/N", help="only part I of N, balanced by recorded durations")
     group.add_argument(
         "--date",
-        type=_argument(date.fromisoformat, "a day is written YYYY-MM-DD"),
+        type=_argument(_day, "a day is written YYYY-MM-DD"),
         help="the night that @nightly seeds and end dates are taken from (default: today)",
     )
 
@@ -181,7 +187,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     _add_selection(command)
     group = command.add_argument_group("how to run them")
     group.add_argument(
-        "--jobs", type=_positive, default=0, metavar="N", help="at a time (default: processors)"
+        "--jobs", type=_at_least(1), default=0, metavar="N", help="at a time (default: processors)"
     )
     group.add_argument("--devices", metavar="IDS", help="only these device ids, such as 0,2")
     group.add_argument(
@@ -193,11 +199,12 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     group.add_argument(
         "--queue",
         type=_argument(parse_duration, _DURATION),
-        default=3600.0,
         metavar="TIME",
         help="with task-submit: longest wait for a card (default: 1h)",
     )
-    group.add_argument("--retries", type=_count, metavar="N", help="after infrastructure errors (default: 2)")
+    group.add_argument(
+        "--retries", type=_at_least(0), metavar="N", help="after infrastructure errors (default: 2)"
+    )
     group.add_argument(
         "--deadline",
         type=_argument(parse_duration, _DURATION),
@@ -207,9 +214,8 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     group.add_argument(
         "--references",
         type=Path,
-        default=Path("references.json"),
         metavar="FILE",
-        help="performance references (default: references.json)",
+        help=f"performance references (default: {REFERENCES})",
     )
     group.add_argument(
         "--update-references", action="store_true", help="show what changes in the references, then write it"
@@ -219,7 +225,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     earlier.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")
     if lane is not Lane.COMPILE:
         group.add_argument(
-            "--repeat", type=_positive, metavar="N", help="times, outputs must agree (default: 1)"
+            "--repeat", type=_at_least(1), metavar="N", help="times, outputs must agree (default: 1)"
         )
         group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors of this .npz file")
         group.add_argument(
@@ -254,21 +260,23 @@ def _argument(read: Callable[[str], Any], rule: str) -> Callable[[str], Any]:
     return checked
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r}: must be a whole number, at least 0")
-    return int(text)
+def _day(text: str) -> date:
+    if not re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise ValueError("from Python 3.11 on `fromisoformat` reads other forms too")
+    return date.fromisoformat(text)
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def whole(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise ValueError
+        return int(text)
+
+    return _argument(whole, f"must be a whole number, at least {least}")
 
 
 def _shards(text: str) -> int:
-    number = _positive(text)
+    number = _at_least(1)(text)
     if number > MOST_SHARDS:
         raise argparse.ArgumentTypeError(f"{text}: must be at most {MOST_SHARDS}")
-    return number
-
-
-def _positive(text: str) -> int:
-    number = _count(text)
-    if number == 0:
-        raise argparse.ArgumentTypeError("0: must be at least 1")
     return number

@@ -51,17 +51,17 @@ TRACKED = {
 """Facts of a stage that are tracked, with the bounds and unit of a reference when it is first recorded."""
 
 
-def load_references(path: Path) -> References:
-    """Read references; a missing file holds none.
+def load_references(path: Path, *, must_exist: bool = False) -> References:
+    """Read references; a missing file holds none, unless it `must_exist`.
 
     Raises:
         ReferencesError: the file cannot be read, or is not in the form that `save_references` writes.
     """
     try:
         return msgspec.json.decode(read_file(path), type=dict[str, dict[str, Reference]])
-    except FileNotFoundError:
-        return {}
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not must_exist:
+            return {}
         raise ReferencesError(f"{path}: {error.strerror}") from error
     except (msgspec.MsgspecError, ValueError) as error:
         raise ReferencesError(

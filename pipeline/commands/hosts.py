@@ -17,6 +17,7 @@ from pipeline.engines.pypto.toolchain import preflight
 from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.jobs import OUTCOMES, Job, Platform, State
 from pipeline.matrix.expand import expand
+from pipeline.options import QUEUE
 from pipeline.run.devices import choose_ids, parse_ids
 from pipeline.run.task_submit import require
 from pipeline.versus import PROGRAMS as COMPARED
@@ -80,7 +81,7 @@ def queue_limit(arguments: Namespace) -> float | None:
     if arguments.launcher == "local":
         return None
     require()
-    return float(arguments.queue)
+    return QUEUE if arguments.queue is None else float(arguments.queue)
 
 
 def refuse_broken_toolchains(plan: Sequence[Job]) -> None:

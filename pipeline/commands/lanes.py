@@ -21,7 +21,7 @@ from pipeline.jobs import Job, Result
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.options import LANES
+from pipeline.options import LANES, REFERENCES
 from pipeline.performance import TRACKED, References, load_references, measured, save_references, updated
 from pipeline.report.files import ReportFiles
 from pipeline.report.terminal import OutlastingConsole, Terminal
@@ -77,7 +77,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     if asked.inject:
         check_injection(asked.inject, asked.plan)
     refuse_broken_toolchains(asked.plan)
-    references = load_references(arguments.references)
+    path = arguments.references or REFERENCES
+    must_exist = arguments.references is not None and not arguments.update_references
+    references = load_references(path, must_exist=must_exist)
     options = _options(arguments, asked, matrix.document.retries)
     history = History(options.root, current=asked.resumed)
     options = replace(
@@ -93,7 +95,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
     if arguments.update_references:
-        _update_references(arguments.references, references, summary.results)
+        _update_references(path, references, summary.results)
     now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
     prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)

@@ -9,6 +9,7 @@ from pipeline.commands.selection import BASE
 from pipeline.files import destination
 from pipeline.matrix.errors import shown
 from pipeline.matrix.select import FilterError
+from pipeline.options import REFERENCES
 
 
 def refuse_unsayable(arguments: Namespace) -> None:
@@ -24,7 +25,7 @@ def refuse_unsayable(arguments: Namespace) -> None:
 def refuse_overwriting(arguments: Namespace) -> None:
     """Raise `FilterError` where a report would take the place of a file the run needs or of the other."""
     given = vars(arguments)
-    read = [BASE, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
+    read = [BASE, REFERENCES, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
     taken = {destination(path) for path in read if path is not None}
     for option in ("junit", "summary"):
         path: Path | None = getattr(arguments, option)
@@ -43,7 +44,12 @@ def refuse_loop(option: str, path: Path) -> None:
 
 
 def refuse_unheeded(arguments: Namespace) -> None:
-    """Raise `FilterError` where an option of the selection goes with a run that brings its own plan."""
+    """Raise `FilterError` where an option of the selection goes with a run that brings its own plan.
+
+    Or where a wait is limited that the launcher does not know.
+    """
+    if arguments.queue is not None and arguments.launcher != "task-submit":
+        raise FilterError(f"--queue does not go with --launcher {arguments.launcher}, only with task-submit")
     brought = next((name for name in ("resume", "failed") if getattr(arguments, name)), None)
     for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "date", "engines"):
         if brought and getattr(arguments, name, None):
