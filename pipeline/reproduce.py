@@ -17,7 +17,14 @@ from pipeline.run.listener import RunSummary
 INPUTS = "inputs"
 """The profile of a job that runs on a user's tensors."""
 
-_OPTIONS = {"inputs": "--inputs", "injected": "--inject", "stage": "--stage", "repeats": "--repeat"}
+_OPTIONS = {
+    "inputs": "--inputs",
+    "injected": "--inject",
+    "stage": "--stage",
+    "repeats": "--repeat",
+    "references": "--references",
+    "output": "--output",
+}
 
 
 def interpreter() -> str:
@@ -32,7 +39,8 @@ def command_line(job: Job, settings: Mapping[str, str], python: str = "python") 
     Args:
         job: `@nightly` settled: the night is then given as a date.
         settings: facts of the run: `matrix` (overlays, as words of a shell), `inputs`, `injected`, `stage`;
-            `repeats`, where one time does not show it.
+            `repeats`, where one time does not show it; `references` and `output`, where they are not the
+            usual ones.
         python: the interpreter that has the pipeline's packages.
     """
     lane, platforms, geometry, *_, last = job.id.split("/")

@@ -14,7 +14,7 @@ from golden.cache import prune
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refuse_unsayable
 from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
-from pipeline.commands.settings import check_injection, settings_asked, settings_begun
+from pipeline.commands.settings import check_injection, places_asked, settings_asked, settings_begun
 from pipeline.facts import run_facts
 from pipeline.history.questions import History
 from pipeline.jobs import Job, Result
@@ -82,10 +82,11 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     references = load_references(path, must_exist=must_exist)
     options = _options(arguments, asked, matrix.document.retries)
     history = History(options.root, current=asked.resumed)
+    settings = {**asked.settings, **places_asked(arguments)}
     options = replace(
         options,
         facts={**run_facts(command), **options.facts},
-        review=lambda result: review(result, references, history, asked.settings),
+        review=lambda result: review(result, references, history, settings),
     )
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]

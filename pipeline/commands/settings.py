@@ -11,6 +11,7 @@ from pipeline.faults import FaultError, fault_named
 from pipeline.jobs import Job
 from pipeline.matrix.pairing import platforms_of
 from pipeline.matrix.select import FilterError
+from pipeline.options import OUTPUT
 
 _UNSET = {"matrix": "no overlay", "injected": "no fault", "inputs": "the profiles", "stage": "all"}
 """The run facts that change what every job does, and what holds without them."""
@@ -26,6 +27,16 @@ def settings_asked(arguments: Namespace) -> dict[str, str]:
         "stage": getattr(arguments, "stage", ""),
     }
     return {fact: value for fact, value in asked.items() if value}
+
+
+def places_asked(arguments: Namespace) -> dict[str, str]:
+    """The places other than the usual ones that a command line names and that are there, by option."""
+    output, references = arguments.output.absolute(), arguments.references
+    places = {
+        "output": str(output) if output != OUTPUT.absolute() else "",
+        "references": str(references.absolute()) if references and references.exists() else "",
+    }
+    return {name: place for name, place in places.items() if place}
 
 
 def settings_begun(facts: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:

@@ -183,3 +183,18 @@ def test_engines_that_make_no_sense_are_refused(
     words: tuple[str, ...], said: str, refused: Callable[..., str]
 ) -> None:
     assert said in refused("compare", *words)
+
+
+def test_the_command_of_a_failed_case_names_the_places_that_were_named(
+    pipeline: Pipeline, workspace: Path
+) -> None:
+    (workspace / "mine.json").write_text("{}")
+    (workspace / "other").symlink_to("out")
+    words = (*WORDS, "--kernel", "fused", "--inject", "k-step-twice-2")
+    usual = pipeline("run", *words, "--output", workspace / "out")
+    assert "again: " in usual.out
+    assert "--output" not in usual.out
+    named = pipeline("run", *words, "--output", "other", "--references", "mine.json")
+    assert f"--references {workspace / 'mine.json'} --output {workspace / 'other'}\n" in named.out
+    written = ("--output", "other", "--references", "new.json", "--update-references")
+    assert "--references" not in pipeline("run", *words, *written).out

@@ -64,8 +64,9 @@ PREFIX = "python -m pipeline "
         ),
         (
             replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
-            {"injected": "offset-sign-1", "stage": "tile"},
-            "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile",
+            {"injected": "offset-sign-1", "stage": "tile", "output": "/tmp/o", "references": "/tmp/r.json"},
+            "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile "
+            "--references /tmp/r.json --output /tmp/o",
         ),
         (
             replace(JOB, id="device/emu-a2a3/mc62/fused/inputs", profile="inputs"),
