@@ -24,8 +24,11 @@ _RAISED = re.compile(r"^pypto\.frontend\.parser\.error\.\w+: (?!Errcode)(.+)")
 _CAUGHT = re.compile(r"^Caught exception: '?Errcode: \w+!$")
 _PLACE = re.compile(r"^ERROR (\S+\.py:\d+:\d+): ")
 
-_HOST_BUILD = re.compile(r"^, func (?:CompileSourceCode|CompileAndLoadSection), file symbolic_scalar\.cpp, ")
-"""All the framework says where a tool of the host fails to build a kernel's host part."""
+_HOST_TOOLS = {"CompileSourceCode": "g++", "CompileAndLoadSection": "ld or objcopy"}
+"""What each of the framework's functions that build a kernel's host part runs."""
+
+_HOST_BUILD = re.compile(rf"^, func ({'|'.join(_HOST_TOOLS)}), file symbolic_scalar\.cpp, ")
+"""All the framework says where one of them fails."""
 
 _TOOL_SAYS = re.compile(r"\b(?:g\+\+|cc1plus|collect2|as|ld|objcopy): |\b[Ff]atal error: |^Killed$")
 _REFUSED_CODE = re.compile(r"^\S+:\d+:\d+: error: ")
@@ -83,10 +86,11 @@ def run(order: Order) -> Path:
 def host_failure_in(log: str) -> str:
     """What the framework's process says of a tool of this host that failed to build; empty where none did."""
     lines = _lines(log)
-    if not any(map(_HOST_BUILD.match, lines)) or any(map(_REFUSED_CODE.match, lines)):
+    failed = next(filter(None, map(_HOST_BUILD.match, lines)), None)
+    if failed is None or any(map(_REFUSED_CODE.match, lines)):
         return ""
-    said = next(filter(_TOOL_SAYS.search, lines), "they printed no error")
-    return f"one of g++, ld, objcopy on PATH fails to build the kernel's host part: {said}"
+    said = next(filter(_TOOL_SAYS.search, lines), "it printed no error")
+    return f"{_HOST_TOOLS[failed.group(1)]} on PATH fails to build the kernel's host part: {said}"
 
 
 def reasons_in(log: str) -> list[str]:
