@@ -10,7 +10,6 @@ Where the process fails, hangs or is killed, the jobs that waited for it compute
 
 from __future__ import annotations
 
-import itertools
 import socket
 import time
 import traceback
@@ -81,10 +80,7 @@ class Goldens:
 
     def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
         self._socket = connection
-        self._held = set(missing)
-        self._waiting: dict[Wanted, list[str]] = {}
-        for job_id, wanted in missing.items():
-            self._waiting.setdefault(wanted, []).append(job_id)
+        self._missing = dict(missing)
         self._ask()
 
     def fileno(self) -> int:
@@ -93,7 +89,7 @@ class Goldens:
 
     def holds(self, job_id: str) -> bool:
         """Whether a job has yet to wait."""
-        return job_id in self._held
+        return job_id in self._missing
 
     def receive(self) -> bool:
         """Let go of the jobs whose golden is there now; to be called when readable.
@@ -103,16 +99,17 @@ class Goldens:
         """
         with suppress(ConnectionError):
             if self._socket.recv(1):
-                self._held.difference_update(self._waiting.pop(next(iter(self._waiting))))
+                self._missing = {job: one for job, one in self._missing.items() if one != self._asked}
                 self._ask()
-                return bool(self._waiting)
+                return bool(self._missing)
         return False
 
     def _ask(self) -> None:
-        for wanted in itertools.islice(self._waiting, 1):
-            self.give_up_at = time.monotonic() + wanted.limit
+        if self._missing:
+            self._asked = next(iter(self._missing.values()))
+            self.give_up_at = time.monotonic() + self._asked.limit
             with suppress(ConnectionError):  # it is gone: the next read says so
-                self._socket.sendall(encode(wanted) + b"\n")
+                self._socket.sendall(encode(self._asked) + b"\n")
 
     def close(self) -> None:
         """Let the process end once it has computed what it is about, at the latest with the run."""
