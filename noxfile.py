@@ -114,7 +114,7 @@ def chaos(session: nox.Session) -> None:
 @nox.session(python=False, requires=["environment"])
 def faults(session: nox.Session) -> None:
     """Every known fault injected against every profile: detected by which, and diagnosed as what."""
-    shared(session, "-m", "pipeline.fault_matrix")
+    shared(session, "-m", "pipeline.faults.matrix")
 
 
 @nox.session(python=False, requires=["environment"])

@@ -21,7 +21,7 @@ from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 ROUNDS = 5
 ALLOWED = 20

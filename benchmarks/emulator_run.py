@@ -25,7 +25,7 @@ from golden.geometry import MC62
 from golden.specs import Tensors
 from kernels.catalogue import PROGRAMS
 from kernels.plan import Plan
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 ROUNDS = 15
 MEMORY = "--memory"

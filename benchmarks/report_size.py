@@ -18,7 +18,7 @@ import numpy as np
 
 from golden.geometry import MC62
 from pipeline.diff.compare import compare
-from pipeline.jobs import (
+from pipeline.ground.jobs import (
     CAUSE,
     DIAGNOSIS,
     FINGERPRINT,

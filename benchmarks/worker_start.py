@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.messages import Order, encode, read_result

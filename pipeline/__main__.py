@@ -29,7 +29,7 @@ def _guarded() -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _open_streams()
         # Imported here, since it imports every kernel, and one that is being written need not be Python yet.
-        from pipeline.cli import main
+        from pipeline.commands.cli import main
 
         code = main(sys.argv[1:])
         sys.stdout.flush()
@@ -60,7 +60,7 @@ def _guarded() -> int:
 
 
 def _interrupted() -> int:
-    from pipeline.jobs import OUTCOMES, State
+    from pipeline.ground.jobs import OUTCOMES, State
 
     return OUTCOMES[State.INTERRUPTED].exit_code
 

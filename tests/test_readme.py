@@ -15,9 +15,9 @@ from golden.inputs import load_inputs
 from golden.layout import matrix_to_filter, nc1hwc0_to_nchw
 from golden.profiles import CATALOGUE, make
 from golden.vreq8 import VARIANTS
+from pipeline.commands.options import parser
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
-from pipeline.options import parser
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from kernels.catalogue import KERNELS, PROGRAMS
+from pipeline.commands.doctor import examine, installed
+from pipeline.commands.options import QUEUE
 from pipeline.commands.selection import read_matrix
-from pipeline.doctor import examine, installed
 from pipeline.engines.base import Availability, ToolchainError
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto.toolchain import preflight
 from pipeline.engines.registry import BACKENDS, engine_for
-from pipeline.jobs import OUTCOMES, Job, Platform, State
+from pipeline.ground.jobs import OUTCOMES, Job, Platform, State
 from pipeline.matrix.expand import expand
-from pipeline.options import QUEUE
 from pipeline.run.devices import choose_ids, parse_ids
 from pipeline.run.task_submit import require
-from pipeline.versus import PROGRAMS as COMPARED
+from pipeline.work.versus import PROGRAMS as COMPARED
 
 
 def examine_host(arguments: Namespace) -> int:

@@ -11,30 +11,37 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 
 from golden.cache import prune
+from pipeline.commands.facts import run_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
+from pipeline.commands.options import LANES, REFERENCES
 from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refuse_unsayable
 from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
 from pipeline.commands.settings import check_injection, places_asked, settings_asked, settings_begun
-from pipeline.facts import run_facts
-from pipeline.history.questions import History
-from pipeline.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result
+from pipeline.ground.words import counted
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.options import LANES, REFERENCES
-from pipeline.performance import TRACKED, References, load_references, measured, save_references, updated
 from pipeline.report.files import ReportFiles
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.review import review
+from pipeline.results.history import History
+from pipeline.results.performance import (
+    TRACKED,
+    References,
+    load_references,
+    measured,
+    save_references,
+    updated,
+)
+from pipeline.results.review import review
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, named_run, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
-from pipeline.words import counted
 
 _KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
-_SINGLE, _PAIRED = "pipeline.stages:execute", "pipeline.versus:execute"
+_SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute"
 
 
 @dataclass(frozen=True)

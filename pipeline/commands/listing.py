@@ -7,7 +7,7 @@ from argparse import Namespace
 from datetime import date
 
 from pipeline.commands.selection import read_matrix, select_jobs
-from pipeline.jobs import Lane
+from pipeline.ground.jobs import Lane
 from pipeline.matrix.explain import explain
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from pipeline.commands.options import REFERENCES
 from pipeline.commands.selection import BASE
-from pipeline.files import destination
+from pipeline.ground.files import destination
 from pipeline.matrix.errors import shown
 from pipeline.matrix.select import FilterError
-from pipeline.options import REFERENCES
 
 
 def refuse_unsayable(arguments: Namespace) -> None:

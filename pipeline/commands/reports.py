@@ -7,8 +7,7 @@ from argparse import Namespace
 from dataclasses import replace
 
 from pipeline.commands.refusals import refuse_loop, refuse_overwriting
-from pipeline.files import destination
-from pipeline.replay import account, replay
+from pipeline.ground.files import destination
 from pipeline.report.files import ReportFiles, clear
 from pipeline.report.merge import merge
 from pipeline.report.terminal import OutlastingConsole, Terminal
@@ -16,6 +15,7 @@ from pipeline.report.text import safe
 from pipeline.run.folders import named_run, read_run
 from pipeline.run.listener import Listener, RunInfo, RunSummary
 from pipeline.run.states import INTERNAL_ERROR, exit_code
+from pipeline.work.replay import account, replay
 
 
 def show_report(arguments: Namespace) -> int:

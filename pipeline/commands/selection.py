@@ -10,7 +10,7 @@ from pathlib import Path
 
 from golden import profiles
 from kernels.catalogue import KERNELS
-from pipeline.jobs import Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, Lane, Platform, Result, State
 from pipeline.matrix.expand import COMPARED, expand
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
@@ -24,7 +24,7 @@ from pipeline.matrix.select import (
     select,
     take_shard,
 )
-from pipeline.reproduce import INPUTS
+from pipeline.results.reproduce import INPUTS
 
 BASE = Path("matrix.yaml")
 """The matrix that overlays are merged over."""

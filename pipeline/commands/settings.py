@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeline.faults import FaultError, fault_named
-from pipeline.jobs import Job
+from pipeline.commands.options import OUTPUT
+from pipeline.faults.catalogue import FaultError, fault_named
+from pipeline.ground.jobs import Job
 from pipeline.matrix.pairing import platforms_of
 from pipeline.matrix.select import FilterError
-from pipeline.options import OUTPUT
 
 _UNSET = {"matrix": "no overlay", "injected": "no fault", "inputs": "the profiles", "stage": "all"}
 """The run facts that change what every job does, and what holds without them."""

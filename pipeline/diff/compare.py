@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import C0
-from pipeline.jobs import Diff, Mismatch, Region
-from pipeline.words import counted
+from pipeline.ground.jobs import Diff, Mismatch, Region
+from pipeline.ground.words import counted
 
 Array = npt.NDArray[np.generic]
 Counts = npt.NDArray[np.int64]

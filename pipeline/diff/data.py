@@ -18,7 +18,7 @@ from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import model_of
-from pipeline.jobs import Diff, Region
+from pipeline.ground.jobs import Diff, Region
 
 _FRACTAL_ROWS = 16
 _EDGES = ("interior", "top edge", "bottom edge", "left edge", "right edge", "corners")
@@ -52,7 +52,7 @@ class DiffData:
     """All that `diff.json` says of an output [positions, channels] that differs.
 
     Attributes:
-        tensor, against, count, mismatches, max_abs, unwritten: as in `pipeline.jobs.Diff`.
+        tensor, against, count, mismatches, max_abs, unwritten: as in `pipeline.ground.jobs.Diff`.
         width: pixels in an image row: a position is row * width + column.
         channels: of a position.
         histogram: every value of actual - expected that is not 0, with its count.

@@ -20,7 +20,7 @@ from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
-from pipeline.words import counted
+from pipeline.ground.words import counted
 
 EXPLAINS = 0.9
 """Least score of a hypothesis that is reported. A score is the elements wrong just as predicted, of

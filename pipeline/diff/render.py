@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.jobs import Diff, Region
-from pipeline.words import counted
+from pipeline.ground.jobs import Diff, Region
+from pipeline.ground.words import counted
 
 REGIONS_LIMIT = 8
 """How many bands or channels a table shows, the worst first."""

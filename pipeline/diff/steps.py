@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import reduce
 
 from pipeline.diff.causes import step_of
-from pipeline.faults import STEPS
+from pipeline.faults.catalogue import STEPS
 
 _CONV1 = frozenset({"conv1", "requant1"})
 _CONV2 = frozenset({"conv2", "requant2", "store of y"})

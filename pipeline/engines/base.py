@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import Geometry
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 Array = npt.NDArray[np.generic]
 

@@ -26,10 +26,10 @@ from pipeline.engines.base import (
     Executed,
     Request,
 )
-from pipeline.faults import fault_named
-from pipeline.injection.kernel import faulty_plan, faulty_program
-from pipeline.jobs import Platform
-from pipeline.tiling import plan_for
+from pipeline.faults.catalogue import fault_named
+from pipeline.faults.kernel import faulty_plan, faulty_program
+from pipeline.ground.jobs import Platform
+from pipeline.ground.tiling import plan_for
 
 _REFUSALS = (KernelError, PlanError, SyntaxError)
 

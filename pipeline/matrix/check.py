@@ -13,13 +13,13 @@ from golden.vreq8 import VARIANTS
 from kernels.catalogue import KERNELS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
+from pipeline.ground.tiling import plan_for
 from pipeline.matrix.errors import closest, shown
 from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
-from pipeline.tiling import plan_for
 
 
 def checked_matrix(document: Document, source: Node) -> Matrix:

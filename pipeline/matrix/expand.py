@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import product
 from typing import Protocol
 
-from pipeline.jobs import ExpectedFailure, Job, Lane
+from pipeline.ground.jobs import ExpectedFailure, Job, Lane
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import ExpectedFailureRule
 

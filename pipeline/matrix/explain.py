@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from pipeline.jobs import Lane
+from pipeline.ground.jobs import Lane
 from pipeline.matrix.errors import closest, dotted, shown
 from pipeline.matrix.expand import Candidate, Matcher, Rule, excusing_rule, time_limit, with_compared
 from pipeline.matrix.model import Matrix

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.files import read_file
+from pipeline.ground.files import read_file
 from pipeline.matrix.check import checked_matrix, refuse_idle_entries
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.model import Matrix

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from golden.geometry import Geometry
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 from pipeline.matrix.schema import Document
 from pipeline.matrix.strict_yaml import Node
 

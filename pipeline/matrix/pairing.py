@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pipeline.jobs import Job, Lane, Platform
+from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.matrix.expand import COMPARED
 from pipeline.matrix.select import EmptySelectionError, FilterError
 

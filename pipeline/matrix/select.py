@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 
-from pipeline.jobs import Job, Lane
+from pipeline.ground.jobs import Job, Lane
+from pipeline.ground.words import counted
 from pipeline.matrix.errors import closest, shown
-from pipeline.words import counted
 
 MOST_SHARDS = 256
 """GitHub starts no workflow matrix of more jobs than this."""

@@ -9,7 +9,17 @@ from pathlib import Path, PurePath
 
 from golden import profiles
 from pipeline.diff import render
-from pipeline.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Diff, Lane, Outcome, Result, StageResult, State
+from pipeline.ground.jobs import (
+    DIAGNOSIS,
+    OUTCOMES,
+    REPRODUCE,
+    Diff,
+    Lane,
+    Outcome,
+    Result,
+    StageResult,
+    State,
+)
 from pipeline.report.text import bounded, one_line
 
 BODY_LIMIT = 16_384

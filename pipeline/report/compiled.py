@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.engines.base import ACCEPTED, VERDICT
-from pipeline.jobs import VERIFY, Lane, Result, StageResult, State
+from pipeline.ground.jobs import VERIFY, Lane, Result, StageResult, State
 
 COLUMNS = (
     "job, program",

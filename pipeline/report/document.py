@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.files import read_file
-from pipeline.jobs import Outcome
+from pipeline.ground.files import read_file
+from pipeline.ground.jobs import Outcome
+from pipeline.ground.words import counted
 from pipeline.report.text import cut
-from pipeline.words import counted
 
 FILE_LIMIT = 30_000_000
 """Bytes of a file that GitLab still reads; the others take more."""

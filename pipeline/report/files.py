@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from pipeline.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result
 from pipeline.report.document import ReportError
 from pipeline.report.junit import JunitReport
 from pipeline.report.summary import markdown
-from pipeline.reproduce import with_resume
+from pipeline.results.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import write_atomically
 

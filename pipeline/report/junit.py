@@ -10,14 +10,14 @@ from pathlib import Path
 
 import junit_xml
 
-from pipeline.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.words import counted
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
 from pipeline.report.document import OUTCOME_TAGS, Totals, complete, fit
 from pipeline.report.published import publish
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.states import NOTHING_EXECUTED
-from pipeline.words import counted
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
 _PROPERTY_LIMIT = 4_096

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.jobs import Outcome, State
+from pipeline.ground.jobs import Outcome, State
+from pipeline.ground.words import counted
 from pipeline.report.document import (
     OUTCOME_TAGS,
     ReportError,
@@ -26,7 +27,6 @@ from pipeline.report.document import (
 from pipeline.report.published import publish
 from pipeline.report.text import one_line
 from pipeline.run.states import exit_code_of
-from pipeline.words import counted
 
 MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""

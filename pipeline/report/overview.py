@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.fingerprint import without_numbers
-from pipeline.jobs import (
+from pipeline.ground.jobs import (
     BETWEEN_CAUSES,
     CAUSE,
     DIAGNOSIS,
@@ -21,9 +20,10 @@ from pipeline.jobs import (
     Result,
     State,
 )
+from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import one_line
-from pipeline.words import counted
+from pipeline.results.fingerprint import without_numbers
 
 MEANING: Mapping[State, str] = {
     State.MISMATCH: "the output differs from the golden",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline.ground.words import counted
 from pipeline.report.compiled import COLUMNS, rows
 from pipeline.report.overview import Group, overview
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunSummary
-from pipeline.words import counted
 
 STEP_LIMIT = 1024 * 1024
 """Bytes GitHub takes of a step's summary; it drops a larger one whole."""

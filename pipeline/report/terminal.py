@@ -19,14 +19,14 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipeline.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.words import counted
 from pipeline.report.cases import headline, suite_of
 from pipeline.report.compiled import in_short
 from pipeline.report.overview import overview
 from pipeline.report.text import one_line
-from pipeline.reproduce import with_resume
+from pipeline.results.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
-from pipeline.words import counted
 
 _STYLES = {
     Outcome.PASSED: "green",

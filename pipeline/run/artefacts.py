@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
 
 
 @dataclass(frozen=True)

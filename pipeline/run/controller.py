@@ -21,7 +21,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.words import counted
 from pipeline.run import processes, states, threads, verdict
 from pipeline.run.artefacts import Artefacts
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
@@ -32,7 +33,6 @@ from pipeline.run.keeper_client import KeeperClient, KeeperLost, Nursery
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.messages import Order, Role
 from pipeline.run.signals import SignalWatch
-from pipeline.words import counted
 
 _LOCK_POLL = 0.2
 _KEEPER_MARGIN = 5.0
@@ -86,7 +86,7 @@ class RunOptions:
     artefact_bytes: int = 2 * 1024**3
     preload: tuple[str, ...] = ("numpy",)
     missing: Mapping[str, Wanted] = field(default_factory=dict)
-    target: str = "pipeline.stages:execute"
+    target: str = "pipeline.work.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
     review: Callable[[Result], Result] = lambda result: result
 

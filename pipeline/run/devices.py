@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
-from pipeline.files import destination
-from pipeline.jobs import Platform
+from pipeline.ground.files import destination
+from pipeline.ground.jobs import Platform
 from pipeline.run import processes
 from pipeline.run.listener import SetAside
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
-from pipeline.jobs import OUTCOMES, Job, Outcome
+from pipeline.ground.jobs import OUTCOMES, Job, Outcome
 from pipeline.run.journal import Record, read_journal
 
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")

@@ -25,7 +25,7 @@ from golden.geometry import Geometry
 from golden.inputs import InputsError, load_inputs
 from golden.reference import TorchError
 from golden.specs import Tensors
-from pipeline.jobs import Job
+from pipeline.ground.jobs import Job
 from pipeline.run import processes
 from pipeline.run.messages import encode
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.words import counted
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encode
 from pipeline.run.states import INTERNAL_ERROR
-from pipeline.words import counted
 
 
 class JournalError(ValueError):

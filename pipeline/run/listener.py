@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pipeline.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result
 
 
 @dataclass(frozen=True)

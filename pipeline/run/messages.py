@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pipeline.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result
 
 _RESULT_LIMIT = 32 * 1024**2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from pipeline.jobs import OUTCOMES, Result, State
+from pipeline.ground.jobs import OUTCOMES, Result, State
 
 _ENDS = frozenset(OUTCOMES)
 

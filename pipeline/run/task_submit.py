@@ -23,7 +23,7 @@ from typing import NoReturn
 import msgspec
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.jobs import Result, State
+from pipeline.ground.jobs import Result, State
 from pipeline.run import processes
 from pipeline.run.devices import DeviceError
 from pipeline.run.messages import Order, encode, plain_text, read_result, write_atomically

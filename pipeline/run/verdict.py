@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, Result, State
 from pipeline.run.messages import NO_GOLDEN, Report, read_result
 from pipeline.run.patterns import SearchError, occurs
 from pipeline.run.states import is_end

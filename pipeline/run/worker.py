@@ -23,7 +23,7 @@ import msgspec
 from golden.inputs import InputsError
 from golden.reference import TorchError
 from pipeline.engines.base import InfrastructureError
-from pipeline.jobs import Job, JobContext, Result, State
+from pipeline.ground.jobs import Job, JobContext, Result, State
 from pipeline.run import processes, threads
 from pipeline.run.messages import NO_GOLDEN, Order, encode, write_atomically
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import junitparser
 import pytest
 
-from pipeline.cli import main
+from pipeline.commands.cli import main
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pipeline.engines.registry import engine_for
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 AVAILABLE = engine_for("cann").probe(Platform("cann-a2a3", "cann", "a2a3"), ["fused"])
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.jobs import Job, JobContext, Lane, Platform, Result
-from pipeline.stages import execute
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result
+from pipeline.work.stages import execute
 
 SMALL = Geometry(24, 32, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
 

@@ -17,7 +17,7 @@ def ended_with_cli(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     shutil.copytree(ROOT / "pipeline", folder / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
     for room in ("golden", "kernels", "emulator"):
         (folder / room).symlink_to(ROOT / room)
-    (folder / "pipeline" / "cli.py").write_text(text)
+    (folder / "pipeline" / "commands" / "cli.py").write_text(text)
     command = [sys.executable, "-m", "pipeline", "list"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 

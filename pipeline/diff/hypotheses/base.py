@@ -18,7 +18,7 @@ class Hypothesis:
     """One known fault. What the methods do here is right: a fault overrides the one thing it does wrong.
 
     Attributes:
-        name: the fault's id in `pipeline.faults`; without the convolution's number where it is in both.
+        name: the fault's id in the catalogue of faults; without the convolution's number where it is in both.
         layers: numbers of the convolutions it is in.
         note: what the id leaves open: which K step, say.
     """

@@ -41,7 +41,7 @@ from pipeline.engines.cann.readings import (
     read_verification,
 )
 from pipeline.engines.identity import Framework, identify
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 SOC = "a2a3"
 """The one soc it compiles for."""

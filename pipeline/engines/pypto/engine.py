@@ -26,8 +26,8 @@ from pipeline.engines.base import (
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
-from pipeline.jobs import Platform
-from pipeline.tiling import plan_for
+from pipeline.ground.jobs import Platform
+from pipeline.ground.tiling import plan_for
 
 _LOG = "pypto.log"
 _ROUNDS = 20

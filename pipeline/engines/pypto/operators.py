@@ -9,7 +9,7 @@ import emulator.language
 from emulator.program import Call, For, If, Program, Statement
 from golden.geometry import MC62
 from kernels.catalogue import PROGRAMS
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 
 @cache

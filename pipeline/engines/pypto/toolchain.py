@@ -23,7 +23,7 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
 from pipeline.engines.pypto.operators import operators_of
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 PYTHON = "PIPELINE_PYTHON"
 """Environment variable: the interpreter whose environment has PyPTO; not set, the pipeline's own."""

@@ -32,7 +32,7 @@ from pipeline.engines.pypto.messages import (
     decode_order,
     encode,
 )
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 _BUILD = "build"
 _PASS_DUMPS = "passes_dump"

@@ -19,7 +19,7 @@ import junitparser
 import psutil
 import pytest
 
-from pipeline.jobs import OUTCOMES, Outcome, Platform, State
+from pipeline.ground.jobs import OUTCOMES, Outcome, Platform, State
 from pipeline.run import processes
 from pipeline.run.devices import DevicePool
 from pipeline.run.folders import read_run

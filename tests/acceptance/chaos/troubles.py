@@ -13,8 +13,8 @@ from pathlib import Path
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import InfrastructureError
-from pipeline.jobs import Job, JobContext, Lane, Platform, Result, State
-from pipeline.stages import execute
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.work.stages import execute
 
 DEVICES = (0, 1, 2, 3)
 SICK = 1

@@ -9,7 +9,7 @@ from golden.geometry import MC62
 from pipeline.commands.hosts import availability
 from pipeline.engines.base import Availability
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.jobs import Job, Lane, Platform
+from pipeline.ground.jobs import Job, Lane, Platform
 
 EMULATED = Platform("emu", "emulator", "a2a3")
 JOB = Job("device/emu/mc62/fused/small", Lane.DEVICE, EMULATED, "mc62", MC62, "fused", "small", 60.0)

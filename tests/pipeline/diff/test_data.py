@@ -13,7 +13,7 @@ from golden.specs import Tensors
 from pipeline.diff.compare import compare
 from pipeline.diff.data import Examined, examine, gathering
 from pipeline.diff.evidence import Evidence
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 

@@ -16,7 +16,7 @@ from golden.specs import Tensors
 from kernels.plan import Band, Plan
 from pipeline.diff.diagnosis import diagnose
 from pipeline.diff.evidence import TWO_PASS, Evidence
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from pipeline.diff.data import DiffData, Division, Examined
 from pipeline.diff.files import write_files
-from pipeline.jobs import Region
+from pipeline.ground.jobs import Region
 
 
 @pytest.fixture

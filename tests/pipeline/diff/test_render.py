@@ -4,7 +4,7 @@ import numpy as np
 
 from pipeline.diff.compare import compare
 from pipeline.diff.render import full, verdict
-from pipeline.jobs import Diff
+from pipeline.ground.jobs import Diff
 
 
 def diff_with(change: slice, channel: slice, by: int, sentinel: int | None = None) -> Diff:

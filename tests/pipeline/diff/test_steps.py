@@ -4,8 +4,8 @@ import pytest
 
 from pipeline.diff.causes import step_of, words_for
 from pipeline.diff.steps import PARTS, wrong_side
-from pipeline.faults import FAULTS, STEPS
-from pipeline.stages import COMPARISON
+from pipeline.faults.catalogue import FAULTS, STEPS
+from pipeline.work.stages import COMPARISON
 
 TILES = ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
 

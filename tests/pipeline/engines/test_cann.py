@@ -29,8 +29,8 @@ from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CannEngine, default_cache
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
-from pipeline.jobs import Job, JobContext, Lane, Platform, State
-from pipeline.stages import execute
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.work.stages import execute
 
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))

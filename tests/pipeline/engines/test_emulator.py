@@ -13,7 +13,7 @@ from golden.inputs import load_inputs
 from kernels.catalogue import PROGRAMS
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 A2A3 = Platform("emu-a2a3", "emulator", "a2a3")

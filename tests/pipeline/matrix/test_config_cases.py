@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import main
+from pipeline.commands.cli import main
 
 Edit = tuple[str, str]
 """A piece of the sound matrix and what is written in its place."""

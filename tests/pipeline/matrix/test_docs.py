@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-from pipeline.jobs import Lane
+from pipeline.ground.jobs import Lane
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import Entry

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
-from pipeline.jobs import ExpectedFailure, Lane
+from pipeline.ground.jobs import ExpectedFailure, Lane
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 

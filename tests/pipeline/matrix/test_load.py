@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix

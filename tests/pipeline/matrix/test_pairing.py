@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from pipeline.jobs import Job, Lane
+from pipeline.ground.jobs import Job, Lane
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines, platforms_of

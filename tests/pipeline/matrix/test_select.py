@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden.geometry import MC62
-from pipeline.jobs import Job, Lane, Platform
+from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.select import (

@@ -13,11 +13,11 @@ from golden.geometry import MC62, Conv, Geometry
 from golden.profiles import PROFILES
 from kernels.catalogue import KERNELS
 from kernels.plan import Plan
-from pipeline.jobs import Job, Lane
+from pipeline.ground.jobs import Job, Lane
+from pipeline.ground.tiling import plan_for
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
-from pipeline.tiling import plan_for
 
 MATRIX = Path(__file__).resolve().parents[3] / "matrix.yaml"
 

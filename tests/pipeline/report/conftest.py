@@ -9,7 +9,7 @@ import pytest
 import xmlschema
 
 from golden.geometry import MC62
-from pipeline.jobs import Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, Lane, Platform, Result, State
 
 ROOT = Path(__file__).parents[3]
 MakeResult = Callable[..., Result]

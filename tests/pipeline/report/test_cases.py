@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.jobs import DIAGNOSIS, REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
+from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
 from pipeline.report.cases import Attachments, Case, cases_of, states_of, suite_of
 
 MakeResult = Callable[..., Result]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.jobs import Result, StageResult, State
+from pipeline.ground.jobs import Result, StageResult, State
 from pipeline.report.compiled import COLUMNS, in_short, rows
 
 MakeResult = Callable[..., Result]

@@ -6,7 +6,7 @@ from pathlib import Path
 import junitparser
 import pytest
 
-from pipeline.jobs import Result
+from pipeline.ground.jobs import Result
 from pipeline.report.document import ReportError
 from pipeline.report.files import ReportFiles
 from pipeline.run.listener import RunInfo, RunSummary

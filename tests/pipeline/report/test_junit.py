@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from junit2htmlreport.parser import Junit
 
-from pipeline.jobs import OUTCOMES, Result, StageResult, State
+from pipeline.ground.jobs import OUTCOMES, Result, StageResult, State
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, read
 from pipeline.report.junit import JunitReport, write

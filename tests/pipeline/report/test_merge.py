@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import xmlschema
 
-from pipeline.jobs import Result, State
+from pipeline.ground.jobs import Result, State
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, properties_of, read
 from pipeline.report.junit import write

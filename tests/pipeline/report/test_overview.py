@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.jobs import OUTCOMES, Outcome, Result, StageResult, State
+from pipeline.ground.jobs import OUTCOMES, Outcome, Result, StageResult, State
 from pipeline.report.overview import MEANING, overview
 
 MakeResult = Callable[..., Result]

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.jobs import Result, StageResult, State
+from pipeline.ground.jobs import Result, StageResult, State
 from pipeline.report.summary import CHECK_LIMIT, STEP_LIMIT, markdown
 from pipeline.run.listener import RunSummary, SetAside
 

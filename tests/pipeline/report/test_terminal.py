@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline.jobs import Result, StageResult, State
+from pipeline.ground.jobs import Result, StageResult, State
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary, SetAside
 

@@ -10,7 +10,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.jobs import Job, Lane, Platform, Result
+from pipeline.ground.jobs import Job, Lane, Platform, Result
 from pipeline.run import processes
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary

@@ -17,7 +17,7 @@ import psutil
 
 from golden.cache import golden_for, is_cached
 from pipeline.engines.base import InfrastructureError
-from pipeline.jobs import Diff, Job, JobContext, Result, StageResult, State
+from pipeline.ground.jobs import Diff, Job, JobContext, Result, StageResult, State
 
 Work = Callable[[Job, JobContext, str], Result]
 

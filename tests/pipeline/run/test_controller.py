@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.jobs import ExpectedFailure, Job, Result, State
+from pipeline.ground.jobs import ExpectedFailure, Job, Result, State
 from pipeline.run.controller import Host, PlanError, RunOptions, run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary

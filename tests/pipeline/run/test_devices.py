@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 from pipeline.run import devices
 from pipeline.run.devices import DeviceError, DevicePool, choose_ids, lock_folder, lock_name, parse_ids
 
@@ -115,7 +115,7 @@ def test_two_pools_never_hold_the_same_device(tmp_path: Path) -> None:
 
 def test_stale_holder_blocks_nobody(tmp_path: Path) -> None:
     hold = (
-        "import sys, os, signal; from pathlib import Path; from pipeline.jobs import Platform;"
+        "import sys, os, signal; from pathlib import Path; from pipeline.ground.jobs import Platform;"
         "from pipeline.run.devices import DevicePool;"
         "pool = DevicePool(Path(sys.argv[1])); pool.acquire(Platform('a2a3', 'pypto', 'a2a3'), [0]);"
         "print('held', flush=True);"

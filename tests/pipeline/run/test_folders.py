@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.jobs import Job, State
+from pipeline.ground.jobs import Job, State
 from pipeline.run.folders import (
     RunFolderError,
     create_run,

@@ -13,7 +13,7 @@ import pytest
 
 from golden import inputs, profiles
 from golden.cache import golden_for, is_cached
-from pipeline.jobs import Job, Lane, State
+from pipeline.ground.jobs import Job, Lane, State
 from pipeline.run import goldens
 from pipeline.run.controller import RunOptions
 from pipeline.run.goldens import Goldens, Wanted, missing_goldens
@@ -132,7 +132,7 @@ def test_users_tensors_that_are_gone_speak_against_the_host_alone(
     missing = {
         job.id: Wanted(job.geometry, "inputs", "vreq8", str(options.cache), str(gone), 60) for job in jobs
     }
-    summary = run(*jobs, target="pipeline.stages:execute", inputs=gone, missing=missing)
+    summary = run(*jobs, target="pipeline.work.stages:execute", inputs=gone, missing=missing)
     expected = (State.INFRASTRUCTURE, f"no golden: {gone}: cannot be read: No such file or directory")
     assert [(result.state, result.message) for result in summary.results] == [expected] * 2
     assert summary.set_aside == ()

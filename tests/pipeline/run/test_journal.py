@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, Result, State
 from pipeline.run.journal import Journal, JournalError, read_journal
 from pipeline.run.listener import RunInfo, RunSummary
 

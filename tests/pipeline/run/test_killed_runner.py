@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.jobs import Platform, State
+from pipeline.ground.jobs import Platform, State
 from pipeline.run import processes
 from pipeline.run.devices import DevicePool
 from pipeline.run.folders import read_run

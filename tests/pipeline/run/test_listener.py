@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result
 from pipeline.run.listener import Broadcast, RunInfo, RunSummary
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.jobs import Diff, Job, Mismatch, Region, Result, StageResult, State
+from pipeline.ground.jobs import Diff, Job, Mismatch, Region, Result, StageResult, State
 from pipeline.run.messages import Lines, encode, read_result, write_atomically
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs import OUTCOMES, Job, Result, State
+from pipeline.ground.jobs import OUTCOMES, Job, Result, State
 from pipeline.run.states import LEGAL, IllegalTransitionError, advance, exit_code
 
 PAGE = Path(__file__).parents[3] / "docs" / "states.md"

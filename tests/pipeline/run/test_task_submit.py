@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs import Job, Platform, Result, State
+from pipeline.ground.jobs import Job, Platform, Result, State
 from pipeline.run.devices import DeviceError
 from pipeline.run.listener import RunSummary
 from pipeline.run.task_submit import require

@@ -13,7 +13,7 @@ from kernels.plan import Plan
 from pipeline.diff.evidence import TWO_PASS, Evidence
 from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.model import Model, model_of
-from pipeline.tiling import plan_for
+from pipeline.ground.tiling import plan_for
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 

@@ -16,8 +16,8 @@ from pipeline.diff.evidence import TWO_PASS, Evidence
 from pipeline.diff.hypotheses import base, registry
 from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.model import Model, model_of
-from pipeline.faults import FAULTS
-from pipeline.tiling import plan_for
+from pipeline.faults.catalogue import FAULTS
+from pipeline.ground.tiling import plan_for
 
 GEOMETRY = Geometry(40, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 HELPERS = {"base", "blocks", "layers", "model", "registry"}
@@ -87,7 +87,12 @@ def test_no_family_knows_another_nor_the_injection() -> None:
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.ImportFrom) and node.module
         }
-        assert not any(name.startswith(("pipeline.injection", "emulator")) for name in imported)
+        assert not any(
+            name.startswith(
+                ("pipeline.faults.k", "pipeline.faults.h", "pipeline.faults.s", "emulator")
+            )
+            for name in imported
+        )
         if path.stem != "registry":
             siblings = {name.rpartition(".")[2] for name in imported if "diff.hypotheses." in name}
             assert siblings <= HELPERS

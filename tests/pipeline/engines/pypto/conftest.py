@@ -15,7 +15,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Request
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 DATA = Path(__file__).parents[3] / "data"
 

@@ -16,8 +16,8 @@ from golden.cache import golden_for
 from golden.geometry import C0, Geometry
 from pipeline.engines.base import SENTINEL, Array, CompileError, InfrastructureError, Request
 from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
-from pipeline.jobs import Job, JobContext, Lane, Platform, State
-from pipeline.stages import execute
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.work.stages import execute
 
 CARDS = Platform("a5", "pypto", "a5", devices=(3,))
 SIMULATOR = Platform("a2a3sim", "pypto", "a2a3")

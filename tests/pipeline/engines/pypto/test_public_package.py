@@ -19,7 +19,7 @@ from pipeline.engines.identity import Framework
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.engine import PyptoEngine
 from pipeline.engines.pypto.messages import Fault, Order, Reply, decode_reply, encode
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 VARIABLE = "PIPELINE_TEST_PYPTO_PYTHON"
 PYTHON = os.environ.get(VARIABLE, "")

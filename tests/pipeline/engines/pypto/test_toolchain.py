@@ -9,7 +9,7 @@ import pytest
 from kernels.catalogue import PROGRAMS
 from pipeline.engines.npu_smi import parse
 from pipeline.engines.pypto import toolchain
-from pipeline.jobs import Platform
+from pipeline.ground.jobs import Platform
 
 DATA = Path(__file__).parents[3] / "data"
 CARDS = Platform("a2a3", "pypto", "a2a3")

@@ -1,0 +1,283 @@
+"""The faults that can be injected and that a diagnosis may name: what each does, and where it cannot show.
+
+An id is a family and, where both convolutions can have the fault, the number of the convolution. `what` is
+the contract between injection and diagnosis; both follow it to the byte. Facts only: the injection is in
+`kernel` and `host`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from golden.geometry import C0, Conv, Geometry
+from kernels.plan import Plan, Tile, Window
+
+STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
+"""The steps of a pair, in order: a fault belongs to one."""
+
+
+class FaultError(ValueError):
+    """A fault's id cannot be understood; the message names the closest."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: `family` and `conv` (1, 2, or 0 where it is not a convolution's own) make its id.
+
+    `what` says exactly what it does; `step` is the one of `STEPS` that it makes wrong.
+    """
+
+    id: str
+    family: str
+    conv: int
+    what: str
+    step: str
+
+
+_REQUANTISATION = {
+    "round-then-add": "the product is clipped to -256..255 and rounded, then the offset is added",
+    "half-away": "ties are rounded away from zero",
+    "offset-unsigned": "the 9-bit offset is read as 0..511",
+    "scale32": "the scale is used with all 32 bits (packed with bits 12..0 kept)",
+    "scale19-rne": "the scale is rounded to nearest even, not truncated, to 19 bits when it is packed",
+    "offset-sign": "the offset is subtracted, not added",
+    "scale-ignored": "the scale is taken as 1",
+    "other-table": "the other convolution's table is used",
+    "no-saturation": "not saturated: the low 8 bits of the rounded integer are kept",
+    "unsigned-saturation": "saturated to 0..255, of which the low 8 bits are kept",
+    "per-row-scale": "row m of an ACC tile uses table entry m % C for all its channels",
+}
+_BIAS = {
+    "bias-missing": "the bias is 0",
+    "other-bias": "the other convolution's bias is added",
+}
+_K_ORDER = {
+    "k-order-khkwc": "the filter's K runs (kh, kw, c) over all channels",
+    "k-order-ckhkw": "the filter's K runs (c, kh, kw)",
+}
+_CONVOLUTION = {
+    "wrong-stride": "img2col's stride is one less (2 where it is 1), the positions asked for stay",
+    "k-step-skipped": "the last K step of every ACC tile is left out",
+    "k-step-twice": "the last K step of every ACC tile is accumulated twice",
+    "acc-not-reset": "every ACC tile of a band but its first accumulates onto the tile before, without bias",
+}
+_PAST_EDGE = (
+    "the zero padding past the {side} edge is missing{bands}: a tap out there reads the feature map's memory "
+    "as a ring, the pixel (row * columns + column) modulo the pixels of the band's map, in its C1 plane"
+)
+_BAND_CLASSES = {
+    "top": ("-first",),
+    "bottom": ("-last",),
+    "left": ("", "-first", "-interior", "-last"),
+    "right": ("", "-first", "-interior", "-last"),
+}
+_IN_BANDS = {
+    "": " in every band",
+    "-first": " in the first band",
+    "-interior": " in the bands between the first and the last",
+    "-last": " in the last band",
+}
+_WHOLE = (
+    Fault("planes-swapped-1", "planes-swapped", 1, "C1 plane p of x holds plane (p + 1) % C1", "layout"),
+    Fault(
+        "planes-swapped-2",
+        "planes-swapped",
+        2,
+        "C1 plane p of the mid that conv2 reads holds plane (p + 1) % C1",
+        "hand-over",
+    ),
+    Fault("x-nhwc", "x-nhwc", 0, "the buffer of x holds the bytes of NHWC", "layout"),
+    Fault(
+        "nz-as-nd-mid",
+        "nz-as-nd-mid",
+        0,
+        "a band's mid map [rows * columns, Cmid] lies as NZ and is read as ND",
+        "hand-over",
+    ),
+    Fault(
+        "nd-as-nz-mid",
+        "nd-as-nz-mid",
+        0,
+        "a band's mid map [rows * columns, Cmid] lies as ND and is read as NZ",
+        "hand-over",
+    ),
+    Fault(
+        "nz-as-nd-y",
+        "nz-as-nd-y",
+        0,
+        "each ACC tile of y is stored as the bytes of its NZ fractals",
+        "store",
+    ),
+    Fault(
+        "nd-as-nz-y",
+        "nd-as-nz-y",
+        0,
+        "each ACC tile of y is stored as if its ND bytes were NZ fractals, and reordered to ND",
+        "store",
+    ),
+    Fault(
+        "band-up",
+        "band-up",
+        0,
+        "the bands but the first read their x rows from one row higher, where that is in the image",
+        "load",
+    ),
+    Fault(
+        "band-down",
+        "band-down",
+        0,
+        "the bands but the first read their x rows from one row lower, where that is in the image",
+        "load",
+    ),
+    Fault(
+        "halo-stale",
+        "halo-stale",
+        0,
+        "the first kernel2 - stride2 rows of a band's mid buffer are still what the band before had there: "
+        "those of the first band",
+        "hand-over",
+    ),
+    Fault(
+        "map-corrupted",
+        "map-corrupted",
+        0,
+        "the first 16 rows x 32 columns of filter1 lie over the first 16 pixels of C1 plane 0 of each band's "
+        "feature map, where it is at the fused kernel's address",
+        "address",
+    ),
+    Fault("unwritten", "unwritten", 0, "the last ACC tile of y never reaches GM", "store"),
+    Fault(
+        "mid-of-other-run",
+        "mid-of-other-run",
+        0,
+        "conv2 reads the mid that a warm-up run on an x of zeros left",
+        "hand-over",
+    ),
+)
+
+
+def _all() -> Iterator[Fault]:
+    for conv in (1, 2):
+        for family, what in _REQUANTISATION.items():
+            yield Fault(f"{family}-{conv}", family, conv, f"requantisation {conv}: {what}", f"requant{conv}")
+        for family, what in _BIAS.items():
+            yield Fault(f"{family}-{conv}", family, conv, f"conv{conv}: {what}", f"conv{conv}")
+        for family, what in _K_ORDER.items():
+            yield Fault(f"{family}-{conv}", family, conv, f"conv{conv}: {what}", "layout")
+        for side, classes in _BAND_CLASSES.items():
+            for suffix in classes:
+                what = _PAST_EDGE.format(side=side, bands=_IN_BANDS[suffix])
+                family = f"no-padding-{side}"
+                yield Fault(f"{family}-{conv}{suffix}", family, conv, f"conv{conv}: {what}", f"conv{conv}")
+        for family, what in _CONVOLUTION.items():
+            yield Fault(f"{family}-{conv}", family, conv, f"conv{conv}: {what}", f"conv{conv}")
+    yield from _WHOLE
+
+
+FAULTS: Mapping[str, Fault] = {fault.id: fault for fault in _all()}
+"""Every fault by its id."""
+
+
+def fault_named(name: str) -> Fault:
+    """The fault of an id.
+
+    Raises:
+        FaultError: there is none; the message names the closest.
+    """
+    if name not in FAULTS:
+        (nearest,) = difflib.get_close_matches(name, FAULTS, n=1, cutoff=0.0)
+        raise FaultError(f"unknown fault {name!r}: the closest known name is `{nearest}`")
+    return FAULTS[name]
+
+
+def band_class(fault: Fault) -> str:
+    """`first`, `interior` or `last` for a fault of such bands only, empty for one of all bands."""
+    last = fault.id.rpartition("-")[2]
+    return last if f"-{last}" in _IN_BANDS else ""
+
+
+def can_show(fault: Fault, geometry: Geometry, plan: Plan) -> str:
+    """Why a fault cannot change y in this geometry, whatever the data; empty where it can."""
+    conv, channels = (geometry.conv1, geometry.cin) if fault.conv == 1 else (geometry.conv2, geometry.cmid)
+    tile = plan.conv1 if fault.conv == 1 else plan.conv2
+    if fault.family in ("other-table", "other-bias"):
+        return "" if geometry.cmid == geometry.cout else "cmid and cout differ"
+    if fault.family in ("k-order-khkwc", "planes-swapped"):
+        return _one_plane(f"conv{fault.conv}'s input", channels)
+    if fault.family == "k-order-ckhkw":
+        return "" if conv.kernel > 1 else f"conv{fault.conv} has a kernel of 1"
+    if fault.family == "x-nhwc":
+        return _one_plane("x", geometry.cin)
+    if fault.family in ("nz-as-nd-mid", "nd-as-nz-mid"):
+        return _one_plane("mid", geometry.cmid)
+    if fault.family in ("nz-as-nd-y", "nd-as-nz-y"):
+        return _one_plane("y", geometry.cout)
+    if fault.family in ("k-step-skipped", "k-step-twice"):
+        return "" if tile.steps > 1 else f"conv{fault.conv}'s K loop has a single step"
+    if fault.family == "acc-not-reset":
+        return _one_tile(fault.conv, tile, plan)
+    if fault.family.startswith("no-padding"):
+        return _padding_unread(fault, conv, geometry, plan)
+    if fault.family in ("band-up", "band-down"):
+        moved = shifted_bands(fault, geometry.height, [band.x for band in plan.bands])
+        return "" if moved else "no band can move and stay in the image"
+    if fault.family == "halo-stale":
+        return _halo_unread(conv, plan)
+    return ""
+
+
+def shifted_bands(fault: Fault, height: int, windows: Sequence[Window]) -> tuple[int, ...]:
+    """Which bands `band-up` or `band-down` moves: the interior ones together, and the last.
+
+    Args:
+        fault: one of the two.
+        height: rows of x.
+        windows: the x rows of each band.
+    """
+    shift, last = shift_of(fault), len(windows) - 1
+
+    def fits(number: int) -> bool:
+        return 0 <= windows[number].row + shift <= height - windows[number].rows
+
+    interior = tuple(range(1, last))
+    return (interior if all(map(fits, interior)) else ()) + ((last,) if last > 0 and fits(last) else ())
+
+
+def shift_of(fault: Fault) -> int:
+    """By how many x rows `band-up` or `band-down` moves a band."""
+    return -1 if fault.family == "band-up" else 1
+
+
+def _one_plane(what: str, channels: int) -> str:
+    return "" if channels > C0 else f"{what} has {C0} channels: one C1 plane, where both orders are the same"
+
+
+def _one_tile(conv: int, tile: Tile, plan: Plan) -> str:
+    rows = max(band.mid.rows if conv == 1 else band.rows for band in plan.bands)
+    return "" if rows > tile.rows else f"a band holds a single ACC tile of conv{conv}"
+
+
+def _padding_unread(fault: Fault, conv: Conv, geometry: Geometry, plan: Plan) -> str:
+    side, bands = fault.family.removeprefix("no-padding-"), band_class(fault)
+    size = {
+        1: (geometry.height, geometry.width),
+        2: (geometry.mid_height, geometry.mid_width),
+    }[fault.conv][side in ("left", "right")]
+    reach = (conv.out_size(size) - 1) * conv.stride - conv.padding + conv.kernel
+    if conv.padding == 0:
+        return f"conv{fault.conv} has no padding"
+    if side in ("right", "bottom") and reach <= size:
+        return f"conv{fault.conv}'s windows never pass the {side} edge"
+    if bands == "interior" and len(plan.bands) < 3:
+        return "there is no band between a first and a last"
+    if bands and side in ("left", "right") and len(plan.bands) == 1:
+        return f"a single band: the same as {fault.family}-{fault.conv}"
+    return ""
+
+
+def _halo_unread(conv: Conv, plan: Plan) -> str:
+    halo = conv.kernel - conv.stride
+    read = any(band.mid.skip * conv.stride - band.mid.padding[0] < halo for band in plan.bands[1:])
+    return "" if read else "no band reads mid rows that the band before has read"

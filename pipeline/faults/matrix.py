@@ -1,0 +1,252 @@
+"""Every fault against every profile: is it detected, and does the diagnosis name it?
+
+`python -m pipeline.faults.matrix` injects each fault of the catalogue in jobs of the device lane, as `run
+--inject` does, and prints for each geometry which profiles detect it and what the diagnosis ranks
+first. Clean runs are part of it: they must find nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import groupby
+from pathlib import Path
+
+from golden.profiles import resolve
+from pipeline.diff.diagnosis import Diagnosis
+from pipeline.faults.catalogue import FAULTS, Fault, FaultError, can_show, fault_named
+from pipeline.ground.jobs import Job, JobContext, Lane, State
+from pipeline.ground.tiling import plan_for
+from pipeline.ground.words import counted
+from pipeline.matrix.errors import MatrixError
+from pipeline.matrix.expand import expand
+from pipeline.matrix.load import load
+from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, select
+from pipeline.work.comparison import comparison
+from pipeline.work.stages import stages_of
+
+FIRST_RIGHT = 0.95
+"""Least share of detected cases in which the fault is in the class of hypotheses that is ranked first."""
+
+_RANKS = 3
+_LARGE = "mc62"
+_KERNELS = ("fused", "two-pass")
+"""The kernels that give y."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault in one job (`fault` empty: none): how it ended, and what the diagnosis names, by rank."""
+
+    geometry: str
+    fault: str
+    profile: str
+    state: State
+    message: str
+    ranks: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Rank of the class that holds the fault, from 1; 0 where none does."""
+        return next((rank for rank, names in enumerate(self.ranks, 1) if self.fault in names), 0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fault in one geometry: why it cannot show there, or what became of it in each profile."""
+
+    geometry: str
+    fault: Fault
+    reason: str
+    cases: tuple[Case, ...]
+
+    @property
+    def detected(self) -> tuple[Case, ...]:
+        """Cases that did not pass."""
+        return tuple(case for case in self.cases if case.state is not State.PASSED)
+
+    @property
+    def diagnosed(self) -> tuple[Case, ...]:
+        """Cases that gave a wrong output; the others were refused before they gave one."""
+        return tuple(case for case in self.cases if case.state is State.MISMATCH)
+
+
+def run_rows(jobs: Sequence[Job], faults: Sequence[Fault], folder: Path, cache: Path) -> Iterator[Row | Case]:
+    """Clean cases and rows, geometry by geometry.
+
+    Args:
+        jobs: of the device lane, on the emulator.
+        faults: which to inject.
+        folder: scratch; removed after each case.
+        cache: of goldens.
+    """
+    for name, group in groupby(jobs, key=lambda job: job.geometry_name):
+        of_geometry = list(group)
+        job = of_geometry[0]
+        plan = plan_for(job.geometry, job.platform.soc, job.band_rows)
+        yield from (_case(job, "", folder, cache) for job in of_geometry)
+        for fault in faults:
+            reason = _absent(fault, job.kernel) or can_show(fault, job.geometry, plan)
+            cases = () if reason else tuple(_case(job, fault.id, folder, cache) for job in of_geometry)
+            yield Row(name, fault, reason, cases)
+
+
+def _absent(fault: Fault, kernel: str) -> str:
+    """Why a kernel has no place for a fault; empty where it has."""
+    elsewhere = fault.step == "address" and kernel != "fused"
+    return f"{kernel} has no feature map at the fused kernel's address" if elsewhere else ""
+
+
+def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:
+    """The state is that of the first stage that did not pass, the diagnosis that of y."""
+    try:
+        work = comparison(job, JobContext(folder, None, cache, inject=fault))
+        stages = [work.run(stage) for stage in stages_of(job, "all")]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    wrong = next((stage for stage in stages if stage.state is not State.PASSED), stages[-1])
+    of_y = work.diagnoses.get(stages[-1].name, Diagnosis())
+    names = tuple(finding.hypotheses for finding in of_y.findings)
+    return Case(job.geometry_name, fault, str(job.profile), wrong.state, wrong.message, names)
+
+
+def table(row: Row) -> str:
+    """A row as a line: the fault, the profiles that detect it, what is ranked first."""
+    head = f"{row.fault.id:<28}"
+    if row.reason:
+        return f"{head} cannot show: {row.reason}"
+    if not row.detected:
+        return f"{head} NOT DETECTED by any of {len(row.cases)} profiles"
+    count = f"{len(row.detected)}/{len(row.cases)}"
+    by = "all" if len(row.detected) == len(row.cases) else " ".join(case.profile for case in row.detected)
+    parts = [f"{head} detected {count} ({by})"]
+    refused = [case for case in row.detected if case.state is not State.MISMATCH]
+    if refused:
+        parts.append(f"refused with {refused[0].state.value}: {refused[0].message}")
+    if row.diagnosed:
+        first = sum(case.rank == 1 for case in row.diagnosed)
+        parts.append(f"first-ranked right {first}/{len(row.diagnosed)}")
+        parts.extend(_named(case) for case in row.diagnosed if case.rank != 1 or len(case.ranks[0]) > 1)
+    return "; ".join(parts)
+
+
+def _named(case: Case) -> str:
+    """What a case was taken for, where that is not the fault alone."""
+    if not case.ranks:
+        return f"{case.profile}: unexplained"
+    rank = "" if case.rank == 1 else f" (rank {case.rank or 'none'})"
+    return f"{case.profile}: {' = '.join(case.ranks[0])}{rank}"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What all rows and clean cases come to."""
+
+    rows: tuple[Row, ...]
+    clean: tuple[Case, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The counts, and what falls short."""
+        shown = [row for row in self.rows if not row.reason]
+        missed = [row for row in shown if not row.detected]
+        cases = [case for row in self.rows for case in row.diagnosed]
+        refused = sum(len(row.detected) - len(row.diagnosed) for row in self.rows)
+        first, within = (sum(0 < case.rank <= rank for case in cases) for rank in (1, _RANKS))
+        alone = sum(case.rank == 1 and len(set(case.ranks[0])) == 1 for case in cases)
+        return (
+            f"{len(self.rows)} faults x geometries: {len(self.rows) - len(shown)} cannot show, "
+            f"{len(shown) - len(missed)} of the other {len(shown)} detected by at least one profile",
+            *(f"  not detected: {row.fault.id} in {row.geometry}" for row in missed),
+            f"{counted(len(cases), 'mismatch', 'mismatches')} diagnosed: "
+            f"first-ranked right {_share(first, len(cases))} (alone {_share(alone, len(cases))}), "
+            f"in the first {_RANKS} {_share(within, len(cases))}; "
+            f"{counted(refused, 'case')} refused by the emulator",
+            f"{counted(len(self.clean), 'clean run')}: {len(self.false_positives)} with a finding",
+        )
+
+    @property
+    def false_positives(self) -> tuple[Case, ...]:
+        """Clean cases that did not pass."""
+        return tuple(case for case in self.clean if case.state is not State.PASSED or case.ranks)
+
+    @property
+    def good(self) -> bool:
+        """Whether every goal is met."""
+        cases = [case for row in self.rows for case in row.diagnosed]
+        first = sum(case.rank == 1 for case in cases)
+        return (
+            all(row.detected for row in self.rows if not row.reason)
+            and first >= FIRST_RIGHT * len(cases)
+            and all(0 < case.rank <= _RANKS for case in cases)
+            and not self.false_positives
+        )
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part}/{whole} = {100 * part / whole:.1f} %" if whole else "0/0"
+
+
+def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.write) -> int:
+    """Print the matrix; 0 where every goal is met, 1 where not, 4 for a line that cannot be understood."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline.faults.matrix", description=__doc__)
+    for name in ("geometry", "profile", "fault"):
+        parser.add_argument(
+            f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}"
+        )
+    parser.add_argument("--platform", default="emu-a2a3", metavar="NAME")
+    parser.add_argument("--kernel", default="fused", choices=_KERNELS)
+    parser.add_argument("--output", type=Path, default=Path("out"), metavar="DIR")
+    options = parser.parse_args(arguments)
+    try:
+        jobs = _jobs(options)
+        faults = [fault_named(name) for name in options.fault] or list(FAULTS.values())
+    except (MatrixError, FilterError, EmptySelectionError, FaultError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 4
+    totals = _printed(jobs, faults, options.output.absolute(), write)
+    write("\n" + "\n".join(totals.lines) + "\n")
+    return 0 if totals.good else 1
+
+
+def _jobs(options: argparse.Namespace) -> list[Job]:
+    """The device lane's jobs, by default of every geometry but the large one, `@nightly` settled."""
+    today = date.today()
+    filters = Filters(
+        geometries=tuple(options.geometry),
+        platforms=(options.platform,),
+        kernels=(options.kernel,),
+        profiles=tuple(options.profile),
+    )
+    chosen = select(expand(load([Path("matrix.yaml")]), today), [Lane.DEVICE], filters)
+    return [
+        replace(job, profile=resolve(str(job.profile), today))
+        for job in chosen
+        if (options.geometry or job.geometry_name != _LARGE) and job.platform.backend == "emulator"
+    ]
+
+
+def _printed(
+    jobs: Sequence[Job], faults: Sequence[Fault], output: Path, write: Callable[[str], object]
+) -> Totals:
+    rows: list[Row] = []
+    clean: list[Case] = []
+    heading = ""
+    for found in run_rows(jobs, faults, output / "faults", output / "goldens"):
+        if found.geometry != heading:
+            heading = found.geometry
+            write(f"\n{heading}\n")
+        if isinstance(found, Row):
+            rows.append(found)
+            write(f"  {table(found)}\n")
+        else:
+            clean.append(found)
+    return Totals(tuple(rows), tuple(clean))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

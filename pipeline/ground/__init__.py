@@ -1,0 +1,1 @@
+"""What all rooms share: jobs and results, words, files, tilings."""

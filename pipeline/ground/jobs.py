@@ -1,0 +1,263 @@
+"""Jobs, results and states: the facts that every room of the pipeline speaks in. No behaviour lives here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import Enum
+from pathlib import Path
+
+from golden.geometry import Geometry
+
+
+class Lane(str, Enum):
+    """What is done with a kernel: compiled on any host, run on a device, or compared stage by stage."""
+
+    COMPILE = "compile"
+    DEVICE = "device"
+    COMPARE = "compare"
+
+
+class State(str, Enum):
+    """Where a job stands. The first three are on the way, the others are ends (see `OUTCOMES`)."""
+
+    PLANNED = "planned"
+    WAITING = "waiting"
+    RUNNING = "running"
+    PASSED = "passed"
+    MISMATCH = "mismatch"
+    COMPILE_ERROR = "compile-error"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed-out"
+    KILLED = "killed"
+    INFRASTRUCTURE = "infrastructure"
+    SKIPPED = "skipped"
+    EXPECTED_FAILURE = "expected-failure"
+    UNEXPECTED_PASS = "unexpected-pass"
+    NONDETERMINISTIC = "nondeterministic"
+    PERFORMANCE = "performance"
+    NO_RESULT = "no-result"
+    INTERRUPTED = "interrupted"
+
+
+class Outcome(str, Enum):
+    """How a JUnit testcase says it: nothing, `skipped`, `failure` (kernel wrong), `error` (not judged)."""
+
+    PASSED = "passed"
+    SKIPPED = "skipped"
+    FAILURE = "failure"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an end state means outside: its JUnit outcome and the exit code a run with it deserves."""
+
+    outcome: Outcome
+    exit_code: int
+
+
+OUTCOMES: Mapping[State, Ending] = {
+    State.PASSED: Ending(Outcome.PASSED, 0),
+    State.EXPECTED_FAILURE: Ending(Outcome.SKIPPED, 0),
+    State.SKIPPED: Ending(Outcome.SKIPPED, 0),
+    State.MISMATCH: Ending(Outcome.FAILURE, 1),
+    State.COMPILE_ERROR: Ending(Outcome.FAILURE, 1),
+    State.UNEXPECTED_PASS: Ending(Outcome.FAILURE, 1),
+    State.NONDETERMINISTIC: Ending(Outcome.FAILURE, 1),
+    State.PERFORMANCE: Ending(Outcome.FAILURE, 1),
+    State.CRASHED: Ending(Outcome.ERROR, 1),
+    State.TIMED_OUT: Ending(Outcome.ERROR, 1),
+    State.KILLED: Ending(Outcome.ERROR, 1),
+    State.NO_RESULT: Ending(Outcome.ERROR, 1),
+    State.INTERRUPTED: Ending(Outcome.ERROR, 2),
+    State.INFRASTRUCTURE: Ending(Outcome.ERROR, 6),
+}
+"""Every end state, once. docs/states.md shows this table; a test keeps the two alike."""
+
+
+VERIFY = "verify-"
+"""What stands before a program's name in the stages of the compile lane that verify it."""
+
+DIAGNOSIS = "diagnosis"
+"""The fact, of a stage or a result, that says in a line why an output is wrong."""
+
+WRONG_STEP = "wrong_step"
+"""The fact of a result that says in a line which step of the pair is at fault."""
+
+
+CAUSE = "cause"
+"""The fact of a result that names what explains it: ids of faults that explain it alike, likeliest first."""
+
+BETWEEN_CAUSES = " or "
+"""What stands between the ids of a cause."""
+
+REPRODUCE = "reproduce"
+"""The fact of a result that holds the command line which reruns its job on the same inputs."""
+
+FINGERPRINT = "fingerprint"
+"""The fact of a result that says what kind of failure it is, the same in other runs and geometries."""
+
+SINCE = "since"
+"""The fact of a result that says since which run its job has failed with this fingerprint, or `NEW`."""
+
+NEW = "new"
+"""What `SINCE` says of a failure that the job's last run did not have."""
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.
+
+    `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend
+    needs none. A `required` platform turns a skip into an error.
+    """
+
+    name: str
+    backend: str
+    soc: str
+    variant: str = "vreq8"
+    devices: tuple[int, ...] = ()
+    required: bool = False
+
+    @property
+    def on_cards(self) -> bool:
+        """Whether its jobs run on cards: those of hw-native-sys PyPTO do, save its simulators (`a2a3sim`)."""
+        return self.backend == "pypto" and not self.name.endswith("sim")
+
+
+@dataclass(frozen=True)
+class ExpectedFailure:
+    """A job known to fail: why, where that is followed up, and the last day (if any) that excuses it."""
+
+    reason: str
+    link: str
+    until: date | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
+
+    `profile` is None where the kernel is compiled only; in the compile lane it is what the compiled programs
+    are verified on, and no part of the id. `timeout` is in seconds, always finite. `band_rows` is the height
+    of a band in output rows where the matrix sets it, else None.
+    """
+
+    id: str
+    lane: Lane
+    platform: Platform
+    geometry_name: str
+    geometry: Geometry
+    kernel: str
+    profile: str | None
+    timeout: float
+    expected_failure: ExpectedFailure | None = None
+    band_rows: int | None = None
+    other: Platform | None = None
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """What a job's process is given beside the job: all paths absolute.
+
+    `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has
+    none); `cache` the golden cache; `inputs` a user's tensors in place of the profile's; `stage` is `all` or
+    `tile` (compare lane); `inject` the id of a fault (`pipeline.faults.catalogue`) to commit, or empty.
+    """
+
+    folder: Path
+    device: int | None
+    cache: Path
+    inputs: Path | None = None
+    stage: str = "all"
+    inject: str = ""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One wrong element: its index, the actual and the expected value, both widened."""
+
+    index: tuple[int, ...]
+    actual: int
+    expected: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
+
+    name: str
+    count: int
+    mismatches: int
+    max_abs: int
+
+
+@dataclass(frozen=True)
+class Diff:
+    """One output against its golden. `problem` is set where the two cannot be compared at all (shape, dtype).
+
+    `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts
+    wrong elements of C0 blocks (32 channels of a position) that are the sentinel pattern throughout.
+    `differences` are the most frequent values of actual - expected, each with its count. `against` names what
+    the output was held against: the golden, or another stage's output, whose hash is then in `golden_sha`.
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    count: int
+    mismatches: int
+    max_abs: int
+    actual_sha: str
+    golden_sha: str
+    unwritten: int = 0
+    problem: str = ""
+    bands: tuple[Region, ...] = ()
+    channels: tuple[Region, ...] = ()
+    first: tuple[Mismatch, ...] = ()
+    differences: tuple[tuple[int, int], ...] = ()
+    against: str = "golden"
+
+    @property
+    def clean(self) -> bool:
+        """True where every element was compared and equal."""
+        return not self.problem and self.mismatches == 0 and self.count > 0
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """One comparison stage of a job: a program run on given inputs, compared with something.
+
+    `facts` become `key=value` lines of the report; `message` is one line, `details` may be many.
+    """
+
+    name: str
+    state: State
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+    diffs: tuple[Diff, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a job ended.
+
+    `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
+    a stage lie in a folder of its name.
+    """
+
+    job: Job
+    state: State
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+    started: str = ""
+    device: int | None = None
+    attempts: int = 1
+    stages: tuple[StageResult, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    artefacts: tuple[str, ...] = ()
+    output: str = ""

@@ -1,1 +1,0 @@
-"""What earlier runs say about a result; the journals in their folders are the store."""

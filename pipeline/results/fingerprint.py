@@ -1,0 +1,36 @@
+"""What kind of failure a result is, in words that other runs, geometries and seeds have in common."""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.diff import render
+from pipeline.ground.jobs import BETWEEN_CAUSES, CAUSE, OUTCOMES, Outcome, Result
+
+_VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
+_LONGEST = 200
+
+
+def without_numbers(text: str) -> str:
+    """A message without what varies from one occurrence to the next: numbers, hashes, addresses."""
+    return _VARYING.sub("#", text)
+
+
+def fingerprint(result: Result) -> str:
+    """The state, the first wrong stage and the cause, as in `mismatch fused offset-unsigned`.
+
+    The cause is the likeliest hypothesis, else the form of the first difference, else the message without its
+    numbers. Empty where nothing failed.
+    """
+    red = (Outcome.FAILURE, Outcome.ERROR)
+    if OUTCOMES[result.state].outcome not in red:
+        return ""
+    wrong = [stage for stage in result.stages if OUTCOMES[stage.state].outcome in red]
+    diffs = [diff for stage in wrong for diff in stage.diffs if not diff.clean]
+    cause = result.facts.get(CAUSE, "").partition(BETWEEN_CAUSES)[0] or next(map(render.hint, diffs), "")
+    words = [result.state.value, *(stage.name for stage in wrong[:1])]
+    if cause or not wrong:
+        words.append(cause or without_numbers(result.message))
+    elif not diffs:
+        words.append(without_numbers(wrong[0].message))
+    return " ".join(" ".join(words)[:_LONGEST].split())

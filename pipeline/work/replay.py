@@ -1,0 +1,117 @@
+"""A job that mismatched, judged again from the tensors and outputs that its run kept; no device is used."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import cast
+
+import numpy as np
+
+from pipeline.diff import render
+from pipeline.diff.compare import digest
+from pipeline.diff.diagnosis import Diagnosis
+from pipeline.engines.base import Array
+from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, WRONG_STEP, JobContext, Result, StageResult, State
+from pipeline.matrix.errors import closest
+from pipeline.run.journal import Record
+from pipeline.work.comparison import INPUTS_FILE, Comparison, Stage, actual_file, comparison
+from pipeline.work.stages import concluded, stages_of
+from pipeline.work.versus import steps_of, with_odd_one
+
+
+class ReplayError(ValueError):
+    """A job cannot be judged again; the message is one line: what, where, remedy."""
+
+
+def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result:
+    """Compare the kept outputs of a job with its golden once more, and diagnose them.
+
+    Args:
+        record: of the run.
+        run_folder: the run's.
+        job_id: the job's.
+        cache: of goldens.
+
+    Returns:
+        The result as it would be today, with the facts of the run's own.
+
+    Raises:
+        ReplayError: the run has no such job, kept nothing of it, or what it kept cannot be used.
+        InputsError: the kept tensors are damaged.
+    """
+    known = record.results.get(job_id)
+    if known is None:
+        raise ReplayError(
+            f"run {record.run_id} has no result of job `{job_id}`; {closest(job_id, record.results)}"
+        )
+    job = known.job
+    inputs = next((path for path in known.artefacts if PurePath(path).name == INPUTS_FILE), None)
+    if inputs is None:
+        why = (
+            known.facts.get("artefacts") or known.facts.get("not_kept") or f"it ended as {known.state.value}"
+        )
+        raise ReplayError(f"{job_id}: run {record.run_id} kept no tensors and outputs of it: {why}")
+    folder = (run_folder / inputs).parent
+    context = JobContext(folder, None, cache, run_folder / inputs, record.facts.get("stage", "all"))
+    if job.other:
+        steps = steps_of(job, context)
+    else:
+        work = comparison(job, context)
+        steps = [(work, stage) for stage in stages_of(job, context.stage)]
+    stages = {stage.name: stage for stage in known.stages}
+    diagnoses: dict[str, Diagnosis] = {}
+    for work, stage in steps:
+        stages[stage.name] = _again(work, stage, stages[stage.name], folder)
+        diagnoses |= work.diagnoses
+    result = concluded(job, list(stages.values()), diagnoses, known.facts)
+    return with_odd_one(result) if job.other else result
+
+
+def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> StageResult:
+    """A stage, judged on the output it gave; one that gave none stays as it was."""
+    if then.state not in (State.PASSED, State.MISMATCH):
+        return then
+    (diff,) = then.diffs
+    if stage.program:
+        if then.state is State.PASSED:
+            output = work.expected(stage, diff.tensor, diff.shape[0])
+        else:
+            output = _kept(folder / stage.name / actual_file(diff.tensor))
+        if digest(output) != diff.actual_sha:
+            raise ReplayError(
+                f"{stage.name}: its output is no longer {diff.actual_sha}, which the run recorded"
+            )
+        work.outputs[stage.name] = output
+    now = work.judge(stage, diff.tensor, work.outputs[stage.name if stage.program else stage.mid], {}, ())
+    if now.diffs[0].golden_sha != diff.golden_sha:
+        raise ReplayError(f"{stage.name}: the golden is no longer the run's; check out the run's commit")
+    return now
+
+
+def _kept(path: Path) -> Array:
+    try:
+        return cast(Array, np.load(path, allow_pickle=False))
+    except OSError as error:
+        raise ReplayError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ReplayError(f"{path}: is damaged: {error}") from error
+
+
+def account(result: Result) -> str:
+    """What a replay has to say: the verdict, each stage, and in full those that are wrong."""
+    return "\n".join(_account(result)) + "\n"
+
+
+def _account(result: Result) -> Iterator[str]:
+    yield f"{result.job.id}: {result.state.value}: {result.message}"
+    for name in (DIAGNOSIS, WRONG_STEP, REPRODUCE):
+        if name in result.facts:
+            yield f"{name}: {result.facts[name]}"
+    for stage in result.stages:
+        yield f"\n{stage.name}: {stage.state.value}"
+        if stage.state is State.MISMATCH:
+            yield from map(render.full, stage.diffs)
+        if stage.details:
+            yield stage.details

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from golden.geometry import Conv, Geometry
+from pipeline.faults.catalogue import (
+    FAULTS,
+    STEPS,
+    FaultError,
+    band_class,
+    can_show,
+    fault_named,
+    shifted_bands,
+)
+from pipeline.ground.tiling import plan_for
+
+BANDED = Geometry(45, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+SINGLE = Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
+POINTWISE = Geometry(32, 16, 64, 64, 64, Conv(1, 1, 0), Conv(1, 1, 0))
+
+
+def shown(name: str, geometry: Geometry, band_rows: int) -> str:
+    return can_show(fault_named(name), geometry, plan_for(geometry, "a2a3", band_rows))
+
+
+def test_an_id_is_its_family_and_convolution() -> None:
+    for name, fault in FAULTS.items():
+        assert name == fault.id
+        assert fault.step in STEPS
+        number = re.search(rf"^{re.escape(fault.family)}-([12])(-first|-interior|-last)?$", name)
+        assert fault.conv == (int(number[1]) if number else 0)
+        assert band_class(fault) == (number[2][1:] if number and number[2] else "")
+
+
+def test_every_fault_says_what_it_does_and_no_two_say_the_same() -> None:
+    assert len({fault.what for fault in FAULTS.values()}) == len(FAULTS)
+    assert all("\n" not in fault.what for fault in FAULTS.values())
+
+
+def test_every_step_has_a_fault() -> None:
+    assert {fault.step for fault in FAULTS.values()} == set(STEPS)
+
+
+def test_an_unknown_fault_is_refused_in_a_line_with_the_closest() -> None:
+    with pytest.raises(FaultError) as refusal:
+        fault_named("half-away1")
+    assert str(refusal.value) == "unknown fault 'half-away1': the closest known name is `half-away-1`"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("planes-swapped-1", "conv1's input has 32 channels: one C1 plane, where both orders are the same"),
+        ("nz-as-nd-mid", "mid has 32 channels: one C1 plane, where both orders are the same"),
+        ("no-padding-right-1", "conv1's windows never pass the right edge"),
+        ("no-padding-left-2-interior", "there is no band between a first and a last"),
+        ("no-padding-left-2-last", "a single band: the same as no-padding-left-2"),
+        ("band-up", "no band can move and stay in the image"),
+        ("halo-stale", "no band reads mid rows that the band before has read"),
+    ],
+)
+def test_what_a_single_band_of_32_channels_hides(name: str, reason: str) -> None:
+    assert shown(name, SINGLE, 12) == reason
+    assert shown(name, BANDED, 5) == (reason if name == "no-padding-right-1" else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("k-order-ckhkw-1", "conv1 has a kernel of 1"),
+        ("no-padding-top-2-first", "conv2 has no padding"),
+        ("k-step-skipped-1", "conv1's K loop has a single step"),
+        ("k-step-twice-2", ""),
+        ("halo-stale", "no band reads mid rows that the band before has read"),
+        ("band-down", ""),
+    ],
+)
+def test_what_kernels_of_1_hide(name: str, reason: str) -> None:
+    assert shown(name, POINTWISE, 8) == reason
+
+
+def test_a_band_holds_a_single_tile() -> None:
+    assert shown("acc-not-reset-2", SINGLE, 2) == "a band holds a single ACC tile of conv2"
+    assert shown("acc-not-reset-1", SINGLE, 2) == ""
+
+
+def test_other_tables_need_as_many_channels() -> None:
+    wider = Geometry(24, 16, 32, 32, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+    assert shown("other-table-1", wider, 12) == "cmid and cout differ"
+    assert shown("other-bias-2", SINGLE, 12) == ""
+
+
+@pytest.mark.parametrize(("name", "moved"), [("band-up", (1, 2, 3, 4)), ("band-down", (1, 2, 3))])
+def test_bands_move_as_far_as_the_image_reaches(name: str, moved: tuple[int, ...]) -> None:
+    windows = [band.x for band in plan_for(BANDED, "a2a3", 5).bands]
+    assert shifted_bands(fault_named(name), BANDED.height, windows) == moved

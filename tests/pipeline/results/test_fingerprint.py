@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from golden.geometry import MC62
+from pipeline.diff.compare import compare
+from pipeline.ground.jobs import CAUSE, Diff, Job, Lane, Platform, Result, StageResult, State
+from pipeline.results.fingerprint import fingerprint
+
+JOB = Job(
+    "device/emu/mc62/fused/small",
+    Lane.DEVICE,
+    Platform("emu", "emulator", "a2a3"),
+    "mc62",
+    MC62,
+    "fused",
+    "small",
+    60.0,
+)
+
+
+def wrong(rows: int, by: int = 9) -> Diff:
+    """A difference in the last of several bands of an image of so many rows."""
+    golden = np.zeros((rows * 4, 32), np.int8)
+    actual = golden.copy()
+    actual[-12:] = by
+    return compare("y", actual, golden, width=4, band_rows=3, sentinel=None)
+
+
+def mismatch(diff: Diff, cause: str = "", stage: str = "fused") -> Result:
+    stages = (StageResult("first", State.PASSED), StageResult(stage, State.MISMATCH, diffs=(diff,)))
+    facts = {CAUSE: cause} if cause else {}
+    return Result(JOB, State.MISMATCH, f"{stage}: {diff.mismatches} differ", stages=stages, facts=facts)
+
+
+def test_it_names_state_stage_and_likeliest_cause() -> None:
+    found = fingerprint(mismatch(wrong(9), "offset-unsigned-1 or offset-sign-1"))
+    assert found == "mismatch fused offset-unsigned-1"
+
+
+def test_it_is_the_same_in_every_geometry_and_another_where_the_failure_is() -> None:
+    here, there = fingerprint(mismatch(wrong(9))), fingerprint(mismatch(wrong(30)))
+    assert here == there
+    others = {
+        fingerprint(mismatch(wrong(9), stage="pass1")),
+        fingerprint(mismatch(wrong(9, by=1))),
+        fingerprint(mismatch(wrong(9), "band-up")),
+        fingerprint(replace(mismatch(wrong(9)), state=State.NONDETERMINISTIC)),
+    }
+    assert len(others | {here}) == 5
+
+
+def test_numbers_and_addresses_do_not_tell_failures_apart() -> None:
+    one = Result(JOB, State.CRASHED, "exit code 3; at 0x7f31deadbeef line 12")
+    other = Result(JOB, State.CRASHED, "exit code 4; at 0x7f31cafebabe line 7")
+    assert fingerprint(one) == fingerprint(other)
+    assert fingerprint(one) != fingerprint(replace(one, message="crashed by SIGSEGV"))
+
+
+def test_a_refused_program_is_known_by_its_reason() -> None:
+    def refused(reason: str) -> Result:
+        stage = StageResult("fused", State.COMPILE_ERROR, reason)
+        return Result(JOB, State.COMPILE_ERROR, reason, stages=(stage,))
+
+    assert fingerprint(refused("L1 needs 600000 B")) == fingerprint(refused("L1 needs 700000 B"))
+    assert fingerprint(refused("L1 needs 600000 B")) != fingerprint(refused("no such operator"))
+
+
+def test_what_did_not_fail_has_none_and_no_message_makes_it_long() -> None:
+    for state in (State.PASSED, State.SKIPPED, State.EXPECTED_FAILURE):
+        assert fingerprint(Result(JOB, state, "why")) == ""
+    text = fingerprint(Result(JOB, State.CRASHED, "a\nb " * 10_000))
+    assert len(text) <= 200
+    assert "\n" not in text

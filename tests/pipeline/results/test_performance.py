@@ -1,0 +1,105 @@
+"""Performance references: bounds, device models, what a change is shown as, and the file they live in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from golden.geometry import MC62
+from pipeline.ground.jobs import Job, Lane, Platform, Result, StageResult, State
+from pipeline.results.performance import (
+    Reference,
+    ReferencesError,
+    judge,
+    load_references,
+    save_references,
+    updated,
+)
+
+JOB = "compile/cann-a2a3/mc62/fused"
+
+
+def result(state: State = State.PASSED, **facts: str) -> Result:
+    job = Job(JOB, Lane.COMPILE, Platform("cann-a2a3", "cann", "a2a3"), "mc62", MC62, "fused", None, 60)
+    return Result(job, state, stages=(StageResult("fused", state, facts=facts),))
+
+
+def references(metric: str, reference: Reference) -> dict[str, dict[str, Reference]]:
+    return {JOB: {metric: reference}}
+
+
+@pytest.mark.parametrize(
+    ("cycles", "state"),
+    [("1000", State.PASSED), ("1001", State.PERFORMANCE), ("999", State.PERFORMANCE)],
+)
+def test_cycles_compare_exactly(cycles: str, state: State) -> None:
+    judged = judge(result(cycles=cycles), references("fused.cycles", Reference(1000, 0, 0, "cycles")))
+    assert judged.state is state
+    if state is State.PERFORMANCE:
+        assert cycles in judged.message
+        assert "1000 cycles" in judged.message
+
+
+@pytest.mark.parametrize(
+    ("time", "state"),
+    [("90", State.PASSED), ("105", State.PASSED), ("89.9", State.PERFORMANCE), ("105.1", State.PERFORMANCE)],
+)
+def test_device_times_may_move_within_their_bounds(time: str, state: State) -> None:
+    known = references("fused.device_us", Reference(100, -10, 5, "us", "910B3"))
+    assert judge(result(device_us=time, device_model="910B3"), known).state is state
+
+
+def test_a_time_is_not_compared_with_another_device_models() -> None:
+    known = references("fused.device_us", Reference(100, -10, 5, "us", "910B3"))
+    judged = judge(result(device_us="500", device_model="910B1"), known)
+    assert judged.state is State.PASSED
+    assert "910B3" in judged.facts["reference.fused.device_us"]
+
+
+def test_a_mismatch_is_never_mixed_up_with_a_regression() -> None:
+    known = references("fused.cycles", Reference(1000, 0, 0, "cycles"))
+    assert judge(result(State.MISMATCH, cycles="5000"), known).state is State.MISMATCH
+
+
+def test_an_update_shows_each_change_and_keeps_bounds_that_were_set() -> None:
+    known = references("fused.cycles", Reference(1000, -1, 2, "cycles"))
+    new, changes = updated(known, [result(State.PERFORMANCE, cycles="1500")])
+    assert changes == (f"{JOB} fused.cycles: 1000 cycles -> 1500 cycles",)
+    assert new[JOB]["fused.cycles"] == Reference(1500, -1, 2, "cycles")
+    again, unchanged = updated(new, [result(cycles="1500")])
+    assert (again, unchanged) == (new, ())
+
+
+def test_a_first_value_is_recorded_but_not_that_of_a_job_that_failed() -> None:
+    new, changes = updated({}, [result(cycles="7")])
+    assert new == references("fused.cycles", Reference(7, 0, 0, "cycles"))
+    assert changes == (f"{JOB} fused.cycles: no reference -> 7 cycles",)
+    assert updated({}, [result(State.MISMATCH, cycles="7")]) == ({}, ())
+
+
+def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    known = references("fused.cycles", Reference(1000, 0, 0, "cycles"))
+    save_references(tmp_path / "references.json", known)
+    assert load_references(tmp_path / "references.json") == known
+    assert load_references(tmp_path / "missing.json") == {}
+    with pytest.raises(ReferencesError, match=r"missing\.json: No such file or directory$"):
+        load_references(tmp_path / "missing.json", must_exist=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"job": {"fused.cycles": {"value": "1000"}}}',
+        '{"job": {"fused.cycles": {"value": -1, "lower": 0, "upper": 0, "unit": "cycles"}}}',
+        '{"job": {"fused.cycles": {"value": 1, "lower": 5, "upper": 0, "unit": "cycles"}}}',
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "references.json"
+    path.write_text(text)
+    with pytest.raises(ReferencesError, match=r"references\.json") as caught:
+        load_references(path)
+    assert len(str(caught.value).splitlines()) == 1

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from golden.geometry import MC62
+from pipeline.commands.options import parser
+from pipeline.ground.jobs import REPRODUCE, Job, Lane, Platform, Result, State
+from pipeline.results.reproduce import command_line, interpreter, with_resume
+from pipeline.run.listener import RunSummary
+
+EMULATED = Platform("emu-a2a3", "emulator", "a2a3")
+JOB = Job(
+    "device/emu-a2a3/mc62/fused/full-range@7",
+    Lane.DEVICE,
+    EMULATED,
+    "mc62",
+    MC62,
+    "fused",
+    "full-range@7",
+    60.0,
+)
+PREFIX = "python -m pipeline "
+
+
+@pytest.mark.parametrize(
+    ("job", "settings", "words"),
+    [
+        (
+            JOB,
+            {},
+            "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile full-range@7",
+        ),
+        (
+            replace(JOB, id="device/emu-a2a3/mc62/fused/small@nightly", profile="small@20260310"),
+            {"matrix": "a.yaml b.yaml"},
+            "run --matrix a.yaml --matrix b.yaml --platform emu-a2a3 --geometry mc62 --kernel fused "
+            "--profile small@nightly --date 2026-03-10",
+        ),
+        (
+            replace(
+                JOB, id="compile/emu-a2a3/mc62/two-pass", lane=Lane.COMPILE, kernel="two-pass", profile=None
+            ),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel two-pass",
+        ),
+        (
+            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@7"),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
+        ),
+        (
+            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20260310"),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel fused --date 2026-03-10",
+        ),
+        (
+            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20269910"),
+            {},
+            "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
+        ),
+        (
+            replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
+            {"injected": "offset-sign-1", "stage": "tile", "output": "/tmp/o", "references": "/tmp/r.json"},
+            "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile "
+            "--references /tmp/r.json --output /tmp/o",
+        ),
+        (
+            replace(JOB, id="device/emu-a2a3/mc62/fused/inputs", profile="inputs"),
+            {"inputs": "/home/me/my tensors.npz"},
+            "run --platform emu-a2a3 --geometry mc62 --kernel fused --inputs '/home/me/my tensors.npz'",
+        ),
+        (
+            replace(
+                JOB,
+                id="compare/emu-a2a3+emu-a5/mc62/ties",
+                lane=Lane.COMPARE,
+                kernel="pair",
+                profile="ties",
+                other=replace(EMULATED, name="emu-a5"),
+            ),
+            {},
+            "compare --engines emu-a2a3,emu-a5 --geometry mc62 --profile ties",
+        ),
+    ],
+)
+def test_a_job_is_told_as_the_command_line_that_runs_it(
+    job: Job, settings: dict[str, str], words: str
+) -> None:
+    assert command_line(job, settings) == PREFIX + words
+    parser().parse_args(shlex.split(words))
+
+
+def test_names_of_files_are_quoted_for_the_shell() -> None:
+    overlay = "it's; rm -rf $HOME.yaml"
+    line = command_line(JOB, {"matrix": shlex.quote(overlay)})
+    assert shlex.split(line)[5] == overlay
+
+
+def test_this_python_is_named_as_one_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "environment" / "bin" / "python"))
+    assert interpreter() == str(tmp_path / "environment" / "bin" / "python")
+    monkeypatch.chdir(tmp_path)
+    assert interpreter() == "environment/bin/python"
+    assert command_line(JOB, {}, interpreter()).startswith(interpreter())
+
+
+@pytest.mark.parametrize(
+    ("output", "lane", "words"),
+    [
+        ("out", Lane.DEVICE, "run --resume r1"),
+        ("out", Lane.COMPARE, "compare --resume r1"),
+        ("my nights", Lane.COMPILE, "compile --resume r1 --output '{}/my nights'"),
+    ],
+)
+def test_what_was_interrupted_is_told_with_what_finishes_its_run(
+    output: str, lane: Lane, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.executable", "python")
+    crashed = Result(JOB, State.CRASHED, facts={REPRODUCE: "again"})
+    results = (crashed, Result(replace(JOB, lane=lane), State.INTERRUPTED, facts={"own": "kept"}))
+    summary = with_resume(RunSummary("r1", tmp_path / output / "runs" / "r1", results, 2, 1.0))
+    line = PREFIX + words.format(tmp_path)
+    assert [result.facts for result in summary.results] == [crashed.facts, {"own": "kept", REPRODUCE: line}]
+    parser().parse_args(shlex.split(line)[3:])

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.cache import golden_for
+from golden.geometry import Geometry
+from pipeline.ground.jobs import Job, Lane, Result, State
+
+Jobs = Callable[..., Job]
+Done = Callable[..., Result]
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_a_wrong_output_is_kept(job_of: Jobs, done: Done, tmp_path: Path) -> None:
+    job = job_of(Lane.DEVICE, "fused")
+    result = done(job, inject="bias-missing-2")
+    golden = golden_for(job.geometry, "small", "vreq8", tmp_path / "cache")
+    kept = np.load(tmp_path / "job" / "fused" / "actual-y.npy")
+    (diff,) = result.stages[0].diffs
+    assert np.count_nonzero(kept != golden.y) == diff.mismatches > 0
+    assert [band.name for band in diff.bands] == [
+        "band 0 (first) rows 0..3",
+        "band 1 (interior) rows 4..7",
+        "band 2 (last) rows 8..11",
+    ]
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_a_stage_without_the_output_it_needs_is_skipped(
+    job_of: Jobs, done: Done, untileable: Geometry
+) -> None:
+    result = done(job_of(Lane.COMPARE, geometry=untileable, band_rows=None))
+    assert result.state is State.COMPILE_ERROR
+    assert result.message.startswith("first wrong stage: fused: ")
+    last = {stage.name: stage for stage in result.stages[-2:]}
+    assert last["pass2-on-own-mid"].state is State.SKIPPED
+    assert last["pass2-on-own-mid"].message == "needs the output of pass1, which gave none"
+    assert last["two-pass-vs-fused"].state is State.SKIPPED

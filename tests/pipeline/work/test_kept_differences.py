@@ -1,0 +1,72 @@
+"""What a job leaves of its mismatches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.geometry import Conv, Geometry
+from golden.inputs import load_inputs
+from golden.profiles import make
+from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.work import comparison, stages
+
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
+PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+JOB = Job(
+    "compare/emu/g/small", Lane.COMPARE, Platform("emu", "emulator", "a2a3"), "g", PAIR, "pair", "small", 60.0
+)
+
+
+def run(folder: Path, goldens: Path, fault: str) -> Result:
+    return stages.execute(JOB, JobContext(folder, None, goldens, inject=fault))
+
+
+def test_each_wrong_stage_keeps_its_output_and_difference(tmp_path: Path, goldens: Path) -> None:
+    result = run(tmp_path, goldens, "planes-swapped-2")
+    wrong = [stage.name for stage in result.stages if stage.state is State.MISMATCH]
+    assert wrong == ["fused", "pass2-on-own-mid"]
+    files = ("actual-y.npy", "diff.json", "diff.npz", "rows-columns.png", "channels.png")
+    assert list(result.artefacts) == ["inputs.npz", *(f"{stage}/{file}" for stage in wrong for file in files)]
+    assert result.facts[CAUSE].split(" or ")[0] == "planes-swapped-2"
+    with np.load(tmp_path / "fused" / "diff.npz") as arrays:
+        actual = np.load(tmp_path / "fused" / "actual-y.npy")
+        assert np.array_equal(arrays["expected"] + arrays["difference"], actual)
+
+
+def test_stages_held_against_one_another_leave_their_difference(tmp_path: Path, goldens: Path) -> None:
+    """Only the fused kernel has an address to be corrupted at."""
+    result = run(tmp_path, goldens, "map-corrupted")
+    assert result.stages[-1].state is State.MISMATCH
+    assert "two-pass-vs-fused/diff.json" in result.artefacts
+    assert "two-pass-vs-fused/actual-y.npy" not in result.artefacts
+
+
+def test_the_kept_tensors_are_those_the_job_ran_on(tmp_path: Path, goldens: Path) -> None:
+    run(tmp_path, goldens, "bias-missing-1")
+    kept = load_inputs(tmp_path / "inputs.npz", PAIR).arrays("vreq8")
+    for name, array in make("small", PAIR).arrays("vreq8").items():
+        assert np.array_equal(kept[name], array)
+
+
+def test_a_job_that_passes_keeps_nothing(tmp_path: Path, goldens: Path) -> None:
+    assert run(tmp_path, goldens, "").artefacts == ()
+    assert not (tmp_path / "inputs.npz").exists()
+    assert not list(tmp_path.rglob("diff.*"))
+
+
+def test_where_nothing_can_be_kept_the_mismatch_stands(
+    tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(comparison, "save_inputs", full)
+    result = run(tmp_path, goldens, "bias-missing-1")
+    assert result.state is State.MISMATCH
+    assert result.facts[CAUSE] == "bias-missing-1"
+    assert "fused: OSError: [Errno 28] No space left on device" in result.facts["not_kept"]
+    assert result.artefacts == ()

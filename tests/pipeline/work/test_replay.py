@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from golden.geometry import Conv, Geometry
+from golden.inputs import InputsError
+from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.run.journal import Record
+from pipeline.work import stages, versus
+from pipeline.work.replay import ReplayError, account, replay
+
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
+PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+EMULATED = Platform("emu", "emulator", "a2a3")
+COMPARE = Job("compare/emu/g/small", Lane.COMPARE, EMULATED, "g", PAIR, "pair", "small", 60.0)
+DEVICE = replace(COMPARE, id="device/emu/g/two-pass/small", lane=Lane.DEVICE, kernel="two-pass")
+COMPILE = replace(DEVICE, id="compile/emu/g/two-pass", lane=Lane.COMPILE)
+BOTH = replace(COMPARE, id="compare/emu+two/g/small", other=replace(EMULATED, name="two"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of one job, as its journal and folder tell it."""
+
+    folder: Path
+    cache: Path
+    record: Record
+    result: Result
+
+    def again(self) -> Result:
+        return replay(self.record, self.folder, self.result.job.id, self.cache)
+
+    def file(self, name: str) -> Path:
+        (found,) = (path for path in self.result.artefacts if path.endswith(name))
+        return self.folder / found
+
+
+RunJob = Callable[..., Run]
+
+
+@pytest.fixture
+def run_job(tmp_path: Path, goldens: Path) -> RunJob:
+    def run(job: Job, fault: str = "bias-missing-1", stage: str = "all") -> Run:
+        folder = tmp_path / "run" / "jobs" / "it" / "1"
+        context = JobContext(folder, None, goldens, stage=stage, inject=fault)
+        done = (versus if job.other else stages).execute(job, context)
+        done = replace(done, artefacts=tuple(f"jobs/it/1/{path}" for path in done.artefacts))
+        facts = {"stage": stage, "injected": fault}
+        record = Record("r1", "", (job,), facts, {job.id: done}, closed=True, notes=())
+        return Run(tmp_path / "run", goldens, record, done)
+
+    return run
+
+
+@pytest.mark.parametrize("job", [COMPARE, DEVICE, COMPILE, BOTH], ids=lambda job: job.id)
+def test_a_mismatch_is_judged_as_it_was(job: Job, run_job: RunJob) -> None:
+    run = run_job(job)
+    again = run.again()
+    assert again.state is run.result.state is State.MISMATCH
+    assert again.message == run.result.message
+    assert again.facts[CAUSE] == run.result.facts[CAUSE] == "bias-missing-1"
+    for now, then in zip(again.stages, run.result.stages, strict=True):
+        assert (now.name, now.state, now.diffs) == (then.name, then.state, then.diffs)
+
+
+def test_neither_an_engine_nor_a_cached_golden_is_needed(
+    run_job: RunJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_job(COMPARE)
+    monkeypatch.setattr("pipeline.engines.emulator.run_program", None)
+    again = replay(run.record, run.folder, COMPARE.id, tmp_path / "no cache")
+    assert again.message == run.result.message
+
+
+def test_the_first_tiles_alone_stay_alone(run_job: RunJob) -> None:
+    run = run_job(COMPARE, stage="tile")
+    assert len(run.again().stages) == 4
+
+
+def test_the_account_holds_diff_and_diagnosis(run_job: RunJob) -> None:
+    said = account(run_job(DEVICE).again())
+    assert said.startswith("device/emu/g/two-pass/small: mismatch: first wrong stage: pass1: mid: ")
+    assert "\ndiagnosis: bias-missing-1: " in said
+    assert "\npass2: mismatch\ny: " in said
+    assert "explains" in said
+
+
+def refused(run: Run, job: str = "") -> str:
+    with pytest.raises((ReplayError, InputsError)) as caught:
+        replay(run.record, run.folder, job or run.result.job.id, run.cache)
+    assert str(caught.value).isprintable()
+    return str(caught.value)
+
+
+def test_what_cannot_be_replayed_is_said_in_a_line(run_job: RunJob) -> None:
+    run = run_job(DEVICE)
+    assert (
+        "no result of job `device/emu/g`; the closest known name is `device/emu/g/two-pass/small`"
+        in refused(run, "device/emu/g")
+    )
+    actual = run.file("pass1/actual-mid.npy")
+    right = actual.read_bytes()
+    changed = np.load(actual)
+    changed[0, 0] ^= 1
+    np.save(actual, changed)
+    assert refused(run).startswith("pass1: its output is no longer ")
+    actual.write_bytes(right[:-5])
+    assert refused(run).startswith(f"{actual}: is damaged: ")
+    actual.unlink()
+    assert refused(run).startswith(f"{actual}: cannot be read: ")
+    run.file("inputs.npz").write_bytes(b"")
+    assert "is not an .npz file" in refused(run)
+    shutil.rmtree(run.folder)
+    assert "cannot be read" in refused(run)
+
+
+def test_a_job_that_kept_nothing_says_why(run_job: RunJob) -> None:
+    run = run_job(DEVICE, fault="")
+    assert refused(run).endswith("kept no tensors and outputs of it: it ended as passed")
+    dropped = replace(run.result, facts={"artefacts": "removed, over the limit"})
+    run = replace(run, record=replace(run.record, results={DEVICE.id: dropped}))
+    assert refused(run).endswith(": removed, over the limit")
+
+
+def test_a_golden_of_another_day_is_not_taken_for_the_runs(run_job: RunJob) -> None:
+    """The platform's variant is part of the golden: here the matrix has changed it since."""
+    run = run_job(DEVICE)
+    job = replace(DEVICE, platform=replace(EMULATED, variant="offset-unsigned"))
+    changed = replace(run.result, job=job)
+    run = replace(run, record=replace(run.record, results={DEVICE.id: changed}))
+    assert refused(run) == "pass1: the golden is no longer the run's; check out the run's commit"
