@@ -1,6 +1,6 @@
-"""Computed goldens on disk, so that the jobs of a night compute each pair once.
+"""Computed goldens on disk, so that the jobs of a night compute each golden once.
 
-An entry is one file: a digest, then the inputs and both outputs in MessagePack. It is named by a hash of all
+An entry is one file: a digest, then the inputs and the outputs in MessagePack. It is named by a hash of all
 that determines it, golden's own source files among it, so it can be old but never stale. The folder may be
 deleted at any time.
 """
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -23,17 +24,15 @@ import msgspec
 import numpy as np
 
 from golden import profiles
-from golden.geometry import Geometry
-from golden.reference import reference
-from golden.specs import Int8, Tensors
+from golden.definition import Definition
+from golden.specs import Array, Tensors
 
 _SOURCES = Path(__file__).parent
 _DIGEST_BYTES = hashlib.sha256().digest_size
-_INPUTS = tuple(field.name for field in dataclasses.fields(Tensors))
 _LONGEST_WRITE = timedelta(hours=1)
 
 
-class _Array(msgspec.Struct, frozen=True, array_like=True):
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
     """An array in an entry: NumPy's npz takes some fifty times as long to read, and each job reads one."""
 
     dtype: str
@@ -41,7 +40,14 @@ class _Array(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
 
-_ARRAYS = msgspec.msgpack.Decoder(dict[str, _Array])
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """What an entry holds."""
+
+    inputs: dict[str, _Stored]
+    outputs: dict[str, _Stored]
+
+
+_ENTRIES = msgspec.msgpack.Decoder(_Entry)
 
 
 class _CorruptEntryError(Exception):
@@ -50,27 +56,42 @@ class _CorruptEntryError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """The inputs of a pair and what they must give: `mid` and `y`, int8 NHWC rows.
+    """The inputs of a workload and what they must give: each output by its name.
 
     `note` is one line about trouble with the cache, to be shown in the report, or empty.
     """
 
     tensors: Tensors
-    mid: Int8
-    y: Int8
+    outputs: Mapping[str, Array]
     note: str = ""
 
 
-def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: Path) -> Golden:
-    """The golden of a profile (by name, `@nightly` resolved) or of given tensors, cached if possible.
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """What a golden is computed from.
+
+    Attributes:
+        definition: the workload's.
+        geometry: the shapes, of the definition's type.
+        source: a profile's name, such as `full-range@7` (`@nightly` resolved), or the tensors of
+            `golden.inputs.load_inputs`.
+        variant: one of `golden.vreq8.VARIANTS`.
+    """
+
+    definition: Definition
+    geometry: Any
+    source: str | Tensors
+    variant: str
+
+
+def golden_for(wanted: Wanted, folder: Path) -> Golden:
+    """The golden of a profile or of given tensors, cached if possible.
 
     A hit imports no torch. Any number of processes may use one folder. Trouble with the folder (unreadable,
     full, an entry cut short) costs the computation only, and is said in the `note`.
 
     Args:
-        geometry: the shapes of the pair.
-        source: a profile's name, such as `full-range@7`, or the tensors of `golden.inputs.load_inputs`.
-        variant: one of `golden.vreq8.VARIANTS`.
+        wanted: what it is computed from.
         folder: where entries lie; made where it is missing.
 
     Raises:
@@ -78,11 +99,12 @@ def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: 
         TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
         TorchError: it must be computed, and torch cannot be imported.
     """
-    key = _key(geometry, source, variant)
+    key = _key(wanted)
     path = folder / f"{key}.golden"
+    definition, geometry, source = wanted.definition, wanted.geometry, wanted.source
     notes = []
     try:
-        return _load(path, key)
+        return _load(path, key, wanted)
     except FileNotFoundError:
         pass  # the ordinary miss
     except _CorruptEntryError as error:
@@ -90,21 +112,21 @@ def golden_for(geometry: Geometry, source: str | Tensors, variant: str, folder: 
     except OSError as error:
         notes.append(f"golden cache entry {path} cannot be read ({error.strerror}): recomputed")
 
-    tensors = profiles.make(source, geometry) if isinstance(source, str) else source
-    pair = reference(geometry, tensors, variant)
+    tensors = definition.make(source, geometry) if isinstance(source, str) else source
+    outputs = definition.compute(geometry, tensors, wanted.variant)
     try:
-        _store(path, key, tensors, pair.mid, pair.y)
+        _store(path, key, tensors, outputs)
     except OSError as error:
         notes.append(f"golden not kept in the cache {folder} ({error.strerror})")
-    return Golden(tensors, pair.mid, pair.y, "; ".join(notes))
+    return Golden(tensors, outputs, "; ".join(notes))
 
 
-def is_cached(geometry: Geometry, source: str | Tensors, variant: str, folder: Path) -> bool:
+def is_cached(wanted: Wanted, folder: Path) -> bool:
     """Whether `golden_for` would find an entry, and so need no torch; arguments and errors are its own.
 
     A folder that cannot be entered has none.
     """
-    path = folder / f"{_key(geometry, source, variant)}.golden"
+    path = folder / f"{_key(wanted)}.golden"
     try:
         return path.exists()
     except OSError:
@@ -152,15 +174,21 @@ def sources_digest() -> bytes:
     return digest.digest()
 
 
-def _key(geometry: Geometry, source: str | Tensors, variant: str) -> str:
+def _key(wanted: Wanted) -> str:
     digest = hashlib.sha256(sources_digest())
-    facts: dict[str, Any] = {"geometry": dataclasses.asdict(geometry), "variant": variant}
+    definition, source = wanted.definition, wanted.source
+    if definition.source is not None:
+        digest.update(hashlib.sha256(definition.source.read_bytes()).digest())
+    facts: dict[str, Any] = {
+        "workload": definition.name,
+        "geometry": dataclasses.asdict(wanted.geometry),
+        "variant": wanted.variant,
+    }
     if isinstance(source, str):
-        facts["profile"], facts["seed"] = profiles.parse(source)
+        facts["profile"], facts["seed"] = profiles.parse(source, definition.profiles)
     digest.update(json.dumps(facts, sort_keys=True).encode())
     if isinstance(source, Tensors):
-        for name in _INPUTS:
-            array = getattr(source, name)
+        for name, array in sorted(source.values.items()):
             digest.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
     return digest.hexdigest()
 
@@ -169,7 +197,7 @@ def _digest(key: str, payload: bytes | memoryview) -> bytes:
     return hashlib.sha256(key.encode() + payload).digest()
 
 
-def _load(path: Path, key: str) -> Golden:
+def _load(path: Path, key: str, wanted: Wanted) -> Golden:
     content = path.read_bytes()
     # The digest is over the key too: an entry copied to another name is as wrong as one with a flipped bit.
     if len(content) <= _DIGEST_BYTES:
@@ -179,19 +207,25 @@ def _load(path: Path, key: str) -> Golden:
         raise _CorruptEntryError(f"its {len(content)} bytes do not have the digest they were written with")
     with suppress(OSError):  # another user's
         os.utime(path)  # `prune` goes by the last use
-    arrays: dict[str, Any] = {
-        # A copy, since what stands on bytes cannot be written to.
+    entry = _ENTRIES.decode(payload)
+    tensors = Tensors(wanted.definition.specs(wanted.geometry), _arrays(entry.inputs))
+    return Golden(tensors, _arrays(entry.outputs))
+
+
+def _arrays(stored: Mapping[str, _Stored]) -> dict[str, Array]:
+    """Arrays by name; copies, since what stands on bytes cannot be written to."""
+    return {
         name: np.frombuffer(array.data, array.dtype).reshape(array.shape).copy()
-        for name, array in _ARRAYS.decode(payload).items()
+        for name, array in stored.items()
     }
-    return Golden(Tensors(**{name: arrays[name] for name in _INPUTS}), arrays["mid"], arrays["y"])
 
 
-def _store(path: Path, key: str, tensors: Tensors, mid: Int8, y: Int8) -> None:
-    arrays = {"mid": mid, "y": y} | {name: getattr(tensors, name) for name in _INPUTS}
-    payload = msgspec.msgpack.encode(
-        {name: _Array(array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
-    )
+def _stored(arrays: Mapping[str, Array]) -> dict[str, _Stored]:
+    return {name: _Stored(array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+def _store(path: Path, key: str, tensors: Tensors, outputs: Mapping[str, Array]) -> None:
+    payload = msgspec.msgpack.encode(_Entry(_stored(tensors.values), _stored(outputs)))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}.", suffix=".partial", dir=path.parent)
     try:

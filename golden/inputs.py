@@ -1,22 +1,19 @@
-"""A user's own tensors from an .npz file, checked against a geometry before anything runs."""
+"""A user's own tensors from an .npz file, checked against a workload's specs before anything runs."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import zipfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from golden import vreq8
-from golden.geometry import Geometry
-from golden.specs import Array, Tensors, TensorsError, TensorSpec, pair_specs
+from golden.specs import Array, Role, Tensors, TensorsError, TensorSpec
 
-_OUTPUTS = {"mid", "y"}
 _WIDEST = 16  # bytes of an element
 _HEADER = 64 * 1024
 _MALFORMED = (
@@ -34,36 +31,38 @@ class InputsError(ValueError):
     """A user's file cannot serve as inputs of a geometry; one line with file, array and rule."""
 
 
-def load_inputs(path: Path, geometry: Geometry) -> Tensors:
-    """Load the inputs of a pair from an .npz file, in the layouts of `golden.specs.pair_specs`.
+def load_inputs(path: Path, specs: Sequence[TensorSpec]) -> Tensors:
+    """Load the inputs of a workload from an .npz file, in the layouts of its specs.
 
-    The file holds `x`, `filter1`, `bias1`, `filter2`, `bias2`, and for each conv N either the packed table
-    `scaleN` (uint64 [1, Cout], or int64 as torch carries it) or `scalesN` (fp32 [Cout]) with `offsetsN`
-    (int32 [Cout]). `mid` and `y` may stand in it and are not read: they are what will be computed.
+    The file holds an array for each input. In place of a packed table such as `scale1` (uint64 [1, Cout], or
+    int64 as torch carries it) it may hold `scales1` (fp32 [Cout]) and `offsets1` (int32 [Cout]). Outputs may
+    stand in it and are not read: they are what will be computed.
 
     Raises:
         InputsError: for a file that cannot be read, a missing, unknown or doubled array, a wrong dtype or
             shape, a table that is not VREQ8 or asks for unsigned output, a bias that could push a sum past
             int32.
     """
-    arrays = _read(path, geometry)
+    arrays = _read(path, specs)
     try:
-        for number in ("1", "2"):
-            if f"scale{number}" in arrays:
-                arrays[f"scales{number}"], arrays[f"offsets{number}"] = _unpacked(arrays, f"scale{number}")
-        return Tensors(**arrays)
+        for spec in specs:
+            if spec.name in arrays and spec.role is Role.TABLE:
+                arrays.update(zip(spec.parts, _unpacked(arrays, spec.name), strict=True))
+        return Tensors(tuple(specs), arrays)
     except TensorsError as error:
         raise InputsError(f"{path}: {error}") from error
 
 
 def save_inputs(path: Path, tensors: Tensors) -> None:
-    """Write the inputs of a pair as an .npz file that `load_inputs` reads back, scales not packed."""
-    arrays = {field.name: getattr(tensors, field.name) for field in dataclasses.fields(tensors)}
-    offsets = {name: arrays[name].astype(np.int32) for name in ("offsets1", "offsets2")}
-    np.savez(path, **{**arrays, **offsets})
+    """Write inputs as an .npz file that `load_inputs` reads back, tables not packed."""
+    offsets = {spec.parts[1] for spec in tensors.specs if spec.role is Role.TABLE}
+    arrays: dict[str, Any] = {
+        name: array.astype(np.int32) if name in offsets else array for name, array in tensors.values.items()
+    }
+    np.savez(path, **arrays)
 
 
-def _read(path: Path, geometry: Geometry) -> dict[str, Any]:
+def _read(path: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise InputsError(f"{path}: is a device or a pipe: name a file")
@@ -71,10 +70,11 @@ def _read(path: Path, geometry: Geometry) -> dict[str, Any]:
             if not zipfile.is_zipfile(file):
                 raise InputsError(f"{path}: is not an .npz file")
         with np.load(path, allow_pickle=False) as archive:
-            specs = _wanted(geometry, archive.files)
-            _check_names(path, archive.files, [spec.name for spec in specs])
-            _check_sizes(path, archive.zip, specs)
-            return {spec.name: _checked(path, spec, archive[spec.name]) for spec in specs}
+            wanted = _wanted(specs, archive.files)
+            outputs = {spec.name for spec in specs if spec.role is Role.OUTPUT}
+            _check_names(path, archive.files, [spec.name for spec in wanted], outputs)
+            _check_sizes(path, archive.zip, wanted)
+            return {spec.name: _checked(path, spec, archive[spec.name]) for spec in wanted}
     except InputsError:
         raise  # a ValueError too, but already the line to show
     except OSError as error:
@@ -84,27 +84,31 @@ def _read(path: Path, geometry: Geometry) -> dict[str, Any]:
         raise InputsError(f"{path}: is damaged or not made by numpy: {reason}") from error
 
 
-def _wanted(geometry: Geometry, names: Collection[str]) -> list[TensorSpec]:
+def _wanted(specs: Sequence[TensorSpec], names: Collection[str]) -> list[TensorSpec]:
     """The arrays this file must hold: packed tables, or their unpacked parts if it has those instead."""
-    specs = []
-    for spec in pair_specs(geometry):
-        scales, offsets = spec.name.replace("scale", "scales"), spec.name.replace("scale", "offsets")
-        if spec.role == "out":
+    wanted = []
+    for spec in specs:
+        if spec.role is Role.OUTPUT:
             continue
-        if spec.name in names or not {scales, offsets} & set(names):
-            specs.append(spec)
+        if spec.role is not Role.TABLE or spec.name in names or not {*spec.parts} & set(names):
+            wanted.append(spec)
         else:
-            specs.append(TensorSpec(scales, spec.shape[1:], np.dtype(np.float32), "in"))
-            specs.append(TensorSpec(offsets, spec.shape[1:], np.dtype(np.int32), "in"))
-    return specs
+            scales, offsets = spec.parts
+            wanted.append(TensorSpec(scales, spec.shape[1:], np.dtype(np.float32), Role.MATRIX))
+            wanted.append(TensorSpec(offsets, spec.shape[1:], np.dtype(np.int32), Role.MATRIX))
+    return wanted
 
 
-def _check_names(path: Path, names: Collection[str], wanted: Collection[str]) -> None:
+def _check_names(
+    path: Path, names: Collection[str], wanted: Collection[str], outputs: Collection[str]
+) -> None:
     for name in wanted:
         if name not in names:
             raise InputsError(f"{path}: array {name!r} is missing: it must hold {', '.join(wanted)}")
-    for name in sorted(set(names) - set(wanted) - _OUTPUTS):
-        raise InputsError(f"{path}: array {name!r} is not part of a pair: it must hold {', '.join(wanted)}")
+    for name in sorted({*names} - {*wanted} - {*outputs}):
+        raise InputsError(
+            f"{path}: array {name!r} is not one of the inputs: it must hold {', '.join(wanted)}"
+        )
     if len(names) != len(set(names)):
         raise InputsError(f"{path}: holds two arrays of one name")
 
@@ -141,5 +145,5 @@ def _unpacked(arrays: dict[str, Any], name: str) -> tuple[Array, Array]:
         raise TensorsError(f"{name}: {error}") from error
     if not fields.signed.all():
         channel = int(fields.signed.argmin())
-        raise TensorsError(f"{name}: channel {channel}: bit 46 is 0 (uint8 output): a pair needs 1 (int8)")
+        raise TensorsError(f"{name}: channel {channel}: bit 46 is 0 (uint8 output): an int8 output needs 1")
     return fields.scale, fields.offset

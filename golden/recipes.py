@@ -1,4 +1,4 @@
-"""How the data of each profile is made. Names, claims and seeds are in `golden.profiles`.
+"""How the data of each profile of a chain of convolutions is made: claims and names are in `chain_profiles`.
 
 Where a claim is about the accumulators (full-range, edges, channels) the recipe looks at them: it convolves
 with `golden.reference` and sets bias, scale and offset by what it finds, as the default variant requantises.
@@ -8,20 +8,21 @@ Other variants run on the same tensors; the claims are not made for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from golden import layout, vreq8
+from golden.chain import INPUT, Chain, Layer, image_of, sums_of
 from golden.draw import Draw
-from golden.geometry import C0, Conv, Geometry
-from golden.reference import sums1, sums2
-from golden.specs import Int8, Int32, Tensors, pair_specs
+from golden.geometry import C0, Conv
+from golden.profiles import Profile
+from golden.specs import Array, Int8, Int32
 
-Recipe = Callable[[Geometry, Draw], Tensors]
+Recipe = Callable[[Chain, Draw], Mapping[str, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,123 +37,128 @@ class _Requant:
         return cast(Int8, vreq8.requantise(sums + self.bias, vreq8.pack(self.scales, self.offsets)))
 
 
-def small(geometry: Geometry, draw: Draw) -> Tensors:
+_SMALL = (
+    ((-3, -2, -1, 0, 1, 2, 3), 1 / 16, (-1, 0, 1)),
+    ((-2, -1, 0, 1, 2), 1 / 32, (1, 0, -1)),
+)
+"""Bias, scale and offsets of the profile `small`, layer by layer."""
+
+_TIES_TAPS = (144, 8)
+"""Taps of an output channel in the profile `ties`, layer by layer: so few that little saturates."""
+
+
+def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Few small values, cycling biases and offsets; scales 1/16 and 1/32."""
-    return _tensors(
-        _drawn(draw, -3, 3, _shape(geometry, "x")),
-        _drawn(draw, -2, 2, _shape(geometry, "filter1")),
-        _cycling((-3, -2, -1, 0, 1, 2, 3), 1 / 16, (-1, 0, 1), geometry.cmid),
-        _drawn(draw, -2, 2, _shape(geometry, "filter2")),
-        _cycling((-2, -1, 0, 1, 2), 1 / 32, (1, 0, -1), geometry.cout),
-    )
+    x = _drawn(draw, -3, 3, _image(chain))
+    filters = [_drawn(draw, -2, 2, _filter(layer)) for layer in chain]
+    requants = [_cycling(*cycle, layer.cout) for layer, cycle in zip(chain, _SMALL, strict=False)]
+    return _named(chain, x, filters, requants)
 
 
-def full_range(geometry: Geometry, draw: Draw) -> Tensors:
-    """All int8 values in x and filters; mid and y over the whole range, saturated at both ends."""
-    x = _every_value(draw, _shape(geometry, "x"))
-    filter1 = _every_value(draw, _shape(geometry, "filter1"))
-    filter2 = _every_value(draw, _shape(geometry, "filter2"))
-    return _fitted(geometry, draw, x, filter1, filter2, _spread)
+def full_range(chain: Chain, draw: Draw) -> Mapping[str, Array]:
+    """All int8 values in x and filters; every output over the whole range, saturated at both ends."""
+    x = _every_value(draw, _image(chain))
+    filters = [_every_value(draw, _filter(layer)) for layer in chain]
+    return _fitted(chain, draw, x, filters, _spread)
 
 
-def ties(geometry: Geometry, draw: Draw) -> Tensors:
+def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Accumulators on .5: all of every even channel, by construction, and about half of every odd one.
 
     The scale is 1/2. Even channels have taps +-2 and an odd bias. Were all channels like that, mid would be
     even throughout (ties go to even) and y could not tell an offset from the next one; odd channels have taps
     +-1. So that little saturates, only some taps of an output channel are non-zero.
     """
-    bias, offsets = (1, -2, -3, 0, 5, 3), (0, 1, -1, 2, -2)
-    return _tensors(
-        _drawn(draw, -2, 2, _shape(geometry, "x")),
-        _sparse(draw, geometry.cin, geometry.cmid, geometry.conv1.kernel, count=144),
-        _cycling(bias, 1 / 2, offsets, geometry.cmid),
-        _sparse(draw, geometry.cmid, geometry.cout, geometry.conv2.kernel, count=8),
-        _cycling(bias, 1 / 2, offsets, geometry.cout),
-    )
+    x = _drawn(draw, -2, 2, _image(chain))
+    filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _TIES_TAPS, strict=False)]
+    requants = [_cycling((1, -2, -3, 0, 5, 3), 1 / 2, (0, 1, -1, 2, -2), layer.cout) for layer in chain]
+    return _named(chain, x, filters, requants)
 
 
-def edges(geometry: Geometry, draw: Draw) -> Tensors:
+def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Non-zero on the outermost rows and columns of x, everywhere there, and nowhere else."""
-    image = _drawn(draw, 1, 255, _shape(geometry, "x")).reshape(-1, geometry.height, geometry.width, C0)
+    image = _drawn(draw, 1, 255, _image(chain)).reshape(-1, chain[0].height, chain[0].width, C0)
     image[:, 1:-1, 1:-1] = 0
-    filter1 = _drawn(draw, -8, 8, _shape(geometry, "filter1"))
-    filter2 = _drawn(draw, -8, 8, _shape(geometry, "filter2"))
-    return _fitted(geometry, draw, image.reshape(-1, C0), filter1, filter2, _centred)
+    filters = [_drawn(draw, -8, 8, _filter(layer)) for layer in chain]
+    return _fitted(chain, draw, image.reshape(-1, C0), filters, _centred)
 
 
-def channels(geometry: Geometry, draw: Draw) -> Tensors:
+def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """A scale and an offset of its own for every channel, the offsets from -256 to 255.
 
     float19 has 1024 scales an octave and offsets 512 values: with more channels than that they repeat.
     """
-    x = _drawn(draw, -128, 127, _shape(geometry, "x"))
-    filter1 = _drawn(draw, -32, 32, _shape(geometry, "filter1"))
-    filter2 = _drawn(draw, -32, 32, _shape(geometry, "filter2"))
-    return _fitted(geometry, draw, x, filter1, filter2, _own)
+    x = _drawn(draw, -128, 127, _image(chain))
+    filters = [_drawn(draw, -32, 32, _filter(layer)) for layer in chain]
+    return _fitted(chain, draw, x, filters, _own)
 
 
 def impulse(row_parity: int, column_parity: int) -> Recipe:
-    """A recipe of an x that is 1 in one channel of one pixel and 0 elsewhere; mid is the taps of filter1.
+    """A recipe of an x that is 1 in one channel of one pixel and 0 elsewhere, so that the first filter shows.
 
-    The pixel is the one nearest the centre that reaches y and has the parities asked for (0 even, 1 odd);
-    where a geometry reads none of those, the nearest one that reaches y. The taps that the impulse meets are
-    non-zero and distinct within an output channel while there are at most 255 (int8 has no more): above that
-    they repeat. Each output channel of conv2 looks at as few mid channels as it takes for all of them to be
-    looked at, so its sums stay small; with kernels of 3 and equal channels they need no scaling, and y is the
-    exact response.
+    The pixel is the one nearest the centre that reaches the last output and has the parities asked for (0
+    even, 1 odd); where a geometry reads none of those, the nearest one that reaches it. The taps that the
+    impulse meets are non-zero and distinct within an output channel while there are at most 255 (int8 has no
+    more): above that they repeat. Each output channel of a later layer looks at as few of its input channels
+    as it takes for all of them to be looked at, so its sums stay small; with kernels of 3 and equal channels
+    they need no scaling, and the output is the exact response.
     """
 
-    def build(geometry: Geometry, draw: Draw) -> Tensors:
-        row = _nearest_centre(geometry, geometry.height, row_parity)
-        column = _nearest_centre(geometry, geometry.width, column_parity)
-        channel = int(draw.integers(0, geometry.cin - 1, (1,))[0])
-        x = np.zeros(_shape(geometry, "x"), np.int8)
-        x[(channel // C0 * geometry.height + row) * geometry.width + column, channel % C0] = 1
+    def build(chain: Chain, draw: Draw) -> Mapping[str, Array]:
+        first = chain[0]
+        row = _nearest_centre([(layer.conv, layer.height) for layer in chain], row_parity)
+        column = _nearest_centre([(layer.conv, layer.width) for layer in chain], column_parity)
+        channel = int(draw.integers(0, first.cin - 1, (1,))[0])
+        x = np.zeros(_image(chain), np.int8)
+        x[(channel // C0 * first.height + row) * first.width + column, channel % C0] = 1
 
-        distance = (np.arange(geometry.cin) - channel) % geometry.cin
-        filter1 = _distinct_taps(np.repeat(distance[:, None], geometry.cmid, axis=1), geometry.conv1.kernel)
-        linked = min(geometry.cmid, geometry.cout)
-        mid_channel, out_channel = np.arange(geometry.cmid)[:, None], np.arange(geometry.cout)[None, :]
-        rank = np.where(mid_channel % linked == out_channel % linked, mid_channel // linked, -1)
-        filter2 = _distinct_taps(rank, geometry.conv2.kernel)
+        distance = (np.arange(first.cin) - channel) % first.cin
+        filters = [_distinct_taps(np.repeat(distance[:, None], first.cout, axis=1), first.conv.kernel)]
+        filters += [_distinct_taps(_linked(layer), layer.conv.kernel) for layer in chain[1:]]
 
-        first = _cycling((0,), 1, (0,), geometry.cmid)
-        sums = sums2(geometry, first.apply(sums1(geometry, x, filter1)), filter2)
-        peak = max(1, int(np.abs(sums).max()))
-        second = _cycling((0,), min(1, _power_of_two_up_to(127 / peak)), (0,), geometry.cout)
-        return _tensors(x, filter1, first, filter2, second)
+        def fit(sums: Int32, draw: Draw) -> _Requant:
+            peak = max(1, int(np.abs(sums).max()))
+            return _cycling((0,), min(1, _power_of_two_up_to(127 / peak)), (0,), sums.shape[1])
+
+        return _fitted(chain, draw, x, filters, fit)
 
     return build
 
 
-def _tensors(x: Int8, filter1: Int8, first: _Requant, filter2: Int8, second: _Requant) -> Tensors:
-    return Tensors(
-        x=x,
-        filter1=filter1,
-        bias1=first.bias,
-        scales1=first.scales,
-        offsets1=first.offsets,
-        filter2=filter2,
-        bias2=second.bias,
-        scales2=second.scales,
-        offsets2=second.offsets,
-    )
+def _linked(layer: Layer) -> npt.NDArray[np.int64]:
+    """The rank [Cin, Cout] of each input channel that an output channel looks at, -1 for the others."""
+    linked = min(layer.cin, layer.cout)
+    channel, out_channel = np.arange(layer.cin)[:, None], np.arange(layer.cout)[None, :]
+    return np.where(channel % linked == out_channel % linked, channel // linked, -1)
+
+
+def _named(
+    chain: Chain, x: Int8, filters: Sequence[Int8], requants: Sequence[_Requant]
+) -> Mapping[str, Array]:
+    """The arrays of a chain by the names under which its tensors are kept."""
+    return {INPUT: x, **dict(_of_layers(chain, filters, requants))}
+
+
+def _of_layers(
+    chain: Chain, filters: Sequence[Int8], requants: Sequence[_Requant]
+) -> Iterator[tuple[str, Array]]:
+    for layer, taps, requant in zip(chain, filters, requants, strict=True):
+        yield layer.filter, taps
+        yield layer.bias, requant.bias
+        yield layer.scales, requant.scales
+        yield layer.offsets, requant.offsets
 
 
 def _fitted(
-    geometry: Geometry,
-    draw: Draw,
-    x: Int8,
-    filter1: Int8,
-    filter2: Int8,
-    fit: Callable[[Int32, Draw], _Requant],
-) -> Tensors:
-    """The pair on this data with both requantisations fitted to the sums they meet."""
-    sums = sums1(geometry, x, filter1)
-    first = fit(sums, draw)
-    second = fit(sums2(geometry, first.apply(sums), filter2), draw)
-    return _tensors(x, filter1, first, filter2, second)
+    chain: Chain, draw: Draw, x: Int8, filters: Sequence[Int8], fit: Callable[[Int32, Draw], _Requant]
+) -> Mapping[str, Array]:
+    """The chain on this data with each requantisation fitted to the sums it meets."""
+    rows, requants = image_of(chain, x), []
+    for layer, taps in zip(chain, filters, strict=True):
+        sums = sums_of(layer, rows, taps)
+        requants.append(fit(sums, draw))
+        rows = requants[-1].apply(sums)
+    return _named(chain, x, filters, requants)
 
 
 def _spread(sums: Int32, draw: Draw) -> _Requant:
@@ -215,8 +221,15 @@ def _power_of_two_up_to(value: float) -> float:
     return math.ldexp(0.5, math.frexp(value)[1])
 
 
-def _shape(geometry: Geometry, name: str) -> tuple[int, ...]:
-    return next(spec.shape for spec in pair_specs(geometry) if spec.name == name)
+def _image(chain: Chain) -> tuple[int, int]:
+    """Shape of the image that a chain reads."""
+    first = chain[0]
+    return first.cin // C0 * first.height * first.width, C0
+
+
+def _filter(layer: Layer) -> tuple[int, int]:
+    """Shape of a layer's filter."""
+    return layer.depth, layer.cout
 
 
 def _drawn(draw: Draw, low: int, high: int, shape: tuple[int, ...]) -> Int8:
@@ -232,12 +245,13 @@ def _every_value(draw: Draw, shape: tuple[int, ...]) -> Int8:
     return values
 
 
-def _sparse(draw: Draw, cin: int, cout: int, kernel: int, count: int) -> Int8:
+def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:
     """A filter [K, Cout] with `count` taps an output channel: +-2 in even ones, +-1 in odd ones.
 
     The taps run through the input channels in order and through the window from one round to the next, so
     that they are spread evenly and an output channel looks at even and odd input channels alike.
     """
+    cin, cout, kernel = layer.cin, layer.cout, layer.conv.kernel
     area = kernel**2
     count = min(count, cin * area)
     order = np.arange(cout * count)
@@ -266,17 +280,66 @@ def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
     return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(rank.shape[1], -1, kernel, kernel))
 
 
-def _nearest_centre(geometry: Geometry, size: int, parity: int) -> int:
-    """The row (or column, by `size`) of x nearest its middle that reaches y, of this parity if one does."""
-    mid_size = geometry.conv1.out_size(size)
-    outputs = np.arange(geometry.conv2.out_size(mid_size))
-    read = _read(geometry.conv1, size, _read(geometry.conv2, mid_size, outputs))
+def _nearest_centre(convs: Sequence[tuple[Conv, int]], parity: int) -> int:
+    """The input row (or column) nearest the middle that reaches the last output, of this parity if one does.
+
+    Args:
+        convs: each convolution with the size of its input, in rows (or columns).
+        parity: 0 even, 1 odd.
+    """
+    last, last_size = convs[-1]
+    read = np.arange(last.out_size(last_size))
+    for conv, size in reversed(convs):
+        read = _read(conv, size, read)
     fitting = read[read % 2 == parity]
     candidates = fitting if fitting.size else read
-    return int(candidates[np.abs(candidates - size // 2).argmin()])
+    return int(candidates[np.abs(candidates - convs[0][1] // 2).argmin()])
 
 
 def _read(conv: Conv, size: int, outputs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The input rows, ascending, that some window of these output rows covers."""
     rows = np.unique(outputs[:, None] * conv.stride - conv.padding + np.arange(conv.kernel))
     return rows[(rows >= 0) & (rows < size)]
+
+
+def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) -> Mapping[str, Profile]:
+    """The profiles of a workload that is a chain of convolutions, by name.
+
+    Args:
+        chain_of: the chain of a geometry.
+        suffixes: those of its layers, for the names of the filters that a claim makes an exception for.
+    """
+    first, *later = (f"filter{suffix}" for suffix in suffixes)
+
+    def profile(claim: str, recipe: Recipe, exceptions: Mapping[str, str] | None = None) -> Profile:
+        return Profile(claim, lambda geometry, draw: recipe(chain_of(geometry), draw), exceptions or {})
+
+    unmet = {
+        first: "taps of other input channels meet zeros only, and so do taps the stride steps over",
+        **dict.fromkeys(
+            later, "taps that conv2's stride never puts on a non-zero pixel of mid meet zeros only"
+        ),
+    }
+    impulses = {
+        f"impulse-{row}-{column}": profile(
+            f"one non-zero input, on an {row} row and an {column} column: shows where every tap lands",
+            impulse(row == "odd", column == "odd"),
+            unmet,
+        )
+        for row in ("even", "odd")
+        for column in ("even", "odd")
+    }
+    return {
+        "small": profile("few small values: sums that can be followed by hand", small),
+        "full-range": profile(
+            "all int8 values; every output over the whole range, saturated at both ends", full_range
+        ),
+        "ties": profile("most accumulators exactly on .5 and not saturated", ties),
+        "edges": profile(
+            "non-zero on the image border only",
+            edges,
+            {first: "taps that the stride never puts on the border meet zeros only"},
+        ),
+        **impulses,
+        "channels": profile("a scale and an offset of its own for every channel, over the 9 bits", channels),
+    }

@@ -1,6 +1,6 @@
-"""The reference pair: what the two convolutions and their requantisations must give, exact to the bit.
+"""The reference convolution, exact to the bit.
 
-torch is imported when a pair is computed, not before, so that rooms which only name things stay quick.
+torch is imported when a convolution is computed, not before, so that rooms which only name things stay quick.
 """
 
 from __future__ import annotations
@@ -8,14 +8,13 @@ from __future__ import annotations
 import functools
 import platform
 import sys
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
-from golden import layout, vreq8
-from golden.geometry import Conv, Geometry
-from golden.specs import Int8, Int32, Tensors
+from golden import layout
+from golden.geometry import Conv
+from golden.specs import Int8, Int32
 
 _EXACT_IN_FP32 = 2**24
 _LARGEST_PRODUCT = 128 * 128
@@ -23,42 +22,6 @@ _LARGEST_PRODUCT = 128 * 128
 
 class TorchError(RuntimeError):
     """torch cannot be imported; one line: why, by which Python, remedy."""
-
-
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """A computed pair, all as NHWC rows [H*W, C]: `acc1` and `acc2` int32 with bias, `mid` and `y` int8."""
-
-    acc1: Int32
-    mid: Int8
-    acc2: Int32
-    y: Int8
-
-
-def reference(geometry: Geometry, tensors: Tensors, variant: str = "vreq8") -> Reference:
-    """Compute the pair on `tensors` (see `golden.specs` for layouts), requantised as `variant` says.
-
-    Raises:
-        TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
-        TorchError: there is no torch, or a broken one.
-    """
-    scale1, scale2 = tensors.tables(variant)
-    acc1 = sums1(geometry, tensors.x, tensors.filter1) + tensors.bias1
-    mid = cast(Int8, vreq8.requantise(acc1, scale1, variant))
-    acc2 = sums2(geometry, mid, tensors.filter2) + tensors.bias2
-    y = cast(Int8, vreq8.requantise(acc2, scale2, variant))
-    return Reference(acc1, mid, acc2, y)
-
-
-def sums1(geometry: Geometry, x: Int8, filter1: Int8) -> Int32:
-    """Sums of conv1 without bias, int32 [Hmid*Wmid, Cmid]; x in NC1HWC0, filter1 [K, Cmid]."""
-    image = layout.nc1hwc0_to_nhwc(x, geometry.height, geometry.width)
-    return convolve(image, geometry.height, geometry.width, filter1, geometry.conv1)
-
-
-def sums2(geometry: Geometry, mid: Int8, filter2: Int8) -> Int32:
-    """Sums of conv2 without bias, int32 [Hout*Wout, Cout]; mid as NHWC rows, filter2 [K, Cout]."""
-    return convolve(mid, geometry.mid_height, geometry.mid_width, filter2, geometry.conv2)
 
 
 def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> Int32:

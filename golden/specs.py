@@ -1,15 +1,16 @@
-"""The tensors of a conv pair: what each must look like (specs) and the values of all inputs (tensors)."""
+"""The tensors of a workload: what each must look like (specs) and the values of all inputs (tensors)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from enum import Enum
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from golden import vreq8
-from golden.geometry import C0, Geometry
 
 Array = npt.NDArray[np.generic]
 Int8 = npt.NDArray[np.int8]
@@ -17,93 +18,113 @@ Int32 = npt.NDArray[np.int32]
 
 
 class TensorsError(ValueError):
-    """The values of a pair's tensors break a rule; the message names the tensor and the channel."""
+    """The values of a workload's tensors break a rule; the message names the tensor and the channel."""
+
+
+class Role(str, Enum):
+    """What a tensor is for."""
+
+    IMAGE = "image"
+    """An int8 image in NC1HWC0."""
+    MATRIX = "matrix"
+    """A plain matrix, as it lies."""
+    FILTER = "filter"
+    """The int8 taps of a convolution, [K, Cout]."""
+    BIAS = "bias"
+    """An int32 row that is added to the sums of a filter."""
+    TABLE = "table"
+    """A row of VREQ8 table entries. Its name begins with `scale`; it is kept as scales and offsets."""
+    OUTPUT = "output"
+    """What the workload gives; a later program may read it back."""
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One tensor in GM: its name, shape, dtype, and whether the pair reads it ("in") or gives it ("out")."""
+    """One tensor in GM: its name, shape, dtype and role; `of` names the filter whose sums a bias is added to.
+
+    Raises:
+        TensorsError: the name of a table does not begin with `scale`.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    role: Literal["in", "out"]
+    role: Role
+    of: str = ""
 
+    def __post_init__(self) -> None:
+        if self.role is Role.TABLE and not self.name.startswith("scale"):
+            raise TensorsError(f"table {self.name}: the name of a table must begin with `scale`")
 
-def pair_specs(geometry: Geometry) -> tuple[TensorSpec, ...]:
-    """The tensors of a pair, inputs first; `mid` stands as an output, though `pass2` reads it back."""
-    int8, int32, uint64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint64)
-    pixels = geometry.height * geometry.width
-    mid_pixels = geometry.mid_height * geometry.mid_width
-    out_pixels = geometry.out_height * geometry.out_width
-    return (
-        TensorSpec("x", (geometry.cin // C0 * pixels, C0), int8, "in"),
-        TensorSpec("filter1", (geometry.depth1, geometry.cmid), int8, "in"),
-        TensorSpec("bias1", (1, geometry.cmid), int32, "in"),
-        TensorSpec("scale1", (1, geometry.cmid), uint64, "in"),
-        TensorSpec("filter2", (geometry.depth2, geometry.cout), int8, "in"),
-        TensorSpec("bias2", (1, geometry.cout), int32, "in"),
-        TensorSpec("scale2", (1, geometry.cout), uint64, "in"),
-        TensorSpec("mid", (mid_pixels, geometry.cmid), int8, "out"),
-        TensorSpec("y", (out_pixels, geometry.cout), int8, "out"),
-    )
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The names under which a table's fp32 scales and integer offsets are kept, such as `scales1`."""
+        return self.name.replace("scale", "scales", 1), self.name.replace("scale", "offsets", 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Tensors:
-    """All inputs of a pair, in the layouts of `pair_specs`; scales in fp32, packed by `arrays`.
+    """The values of all inputs of a workload, in the layouts of its specs.
 
     Attributes:
-        x: int8 [C1*H*W, C0].
-        filter1, filter2: int8 [K, Cout].
-        bias1, bias2: int32 [1, Cout].
-        scales1, scales2: fp32 [Cout].
-        offsets1, offsets2: integers [Cout], -256..255.
+        specs: the specs of the workload's tensors; outputs among them are passed over.
+        values: an array for each input by its name. A table is kept unpacked, as fp32 scales [Cout] and
+            integer offsets [Cout] under the names of `TensorSpec.parts`, and is packed by `arrays`.
 
     Raises:
-        TensorsError: where a bias could push a sum past int32, whatever the inputs, or a scale or an offset
-            cannot be encoded.
+        TensorsError: an array is missing or has another shape or dtype; a bias could push a sum past int32,
+            whatever the inputs; a scale or an offset cannot be encoded.
     """
 
-    x: Int8
-    filter1: Int8
-    bias1: Int32
-    scales1: npt.NDArray[np.float32]
-    offsets1: npt.NDArray[np.integer]
-    filter2: Int8
-    bias2: Int32
-    scales2: npt.NDArray[np.float32]
-    offsets2: npt.NDArray[np.integer]
+    specs: tuple[TensorSpec, ...]
+    values: Mapping[str, Array]
 
     def __post_init__(self) -> None:
-        _check_bias("bias1", self.bias1, self.filter1)
-        _check_bias("bias2", self.bias2, self.filter2)
-        _pack("scale1", self.scales1, self.offsets1, "vreq8")
-        _pack("scale2", self.scales2, self.offsets2, "vreq8")
+        for spec in self.specs:
+            if spec.role is Role.TABLE:
+                self.table(spec.name, "vreq8")
+            elif spec.role is not Role.OUTPUT:
+                _check_form(spec, self.values)
+            if spec.role is Role.BIAS:
+                bias, taps = (cast(Any, self.values[name]) for name in (spec.name, spec.of))
+                _check_bias(spec.name, bias, taps)
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """The array kept under a name."""
+        return self.values[name]
 
     def arrays(self, variant: str) -> dict[str, Array]:
-        """The inputs by name as they lie in GM, scale tables packed as `variant` says.
+        """The inputs by name as they lie in GM, tables packed as `variant` says.
 
         Raises:
             TensorsError: where a scale becomes infinite when rounded for the variant, or the variant is
                 unknown.
         """
-        scale1, scale2 = self.tables(variant)
         return {
-            "x": self.x,
-            "filter1": self.filter1,
-            "bias1": self.bias1,
-            "scale1": scale1,
-            "filter2": self.filter2,
-            "bias2": self.bias2,
-            "scale2": scale2,
+            spec.name: self.table(spec.name, variant) if spec.role is Role.TABLE else self.values[spec.name]
+            for spec in self.specs
+            if spec.role is not Role.OUTPUT
         }
 
-    def tables(self, variant: str) -> tuple[vreq8.Table, vreq8.Table]:
-        """The two packed scale tables, uint64 [1, Cout]; raises as `arrays` does."""
-        return (
-            _pack("scale1", self.scales1, self.offsets1, variant),
-            _pack("scale2", self.scales2, self.offsets2, variant),
+    def table(self, name: str, variant: str) -> vreq8.Table:
+        """One packed table, uint64 [1, Cout]; raises as `arrays` does."""
+        (spec,) = (spec for spec in self.specs if spec.name == name)
+        scales, offsets = (self.values.get(part) for part in spec.parts)
+        if scales is None or offsets is None:
+            raise TensorsError(f"{name}: arrays {' and '.join(spec.parts)} must both be given")
+        try:
+            return vreq8.pack(scales, offsets, variant=variant)
+        except vreq8.Vreq8Error as error:
+            raise TensorsError(f"{name}: {error}") from error
+
+
+def _check_form(spec: TensorSpec, values: Mapping[str, Array]) -> None:
+    array = values.get(spec.name)
+    if array is None:
+        raise TensorsError(f"{spec.name}: no array of this name is given")
+    if array.shape != spec.shape or array.dtype != spec.dtype:
+        raise TensorsError(
+            f"{spec.name}: is {array.dtype} {list(array.shape)}: must be {spec.dtype} {list(spec.shape)}"
         )
 
 
@@ -120,12 +141,3 @@ def _check_bias(name: str, bias: Int32, taps: Int8) -> None:
             f"{name}: channel {channel}: bias is {values[channel]}: "
             f"must be {lowest[channel]}..{highest[channel]}, else some int8 input pushes the sum past int32"
         )
-
-
-def _pack(
-    name: str, scales: npt.NDArray[np.float32], offsets: npt.NDArray[np.integer], variant: str
-) -> vreq8.Table:
-    try:
-        return vreq8.pack(scales, offsets, variant=variant)
-    except vreq8.Vreq8Error as error:
-        raise TensorsError(f"{name}: {error}") from error

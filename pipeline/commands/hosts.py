@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from kernels.catalogue import KERNELS, PROGRAMS
 from pipeline.commands.doctor import examine, installed
 from pipeline.commands.options import QUEUE
 from pipeline.commands.selection import read_matrix
@@ -17,10 +16,12 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto.toolchain import preflight
 from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.ground.jobs import OUTCOMES, Job, Platform, State
-from pipeline.matrix.expand import expand
+from pipeline.ground.subject import workload_of
+from pipeline.matrix.expand import COMPARED, expand
 from pipeline.run.devices import choose_ids, parse_ids
 from pipeline.run.task_submit import require
-from pipeline.work.versus import PROGRAMS as COMPARED
+from pipeline.work.versus import compared_programs
+from workloads.base import Workload, WorkloadError
 
 
 def examine_host(arguments: Namespace) -> int:
@@ -39,20 +40,32 @@ def examine_host(arguments: Namespace) -> int:
 
 
 def availability(job: Job) -> Availability:
-    """Whether a job can run here, by what its engine says of the job's programs."""
-    programs = KERNELS.get(job.kernel, tuple(PROGRAMS))
+    """Whether a job can run here, by what its engine says of the job's programs.
+
+    A job whose workload cannot be had can run: it says itself what is wrong with the file.
+    """
+    try:
+        workload = workload_of(job)
+    except WorkloadError:
+        return Availability()
     if job.other:
-        programs = tuple(program for program, _ in COMPARED.values())
-        other = _can(job.other, programs)
+        programs = compared_programs(workload, job.platform, job.other)
+        other = _can(job.other, workload, programs)
         if not other:
             return other
-    return _can(job.platform, programs, compile_only=job.profile is None)
+    elif job.kernel == COMPARED:
+        programs = tuple(program.name for program in workload.programs)
+    else:
+        programs = workload.programs_of(job.kernel)
+    return _can(job.platform, workload, programs, compile_only=job.profile is None)
 
 
-def _can(platform: Platform, programs: Sequence[str], *, compile_only: bool = False) -> Availability:
+def _can(
+    platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
+) -> Availability:
     if platform.backend not in BACKENDS:
         return Availability(f"backend {platform.backend} is not available yet")
-    return engine_for(platform.backend).probe(platform, programs, compile_only=compile_only)
+    return engine_for(platform.backend).probe(platform, workload, programs, compile_only=compile_only)
 
 
 def device_pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:

@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 
 from golden import profiles
-from kernels.catalogue import KERNELS
-from pipeline.ground.jobs import Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, Result, State
+from pipeline.ground.subject import subject_of
 from pipeline.matrix.expand import COMPARED, expand
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
@@ -24,7 +24,7 @@ from pipeline.matrix.select import (
     select,
     take_shard,
 )
-from pipeline.results.reproduce import INPUTS
+from workloads.base import WorkloadError
 
 BASE = Path("matrix.yaml")
 """The matrix that overlays are merged over."""
@@ -45,10 +45,10 @@ def select_jobs(
         FilterError: an option does not go with another, or names what the matrix does not have.
     """
     engines = _engines(arguments, matrix)
-    if list(lanes) == [Lane.COMPARE] and arguments.kernel and set(arguments.kernel) <= set(KERNELS):
+    if list(lanes) == [Lane.COMPARE] and arguments.kernel and COMPARED not in arguments.kernel:
         raise EmptySelectionError(
-            f"--kernel {' '.join(arguments.kernel)}: a job of the compare lane runs every program of a pair, "
-            f"and its kernel is called `{COMPARED}`; leave --kernel out"
+            f"--kernel {' '.join(arguments.kernel)}: a job of the compare lane runs the programs of all "
+            f"kernels, and its kernel is called `{COMPARED}`; leave --kernel out"
         )
     filters = Filters(
         geometries=tuple(arguments.geometry),
@@ -93,10 +93,13 @@ def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
     """
     from golden.inputs import InputsError, load_inputs
 
-    geometries = {job.geometry_name: job.geometry for job in plan}
-    for name, geometry in geometries.items():
+    geometries = {job.geometry_name: job for job in plan}
+    for name, job in geometries.items():
         try:
-            load_inputs(inputs, geometry)
+            subject = subject_of(job)
+            load_inputs(inputs, subject.definition.specs(subject.geometry))
+        except WorkloadError:
+            continue  # its jobs say what is wrong
         except InputsError as error:
             if len(geometries) == 1:
                 raise

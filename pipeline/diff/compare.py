@@ -23,6 +23,10 @@ DIFFERENCES_LIMIT = 8
 """How many values of actual - expected are kept with their counts, the most frequent first."""
 
 
+_WIDE_BLOCK = 16
+"""Columns of the fractals that an int32 accumulator is made of."""
+
+
 def digest(array: Array) -> str:
     """SHA-256 (hex) over dtype, shape and the elements' bytes in row-major order."""
     sha = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
@@ -95,15 +99,17 @@ def compare(
 
 
 def untouched(actual: Array, sentinel: int | None) -> npt.NDArray[np.bool_]:
-    """Where an output [positions, channels] was never written: a whole C0 block of a position the sentinel.
+    """Where an output [positions, channels] was never written: a whole block of a position the sentinel.
 
-    A store writes at least that, and a single element can have the sentinel's value by chance.
+    A block is 32 channels of an int8 output and 16 of a wider one. A store writes at least that, and a single
+    element can have the sentinel's value by chance.
     """
     if sentinel is None:
         return np.zeros(actual.shape, np.bool_)
     channels = actual.shape[1]
-    blocks = np.logical_and.reduceat(actual == sentinel, np.arange(0, channels, C0), axis=1)
-    whole: npt.NDArray[np.bool_] = np.repeat(blocks, C0, axis=1)[:, :channels]
+    block = C0 if actual.dtype.itemsize == 1 else _WIDE_BLOCK
+    blocks = np.logical_and.reduceat(actual == sentinel, np.arange(0, channels, block), axis=1)
+    whole: npt.NDArray[np.bool_] = np.repeat(blocks, block, axis=1)[:, :channels]
     return whole
 
 

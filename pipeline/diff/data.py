@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from golden import vreq8
 from golden.geometry import C0
-from golden.specs import Int8
 from pipeline.diff.compare import regions, untouched
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
@@ -56,8 +55,9 @@ class DiffData:
         width: pixels in an image row: a position is row * width + column.
         channels: of a position.
         histogram: every value of actual - expected that is not 0, with its count.
-        divisions: by band, row, column, channel, C1 plane, fractal (16 positions x 32 channels), edge and ACC
-            tile; and by what the golden's requantisation does there: rounding, saturation, offset.
+        divisions: by band, row, column, channel, C1 plane, fractal (16 positions x 32 channels) and edge;
+            where the form of the program is known also by ACC tile, and by what the golden's requantisation
+            does there: rounding, saturation, offset.
     """
 
     tensor: str
@@ -76,39 +76,47 @@ class DiffData:
 class Examined:
     """A difference in full: facts, and matrices [positions, channels] for `diff.npz`.
 
-    `arrays` holds `difference` (int16, actual - expected), `expected` (int8), and bool masks of the golden's
-    elements: `tie` (halfway before rounding), `saturated`, `unwritten`.
+    `arrays` holds `difference` (actual - expected: int16 of an int8 output, else int64), `expected`, and bool
+    masks of the elements: `unwritten`; where the form of the program is known also `tie` (the golden's value
+    is halfway before rounding) and `saturated`.
     """
 
     data: DiffData
     arrays: Mapping[str, Any]
 
 
-def examine(evidence: Evidence, expected: Int8, diff: Diff) -> Examined:
+def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Examined:
     """Take a difference apart.
 
     Args:
         evidence: the output and what it was made from.
-        expected: what it was held against, int8 like the output.
+        expected: what it was held against, of the output's dtype.
         diff: what comparing the two gave; they can be compared and differ.
     """
-    difference = evidence.actual.astype(np.int16) - expected
+    difference = evidence.actual.astype(np.int64) - expected
     wrong = difference != 0
-    model = model_of(evidence)
-    layer = model.last
-    acc = View(model, np.arange(len(wrong))).sums() + layer.bias
-    tie = _halfway(vreq8.unrounded(acc, layer.scale, layer.offsets, layer.variant))
-    rounded = vreq8.unsaturated(acc, layer.scale, layer.offsets, layer.variant)
-    saturation = np.select([rounded < -128, rounded > 127], [1, 2])
+    width = evidence.frame.columns
+    labels_of = [*_by_place(width, wrong)]
+    arrays: dict[str, Any] = {}
+    if evidence.form is not None:
+        model = model_of(evidence, evidence.form)
+        layer = model.last
+        acc = View(model, np.arange(len(wrong))).sums() + layer.bias
+        tie = _halfway(vreq8.unrounded(acc, layer.scale, layer.offsets, layer.variant))
+        rounded = vreq8.unsaturated(acc, layer.scale, layer.offsets, layer.variant)
+        saturation = np.select([rounded < -128, rounded > 127], [1, 2])
+        tiles = _tiles(layer, np.arange(len(wrong)))[:, None]
+        labels_of += [("ACC tile", _TILES, tiles), *_by_value(layer, tie, saturation)]
+        arrays = {"tie": tie, "saturated": saturation > 0}
     found = {"band": _known(diff.bands), "channel": _known(diff.channels)}
-    values = difference[wrong].astype(np.int64)
-    for name, names, labels in (*_by_place(layer, wrong), *_by_value(layer, tie, saturation)):
+    values = difference[wrong]
+    for name, names, labels in labels_of:
         found[name] = _division(names, np.broadcast_to(labels, wrong.shape), wrong, values)
     numbers, counts = np.unique(values, return_counts=True)
     data = DiffData(
         tensor=diff.tensor,
         against=diff.against,
-        width=layer.width,
+        width=width,
         channels=wrong.shape[1],
         count=diff.count,
         mismatches=diff.mismatches,
@@ -118,13 +126,13 @@ def examine(evidence: Evidence, expected: Int8, diff: Diff) -> Examined:
         divisions=found,
     )
     unwritten = wrong & untouched(evidence.actual, evidence.sentinel)
-    arrays = {"difference": difference, "expected": expected, "tie": tie, "saturated": saturation > 0}
-    return Examined(data, {**arrays, "unwritten": unwritten})
+    narrow = difference.astype(np.int16 if expected.dtype == np.int8 else np.int64)
+    return Examined(data, {"difference": narrow, "expected": expected, **arrays, "unwritten": unwritten})
 
 
 def gathering(data: DiffData) -> str:
     """What all mismatches share that most elements do not, beside band and channel; empty where nothing."""
-    alone = [data.divisions[name] for name in _TELLING]
+    alone = [data.divisions[name] for name in _TELLING if name in data.divisions]
     shared = [division.wrong[0] for division in alone if len(division.wrong) == 1]
     telling = [region.name for region in shared if 2 * region.count <= data.count]
     return f"all mismatches lie in: {'; '.join(telling)}" if telling else ""
@@ -136,15 +144,14 @@ def _halfway(values: vreq8.Floats) -> npt.NDArray[np.bool_]:
     return halfway
 
 
-def _by_place(layer: Layer, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
+def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
     positions, channels = wrong.shape
     position, channel = np.arange(positions)[:, None], np.arange(channels)[None, :]
-    row, column = position // layer.width, position % layer.width
-    rows, planes = -(-positions // layer.width), channels // C0
+    row, column = position // width, position % width
+    rows, planes = -(-positions // width), -(-channels // C0)
     plane_names = [f"channels {C0 * plane}..{C0 * plane + C0 - 1}" for plane in range(planes)]
     fractal_rows = range(0, positions, _FRACTAL_ROWS)
     yield "row", [f"row {number}" for number in range(rows)], row
-    yield "column", [f"column {number}" for number in range(layer.width)], column
     yield "C1 plane", plane_names, channel // C0
     yield (
         "fractal",
@@ -155,10 +162,12 @@ def _by_place(layer: Layer, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
         ],
         position // _FRACTAL_ROWS * planes + channel // C0,
     )
-    sides = [row == 0, row == rows - 1, column == 0, column == layer.width - 1]
+    if width == 1:  # a matrix, not an image
+        return
+    yield "column", [f"column {number}" for number in range(width)], column
+    sides = [row == 0, row == rows - 1, column == 0, column == width - 1]
     corner = (sides[0] | sides[1]) & (sides[2] | sides[3])
     yield "edge", _EDGES, np.select([corner, *sides], [5, 1, 2, 3, 4])
-    yield "ACC tile", _TILES, _tiles(layer, position[:, 0])[:, None]
 
 
 def _tiles(layer: Layer, position: Ints) -> Ints:

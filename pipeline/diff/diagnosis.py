@@ -113,14 +113,17 @@ def diagnose(
         The findings, each confirmed on every element. An output that is right, or that cannot be compared
         (another shape), has none.
     """
-    if evidence.actual.shape != evidence.expected.shape or evidence.actual.dtype != np.int8:
-        return _unexplained("the output does not have the form of the golden")
+    actual, expected = evidence.actual, evidence.expected
+    if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
+        return _unexplained("the output does not have the shape and dtype of the golden")
     wrong = evidence.wrong
     if not wrong.any():
         return Diagnosis()
-    model = model_of(evidence)
+    if evidence.form is None:
+        return _unexplained("the form of this program is not described, so no known fault can be tried")
+    model = model_of(evidence, evidence.form)
     known = hypotheses(model)
-    trials = _Trials(evidence.actual, evidence.expected, clock, clock() + seconds)
+    trials = _Trials(actual, expected, clock, clock() + seconds)
     left: Sequence[Hypothesis] = known
     for count, keep in _SCREENS:
         tried = trials.at(View(model, _sample(wrong, count)), left)

@@ -2,55 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from golden.geometry import Geometry
-from golden.specs import Int8, Tensors
-from kernels.plan import Plan
-
-TWO_PASS = "two-pass"
-"""Program name of pass2 on the mid that pass1 gave: a fault of either shows in its y."""
+from golden.specs import Array, Tensors
+from workloads.base import Frame
+from workloads.form import Form
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One output of one program, its inputs and its golden.
+    """One output of a program, or of several of which each reads what the one before gave, and its golden.
 
     Attributes:
-        geometry: shapes of the pair.
-        plan: how the program is tiled; None where it is not known (bands and tiles are then not doubted).
-        tensors: the inputs.
+        form: what the program is made of; None where that is not described.
+        frame: how the output is laid out.
+        tensors: the inputs of the workload.
+        outputs: the golden of each output of the workload by name.
         variant: the requantisation that the platform declares and the golden follows.
-        program: `fused`, `pass1`, `pass2` (on the golden's mid), `two-pass` (pass2 on pass1's mid) or a
-            first-tile variant.
-        tensor: which output: `mid`, `y` or `tile` (the first rows of mid).
-        actual: what the program gave, int8 NHWC rows.
-        mid, y: the golden's, int8 NHWC rows.
+        tensor: which output it is.
+        actual: what the program gave, [positions, channels].
+        expected: what it must be: the golden of `tensor`, or of a first tile its first rows.
         sentinel: what the output held before the program ran; None where it held nothing certain.
     """
 
-    geometry: Geometry
-    plan: Plan | None
+    form: Form | None
+    frame: Frame
     tensors: Tensors
+    outputs: Mapping[str, Array]
     variant: str
-    program: str
     tensor: str
-    actual: Int8
-    mid: Int8
-    y: Int8
+    actual: npt.NDArray[Any]
+    expected: npt.NDArray[Any]
     sentinel: int | None = None
-
-    @property
-    def expected(self) -> Int8:
-        """What the golden says this output must be."""
-        if self.tensor == "y":
-            return self.y
-        return self.mid[: len(self.actual)] if self.tensor == "tile" else self.mid
 
     @property
     def wrong(self) -> npt.NDArray[np.bool_]:
         """Where the output differs, [positions, channels]."""
-        return np.not_equal(self.actual, self.expected)
+        differs: npt.NDArray[np.bool_] = np.not_equal(self.actual, self.expected)
+        return differs

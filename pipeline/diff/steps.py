@@ -1,57 +1,83 @@
-"""Which side is wrong: the step of the pair at fault, from the stages that are wrong and those that are not.
+"""Which side is wrong: the step at fault, from the stages that are wrong and those that are not.
 
-A stage goes through some parts of the pair. Suspect is what every wrong stage goes through, and no right one.
+A stage goes through some parts of the convolutions and what lies between them. Suspect is what every wrong
+stage goes through, and no right one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from pipeline.diff.causes import step_of
 from pipeline.faults.catalogue import STEPS
-
-_CONV1 = frozenset({"conv1", "requant1"})
-_CONV2 = frozenset({"conv2", "requant2", "store of y"})
-_PASS1 = _CONV1 | {"plain load", "layout", "store of mid"}
-_GATHERED = _CONV1 | {"gather", "layout", "address"}
-
-_TWO_PASS = _PASS1 | _CONV2 | {"mid", "mid in GM"}
-
-PARTS: Mapping[str, frozenset[str]] = {
-    "fused": _GATHERED | _CONV2 | {"mid", "mid in L1"},
-    "first-tile-load": _CONV1 | {"plain load", "layout"},
-    "first-tile-packed": _CONV1,
-    "first-tile-fused-alloc": _GATHERED,
-    "pass1": _PASS1,
-    "pass2-on-golden-mid": _CONV2,
-    "pass2-on-own-mid": _TWO_PASS,
-    "pass2": _TWO_PASS,
-}
-"""Parts of the pair that each stage goes through. The host packs the feature map of first-tile-packed;
-in the lane `device` pass2 runs on pass1's mid."""
-
-_STEP = {
-    "plain load": "load",
-    "gather": "load",
-    "mid": "hand-over",
-    "mid in L1": "hand-over",
-    "mid in GM": "hand-over",
-    "store of mid": "store",
-    "store of y": "store",
-}
-"""Steps of the parts that are not named like their step."""
+from workloads.form import Convolution, Form, Loading
 
 
-def wrong_side(clean: Mapping[str, bool], cause: str) -> str:
+@dataclass(frozen=True)
+class Part:
+    """A part of the way from the inputs to an output, and the step that is at fault where it is wrong."""
+
+    name: str
+    step: str
+
+
+@dataclass(frozen=True)
+class StageParts:
+    """What a stage goes through; `whole` is not so where it computes a first tile only."""
+
+    parts: frozenset[Part]
+    whole: bool
+
+
+def parts_of(form: Form, *, handed_over: bool) -> StageParts:
+    """The parts that a program of this form goes through.
+
+    Args:
+        form: of the program, or of several of which each reads what the one before gave.
+        handed_over: whether what is loaded as rows is what another program gave, not the golden's.
+    """
+    parts = [part for one in form.convolutions for part in _of_convolution(one, handed_over)]
+    parts += [_store(one) for one in form.convolutions if one.whole and _is_stored(one, form)]
+    return StageParts(frozenset(parts), form.last.whole)
+
+
+def _of_convolution(one: Convolution, handed_over: bool) -> list[Part]:
+    number = one.number
+    own = [Part(f"conv{number}", f"conv{number}"), Part(f"requant{number}", f"requant{number}")]
+    hand_over = Part(f"hand-over of {one.source}", "hand-over")
+    if one.loading is Loading.PLAIN:
+        return [*own, Part("plain load", "load"), Part("layout", "layout")]
+    if one.loading is Loading.GATHERED:
+        return [*own, Part("gather", "load"), Part("layout", "layout"), Part("address", "address")]
+    if one.loading is Loading.IN_L1:
+        return [*own, hand_over, Part(f"{one.source} in L1", "hand-over")]
+    if one.loading is Loading.ROWS and handed_over:
+        return [*own, hand_over, Part(f"{one.source} in GM", "hand-over")]
+    return own  # packed by the host, or the golden's
+
+
+def _is_stored(one: Convolution, form: Form) -> bool:
+    """Whether a convolution's output goes to GM: all do but one that the next reads in L1."""
+    following = form.convolution(one.number + 1)
+    return following is None or following.loading is not Loading.IN_L1
+
+
+def _store(one: Convolution) -> Part:
+    return Part(f"store of {one.layer.output}", "store")
+
+
+def wrong_side(clean: Mapping[str, bool], cause: str, stages: Mapping[str, StageParts]) -> str:
     """The step at fault, in a line; empty where no stage is wrong, or nothing tells.
 
     Args:
         clean: by stage, whether its output is right; stages that gave none are left out.
         cause: the hypothesis that explains the first wrong stage, or empty: then the stages must tell.
+        stages: what each stage goes through, in the order in which they ran.
     """
-    wrong = [stage for stage in PARTS if clean.get(stage) is False]
-    right = [stage for stage in PARTS if clean.get(stage) is True]
+    wrong = [stage for stage in stages if clean.get(stage) is False]
+    right = [stage for stage in stages if clean.get(stage) is True]
     if not wrong:
         return ""
     if cause:
@@ -59,15 +85,16 @@ def wrong_side(clean: Mapping[str, bool], cause: str) -> str:
     if len(wrong + right) == 1:
         return ""  # one stage alone goes through all its parts: that tells nothing
     told = f"wrong: {', '.join(wrong)}; right: {', '.join(right) or 'none'}"
-    return f"{' or '.join(_suspects(wrong, right))} ({told})"
+    suspects = _suspects([stages[stage] for stage in wrong], [stages[stage] for stage in right])
+    return f"{' or '.join(suspects)} ({told})"
 
 
-def _suspects(wrong: list[str], right: list[str]) -> list[str]:
-    common = reduce(frozenset.intersection, (PARTS[stage] for stage in wrong))
+def _suspects(wrong: Sequence[StageParts], right: Sequence[StageParts]) -> list[str]:
+    common = reduce(frozenset.intersection, (stage.parts for stage in wrong))
     # A right first tile clears its parts in this tile only: if nothing is left, they are in doubt again.
-    whole = [stage for stage in right if not stage.startswith("first-tile")]
+    whole = [stage for stage in right if stage.whole]
     for clearing in (right, whole, []):
-        if parts := common.difference(*(PARTS[stage] for stage in clearing)):
+        if parts := common.difference(*(stage.parts for stage in clearing)):
             break
-    steps = {_STEP.get(part, part) for part in parts}
+    steps = {part.step for part in parts}
     return [step for step in STEPS if step in steps]

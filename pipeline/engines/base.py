@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from golden.geometry import Geometry
-from pipeline.ground.jobs import Platform
+from golden.specs import Array
+from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.subject import Subject
+from workloads.base import Workload
 
-Array = npt.NDArray[np.generic]
+_SENTINEL_BYTE = 0xAA
 
 SENTINEL = -86
-"""What every element of an int8 output (0xAA) holds before a program runs: what is not written then shows."""
+"""What every element of an int8 output holds before a program runs: what is not written then shows."""
+
+
+def sentinel_of(dtype: np.dtype[np.generic]) -> int:
+    """What every element of an output of a dtype holds before a program runs: 0xAA in each byte."""
+    return int(untouched_output((1,), dtype)[0])
+
+
+def untouched_output(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
+    """An output as a program finds it: the sentinel in every element."""
+    return (
+        np.frombuffer(bytes([_SENTINEL_BYTE]) * (math.prod(shape) * dtype.itemsize), dtype)
+        .reshape(shape)
+        .copy()
+    )
 
 
 DEVICE_MODEL = "device_model"
@@ -59,19 +76,19 @@ class Availability:
 
 @dataclass(frozen=True)
 class Request:
-    """One program to compile or run: its name (see `kernels.catalogue`), geometry, platform and device.
+    """One program to compile or run: its name in the workload of its subject, platform and device.
 
-    `folder` is where the engine leaves artefacts; it exists, is empty and belongs to this request alone.
-    `band_rows` is the height of a band where the matrix sets one. `fault` is the id of a fault to commit in
-    the kernel; only the emulator can.
+    `workload` says where the subject's workload is declared. `folder` is where the engine leaves artefacts;
+    it exists, is empty and belongs to this request alone. `fault` is the id of a fault to commit in the
+    kernel; only the emulator can.
     """
 
     program: str
-    geometry: Geometry
+    workload: WorkloadName
+    subject: Subject
     platform: Platform
     folder: Path
     device: int | None = None
-    band_rows: int | None = None
     fault: str = ""
 
 
@@ -102,9 +119,9 @@ class Engine(Protocol):
     name: str
 
     def probe(
-        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+        self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
-        """Say, without importing heavy packages, whether these programs can be compiled and run here.
+        """Say, without importing heavy packages, whether these programs of a workload can be run here.
 
         With `compile_only` what running them would need beside may be missing.
         """

@@ -15,21 +15,20 @@ from emulator.errors import KernelError
 from emulator.listing import listing
 from emulator.program import Program, Space
 from emulator.soc import SOCS
-from kernels.catalogue import PROGRAMS
-from kernels.plan import Plan, PlanError
+from golden.specs import Array
+from kernels.plan import PlanError
 from pipeline.engines.base import (
-    SENTINEL,
-    Array,
     Availability,
     Compiled,
     CompileError,
     Executed,
     Request,
+    untouched_output,
 )
 from pipeline.faults.catalogue import fault_named
-from pipeline.faults.kernel import faulty_plan, faulty_program
+from pipeline.faults.injection import program_with
 from pipeline.ground.jobs import Platform
-from pipeline.ground.tiling import plan_for
+from workloads.base import Workload
 
 _REFUSALS = (KernelError, PlanError, SyntaxError)
 
@@ -40,7 +39,7 @@ class EmulatorEngine:
     name = "emulator"
 
     def probe(
-        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+        self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
         """Say yes: it needs nothing but NumPy."""
         return Availability()
@@ -52,8 +51,7 @@ class EmulatorEngine:
             CompileError: the geometry cannot be tiled, or the emulator refuses the kernel.
         """
         try:
-            plan = plan_for(request.geometry, request.platform.soc, request.band_rows)
-            report = compile_program(_program(request, plan), SOCS[request.platform.soc])
+            report = compile_program(_program(request), SOCS[request.platform.soc])
         except _REFUSALS as error:
             raise CompileError(_words(error)) from error
         return Compiled(_facts(report), _leave(report, request.folder))
@@ -64,13 +62,14 @@ class EmulatorEngine:
         Raises:
             CompileError: as `compile`.
         """
-        entry = PROGRAMS[request.program]
+        subject = request.subject
+        entry = subject.program(request.program)
         try:
-            plan = plan_for(request.geometry, request.platform.soc, request.band_rows)
-            output = np.full(entry.output_shape(plan), SENTINEL, np.int8)
+            form = subject.workload.output_of(request.program, subject.geometry, subject.plan)
+            output = untouched_output(*form)
             arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
             report = run_program(
-                _program(request, plan),
+                _program(request),
                 SOCS[request.platform.soc],
                 {**arrays, entry.output: output},
                 request.platform.variant,
@@ -86,15 +85,13 @@ def _words(error: Exception) -> str:
     return str(error)
 
 
-def _program(request: Request, plan: Plan) -> Program:
+def _program(request: Request) -> Program:
     """The typed program of a request, with the fault it asks for."""
-    build = PROGRAMS[request.program].build
-    if not request.fault:
-        right: Program = build(emulator.language, plan)
-        return right
-    fault = fault_named(request.fault)
-    program = build(emulator.language, faulty_plan(fault, plan))
-    return faulty_program(fault, request.program, program, plan, request.platform.variant)
+    subject = request.subject
+    if request.fault:
+        return program_with(fault_named(request.fault), subject, request.program, request.platform.variant)
+    right: Program = subject.program(request.program).build(emulator.language, subject.plan)
+    return right
 
 
 def _facts(report: Report) -> dict[str, str]:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from importlib import import_module
+
 from emulator.reader import read_ahead
 from golden.cache import sources_digest
-from kernels.catalogue import import_kernels
 from pipeline.engines import emulator
+from workloads.registry import SHIPPED, workload_named
 
 __all__ = ["emulator"]
 
+_SHARED = "kernels.blocks"
+
+
+def _read_kernels() -> None:
+    """Import and read the kernels ahead; one that cannot be imported is left to its jobs to report."""
+    factories = (
+        program.factory.partition(":")[0]
+        for name in SHIPPED
+        for program in workload_named(name).programs
+        if isinstance(program.factory, str)
+    )
+    for name in dict.fromkeys((_SHARED, *factories)):
+        with suppress(Exception):
+            read_ahead(str(import_module(name).__file__))
+
+
 sources_digest()
-for _kernel in import_kernels():
-    read_ahead(str(_kernel.__file__))
+_read_kernels()

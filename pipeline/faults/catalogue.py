@@ -11,11 +11,13 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from golden.geometry import C0, Conv, Geometry
-from kernels.plan import Plan, Tile, Window
+from golden.chain import INPUT
+from golden.geometry import C0
+from kernels.plan import Window
+from workloads.form import Convolution, Form, Loading
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
-"""The steps of a pair, in order: a fault belongs to one."""
+"""The steps of convolutions that follow each other, in order: a fault belongs to one."""
 
 
 class FaultError(ValueError):
@@ -67,6 +69,9 @@ _PAST_EDGE = (
     "the zero padding past the {side} edge is missing{bands}: a tap out there reads the feature map's memory "
     "as a ring, the pixel (row * columns + column) modulo the pixels of the band's map, in its C1 plane"
 )
+_SIDES = ("top", "bottom", "left", "right")
+"""Edges of an image, in the order of a padding's numbers."""
+
 _BAND_CLASSES = {
     "top": ("-first",),
     "bottom": ("-last",),
@@ -198,34 +203,70 @@ def band_class(fault: Fault) -> str:
     return last if f"-{last}" in _IN_BANDS else ""
 
 
-def can_show(fault: Fault, geometry: Geometry, plan: Plan) -> str:
-    """Why a fault cannot change y in this geometry, whatever the data; empty where it can."""
-    conv, channels = (geometry.conv1, geometry.cin) if fault.conv == 1 else (geometry.conv2, geometry.cmid)
-    tile = plan.conv1 if fault.conv == 1 else plan.conv2
-    if fault.family in ("other-table", "other-bias"):
-        return "" if geometry.cmid == geometry.cout else "cmid and cout differ"
-    if fault.family in ("k-order-khkwc", "planes-swapped"):
-        return _one_plane(f"conv{fault.conv}'s input", channels)
-    if fault.family == "k-order-ckhkw":
-        return "" if conv.kernel > 1 else f"conv{fault.conv} has a kernel of 1"
-    if fault.family == "x-nhwc":
-        return _one_plane("x", geometry.cin)
-    if fault.family in ("nz-as-nd-mid", "nd-as-nz-mid"):
-        return _one_plane("mid", geometry.cmid)
-    if fault.family in ("nz-as-nd-y", "nd-as-nz-y"):
-        return _one_plane("y", geometry.cout)
-    if fault.family in ("k-step-skipped", "k-step-twice"):
-        return "" if tile.steps > 1 else f"conv{fault.conv}'s K loop has a single step"
-    if fault.family == "acc-not-reset":
-        return _one_tile(fault.conv, tile, plan)
-    if fault.family.startswith("no-padding"):
-        return _padding_unread(fault, conv, geometry, plan)
-    if fault.family in ("band-up", "band-down"):
-        moved = shifted_bands(fault, geometry.height, [band.x for band in plan.bands])
-        return "" if moved else "no band can move and stay in the image"
-    if fault.family == "halo-stale":
-        return _halo_unread(conv, plan)
+def no_place(fault: Fault, form: Form) -> str:
+    """Why a program of this form has no place for a fault; empty where it has one."""
+    missing = [number for number in _needed(fault) if form.convolution(number) is None]
+    if missing:
+        return f"it has no convolution {missing[0]}"
+    first, second = form.convolution(1), form.convolution(2)
+    if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
+        return "no feature map of it is gathered beside the other residents of L1"
+    if fault.step == "load" and first is None:
+        return "it loads no rows of x"
+    if fault.id == "halo-stale" and second is not None and second.loading is not Loading.IN_L1:
+        return "its mid does not stay in L1, where a band would find what the band before left"
+    if fault.step == "store" and not form.gives_all:
+        return f"it does not give the whole of {form.chain[-1].output}"
     return ""
+
+
+def _needed(fault: Fault) -> tuple[int, ...]:
+    """Numbers of the convolutions that a program must have for a fault; one that is read too counts."""
+    if fault.step == "hand-over":
+        return (2,)
+    return (fault.conv,) if fault.conv else ()
+
+
+def can_show(fault: Fault, form: Form) -> str:
+    """Why a fault cannot change the output of a program, whatever the data; empty where it can.
+
+    Args:
+        fault: one that the program has a place for.
+        form: of the program.
+    """
+    if fault.family in ("other-table", "other-bias"):
+        return _not_interchangeable(form)
+    if fault.family in ("nz-as-nd-y", "nd-as-nz-y"):
+        return _one_plane(form.last.layer.output, form.last.layer.cout)
+    if fault.family == "halo-stale":
+        return _halo_unread(form)
+    number = fault.conv or (2 if fault.step == "hand-over" else 1)
+    convolution = form.convolution(number)
+    if convolution is None:
+        return ""
+    layer, tile = convolution.layer, convolution.tile
+    if fault.family in ("k-order-khkwc", "planes-swapped"):
+        return _one_plane(f"conv{number}'s input", layer.cin)
+    if fault.family == "k-order-ckhkw":
+        return "" if layer.conv.kernel > 1 else f"conv{number} has a kernel of 1"
+    if fault.family in ("x-nhwc", "nz-as-nd-mid", "nd-as-nz-mid"):
+        return _one_plane(layer_input(convolution), layer.cin)
+    if fault.family in ("k-step-skipped", "k-step-twice"):
+        return "" if tile.steps > 1 else f"conv{number}'s K loop has a single step"
+    if fault.family == "acc-not-reset":
+        several = any(part.rows > tile.rows for part in convolution.parts)
+        return "" if several else f"a band holds a single ACC tile of conv{number}"
+    if fault.family.startswith("no-padding"):
+        return _padding_unread(fault, convolution)
+    if fault.family in ("band-up", "band-down"):
+        moved = shifted_bands(fault, layer.height, [part.window for part in convolution.parts])
+        return "" if moved else "no band can move and stay in the image"
+    return ""
+
+
+def layer_input(convolution: Convolution) -> str:
+    """Name of the image that a convolution reads."""
+    return INPUT if convolution.number == 1 else convolution.source
 
 
 def shifted_bands(fault: Fault, height: int, windows: Sequence[Window]) -> tuple[int, ...]:
@@ -250,34 +291,40 @@ def shift_of(fault: Fault) -> int:
     return -1 if fault.family == "band-up" else 1
 
 
+def _not_interchangeable(form: Form) -> str:
+    if len(form.chain) < 2:
+        return "there is no other convolution"
+    return "" if form.chain[0].cout == form.chain[1].cout else "the convolutions differ in output channels"
+
+
 def _one_plane(what: str, channels: int) -> str:
     return "" if channels > C0 else f"{what} has {C0} channels: one C1 plane, where both orders are the same"
 
 
-def _one_tile(conv: int, tile: Tile, plan: Plan) -> str:
-    rows = max(band.mid.rows if conv == 1 else band.rows for band in plan.bands)
-    return "" if rows > tile.rows else f"a band holds a single ACC tile of conv{conv}"
-
-
-def _padding_unread(fault: Fault, conv: Conv, geometry: Geometry, plan: Plan) -> str:
+def _padding_unread(fault: Fault, convolution: Convolution) -> str:
     side, bands = fault.family.removeprefix("no-padding-"), band_class(fault)
-    size = {
-        1: (geometry.height, geometry.width),
-        2: (geometry.mid_height, geometry.mid_width),
-    }[fault.conv][side in ("left", "right")]
+    layer, parts = convolution.layer, convolution.parts
+    conv, size = layer.conv, layer.width if side in ("left", "right") else layer.height
     reach = (conv.out_size(size) - 1) * conv.stride - conv.padding + conv.kernel
     if conv.padding == 0:
         return f"conv{fault.conv} has no padding"
     if side in ("right", "bottom") and reach <= size:
         return f"conv{fault.conv}'s windows never pass the {side} edge"
-    if bands == "interior" and len(plan.bands) < 3:
+    if bands == "interior" and len(parts) < 3:
         return "there is no band between a first and a last"
-    if bands and side in ("left", "right") and len(plan.bands) == 1:
+    if not any(part.window.padding[_SIDES.index(side)] for part in parts):
+        return f"no band that it computes has padding past the {side} edge of conv{fault.conv}"
+    if bands and side in ("left", "right") and len(parts) == 1:
         return f"a single band: the same as {fault.family}-{fault.conv}"
     return ""
 
 
-def _halo_unread(conv: Conv, plan: Plan) -> str:
+def _halo_unread(form: Form) -> str:
+    second = form.convolution(2)
+    if second is None:
+        return ""
+    conv = second.layer.conv
     halo = conv.kernel - conv.stride
-    read = any(band.mid.skip * conv.stride - band.mid.padding[0] < halo for band in plan.bands[1:])
+    later = [second.parts[number].window for number in second.order[1:]]
+    read = any(window.skip * conv.stride - window.padding[0] < halo for window in later)
     return "" if read else "no band reads mid rows that the band before has read"

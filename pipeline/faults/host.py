@@ -9,64 +9,77 @@ import numpy as np
 
 from emulator.vreq8 import READINGS, requantise
 from golden import layout
-from golden.geometry import C0, Geometry
-from golden.specs import Int8, Tensors
-from kernels.plan import Plan
-from pipeline.engines.base import SENTINEL, Array
-from pipeline.faults.catalogue import Fault
+from golden.chain import INPUT, image_of
+from golden.geometry import C0
+from golden.specs import Array, Int8, Tensors
+from pipeline.engines.base import SENTINEL
+from pipeline.faults.catalogue import FAULTS, Fault, can_show, no_place
+from workloads.form import Form, Loading
 
+_OTHER_TABLE = FAULTS["other-table-1"]
 _SCALE_BITS, _ONE = np.uint64(0xFFFF_FFFF), np.uint64(0x3F80_0000)
 _SIGNED = np.uint64(1 << 46)
 
 
 def spoiled_inputs(
-    fault: Fault,
-    program: str,
-    geometry: Geometry,
-    tensors: Tensors,
-    variant: str,
-    arrays: Mapping[str, Array],
+    fault: Fault, form: Form, tensors: Tensors, variant: str, arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
     """A program's inputs by name as the fault hands them over; the arrays given stay as they are.
 
+    What the host packs of them comes after.
+
     Args:
         fault: the fault; one that is not in the inputs changes nothing.
-        program: the program they are for.
-        geometry: the shapes of the pair.
-        tensors: the pair's inputs.
+        form: of the program they are for.
+        tensors: the workload's inputs.
         variant: the platform's, for which the tables are packed.
         arrays: the right inputs, in the layouts of `golden.specs`.
     """
-    n = fault.conv
     changed: dict[str, Array] = {}
-    if fault.family in ("scale32", "scale19-rne"):
-        changed[f"scale{n}"] = tensors.tables(fault.family)[n - 1]
-    elif fault.family == "scale-ignored":
-        changed[f"scale{n}"] = tensors.tables(variant)[n - 1] & ~_SCALE_BITS | _ONE
-    elif fault.family == "unsigned-saturation":
-        changed[f"scale{n}"] = tensors.tables(variant)[n - 1] & ~_SIGNED
-    elif fault.family in ("other-table", "other-bias") and geometry.cmid == geometry.cout:
-        name = fault.family.removeprefix("other-").replace("table", "scale")
-        changed[f"{name}{n}"] = arrays[f"{name}{3 - n}"]
-    elif fault.family == "bias-missing":
-        changed[f"bias{n}"] = np.zeros_like(arrays[f"bias{n}"])
-    elif fault.family in ("k-order-khkwc", "k-order-ckhkw"):
-        matrix, conv = ((tensors.filter1, geometry.conv1), (tensors.filter2, geometry.conv2))[n - 1]
-        changed[f"filter{n}"] = _reordered(fault.family, matrix, conv.kernel)
-    elif fault.id == "planes-swapped-1":
-        changed["x"] = np.roll(tensors.x.reshape(geometry.cin // C0, -1, C0), -1, axis=0).reshape(-1, C0)
+    first = form.chain[0]
+    if fault.conv:
+        changed = _of_convolution(fault, form, tensors, variant)
     elif fault.id == "x-nhwc":
-        changed["x"] = layout.nc1hwc0_to_nhwc(tensors.x, geometry.height, geometry.width).reshape(-1, C0)
+        changed[INPUT] = image_of(form.chain, tensors[INPUT]).reshape(-1, C0)
     elif fault.id == "mid-of-other-run":
-        changed = _after_a_run_on_zeros(program, geometry, tensors, variant)
+        changed = _after_a_run_on_zeros(form, tensors, variant)
+    if fault.id == "planes-swapped-1":
+        changed[INPUT] = np.roll(tensors[INPUT].reshape(first.cin // C0, -1, C0), -1, axis=0).reshape(-1, C0)
     return {**arrays, **changed}
 
 
-def spoiled_output(fault: Fault, plan: Plan, output: Int8) -> Int8:
-    """What of y, int8 [Hout*Wout, Cout], reaches the host: ACC tile by ACC tile, as they were stored."""
-    if fault.id not in ("unwritten", "nz-as-nd-y", "nd-as-nz-y"):
+def _of_convolution(fault: Fault, form: Form, tensors: Tensors, variant: str) -> dict[str, Array]:
+    """What a fault of one convolution changes in its filter, bias and table."""
+    layer = form.chain[fault.conv - 1]
+    other = form.chain[2 - fault.conv] if not can_show(_OTHER_TABLE, form) else layer
+    family = fault.family
+    if family in ("scale32", "scale19-rne"):
+        return {layer.scale: tensors.table(layer.scale, family)}
+    if family == "scale-ignored":
+        return {layer.scale: tensors.table(layer.scale, variant) & ~_SCALE_BITS | _ONE}
+    if family == "unsigned-saturation":
+        return {layer.scale: tensors.table(layer.scale, variant) & ~_SIGNED}
+    if family == "other-table":
+        return {layer.scale: tensors.table(other.scale, variant)}
+    if family == "other-bias":
+        return {layer.bias: tensors[other.bias]}
+    if family == "bias-missing":
+        return {layer.bias: np.zeros_like(tensors[layer.bias])}
+    if family in ("k-order-khkwc", "k-order-ckhkw"):
+        return {layer.filter: _reordered(family, tensors[layer.filter], layer.conv.kernel)}
+    return {}
+
+
+def in_output(fault: Fault) -> bool:
+    """Whether a fault is in how the output is stored."""
+    return fault.id in ("unwritten", "nz-as-nd-y", "nd-as-nz-y")
+
+
+def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
+    """What of the workload's output, int8 [Hout*Wout, Cout], reaches the host: ACC tile by ACC tile."""
+    if not in_output(fault) or no_place(fault, form):
         return output
-    tiles = output.reshape(-1, plan.conv2.positions, output.shape[1]).copy()
+    tiles = output.reshape(-1, form.last.tile.positions, output.shape[1]).copy()
     if fault.id == "unwritten":
         tiles[-1] = SENTINEL
     for tile in tiles if fault.id != "unwritten" else ():
@@ -85,14 +98,12 @@ def _reordered(family: str, matrix: Int8, kernel: int) -> Int8:
     return np.ascontiguousarray(weights.transpose(order)).reshape(matrix.shape)
 
 
-def _after_a_run_on_zeros(
-    program: str, geometry: Geometry, tensors: Tensors, variant: str
-) -> dict[str, Array]:
-    """Inputs that make conv2 read the mid of x = 0: x itself where one kernel computes both."""
-    if program == "fused":
-        return {"x": np.zeros_like(tensors.x)}
-    if program != "pass2":
+def _after_a_run_on_zeros(form: Form, tensors: Tensors, variant: str) -> dict[str, Array]:
+    """Inputs that make conv2 read the mid of x = 0: x itself where one program computes both."""
+    second, layer = form.convolution(2), form.chain[0]
+    if second is None:
         return {}
-    row = requantise(tensors.bias1, tensors.tables(variant)[0], READINGS[variant])
-    pixels = geometry.mid_height * geometry.mid_width
-    return {"mid": cast(Int8, np.repeat(row, pixels, axis=0))}
+    if second.loading is Loading.IN_L1:
+        return {INPUT: np.zeros_like(tensors[INPUT])}
+    row = requantise(tensors[layer.bias], tensors.table(layer.scale, variant), READINGS[variant])
+    return {second.source: cast(Int8, np.repeat(row, layer.out_height * layer.out_width, axis=0))}

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from golden.profiles import resolve
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.faults.catalogue import FAULTS, Fault, FaultError, can_show, fault_named
+from pipeline.faults.catalogue import FAULTS, Fault, FaultError, can_show, fault_named, no_place
 from pipeline.ground.jobs import Job, JobContext, Lane, State
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.subject import subject_of
 from pipeline.ground.words import counted
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.expand import expand
@@ -34,8 +34,6 @@ FIRST_RIGHT = 0.95
 
 _RANKS = 3
 _LARGE = "mc62"
-_KERNELS = ("fused", "two-pass")
-"""The kernels that give y."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class Row:
 
     @property
     def detected(self) -> tuple[Case, ...]:
-        """Cases that did not pass."""
-        return tuple(case for case in self.cases if case.state is not State.PASSED)
+        """Cases that did not pass; data in which the fault changes nothing is no case against it."""
+        return tuple(case for case in self.cases if case.state not in (State.PASSED, State.SKIPPED))
 
     @property
     def diagnosed(self) -> tuple[Case, ...]:
@@ -87,25 +85,36 @@ def run_rows(jobs: Sequence[Job], faults: Sequence[Fault], folder: Path, cache: 
     for name, group in groupby(jobs, key=lambda job: job.geometry_name):
         of_geometry = list(group)
         job = of_geometry[0]
-        plan = plan_for(job.geometry, job.platform.soc, job.band_rows)
         yield from (_case(job, "", folder, cache) for job in of_geometry)
         for fault in faults:
-            reason = _absent(fault, job.kernel) or can_show(fault, job.geometry, plan)
+            reason = _never_shows(fault, job)
             cases = () if reason else tuple(_case(job, fault.id, folder, cache) for job in of_geometry)
             yield Row(name, fault, reason, cases)
 
 
-def _absent(fault: Fault, kernel: str) -> str:
-    """Why a kernel has no place for a fault; empty where it has."""
-    elsewhere = fault.step == "address" and kernel != "fused"
-    return f"{kernel} has no feature map at the fused kernel's address" if elsewhere else ""
+def _never_shows(fault: Fault, job: Job) -> str:
+    """Why a fault has no place in any program of a kernel, or cannot show there; empty where it can."""
+    subject = subject_of(job)
+    reasons = []
+    for program in subject.workload.programs_of(job.kernel):
+        form = subject.form(program)
+        if form is None:
+            return f"the form of {program} is not described"
+        reason = no_place(fault, form) or can_show(fault, form)
+        if not reason:
+            return ""
+        reasons.append(reason)
+    return reasons[-1]
 
 
 def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:
     """The state is that of the first stage that did not pass, the diagnosis that of y."""
     try:
         work = comparison(job, JobContext(folder, None, cache, inject=fault))
-        stages = [work.run(stage) for stage in stages_of(job, "all")]
+        planned = stages_of(job, work.subject.workload, "all")
+        if refused := work.admit(planned):
+            return Case(job.geometry_name, fault, str(job.profile), State.SKIPPED, refused)
+        stages = [work.run(stage) for stage in planned]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     wrong = next((stage for stage in stages if stage.state is not State.PASSED), stages[-1])
@@ -199,7 +208,7 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
             f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}"
         )
     parser.add_argument("--platform", default="emu-a2a3", metavar="NAME")
-    parser.add_argument("--kernel", default="fused", choices=_KERNELS)
+    parser.add_argument("--kernel", default="fused", metavar="NAME")
     parser.add_argument("--output", type=Path, default=Path("out"), metavar="DIR")
     options = parser.parse_args(arguments)
     try:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 from pathlib import Path
-
-from golden.geometry import Geometry
+from typing import Any
 
 
 class Lane(str, Enum):
@@ -77,6 +76,9 @@ OUTCOMES: Mapping[State, Ending] = {
 """Every end state, once. docs/states.md shows this table; a test keeps the two alike."""
 
 
+INPUTS = "inputs"
+"""The profile of a job that runs on a user's tensors."""
+
 VERIFY = "verify-"
 """What stands before a program's name in the stages of the compile lane that verify it."""
 
@@ -95,6 +97,9 @@ BETWEEN_CAUSES = " or "
 
 REPRODUCE = "reproduce"
 """The fact of a result that holds the command line which reruns its job on the same inputs."""
+
+INJECTED = "injected"
+"""The fact of a stage or a result that names the fault that was committed in it."""
 
 FINGERPRINT = "fingerprint"
 """The fact of a result that says what kind of failure it is, the same in other runs and geometries."""
@@ -137,24 +142,38 @@ class ExpectedFailure:
 
 
 @dataclass(frozen=True)
+class WorkloadName:
+    """Which workload: its name in the matrix, and the absolute path of the user's file that declares it.
+
+    The path is empty for a workload that is shipped.
+    """
+
+    name: str
+    file: str = ""
+
+
+@dataclass(frozen=True)
 class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
+    `geometry` holds the shapes as the matrix writes them, and `plan_options` what it sets for the plan:
+    `pipeline.ground.subject` makes the workload's own types of them.
+
     `profile` is None where the kernel is compiled only; in the compile lane it is what the compiled programs
-    are verified on, and no part of the id. `timeout` is in seconds, always finite. `band_rows` is the height
-    of a band in output rows where the matrix sets it, else None.
+    are verified on, and no part of the id. `timeout` is in seconds, always finite.
     """
 
     id: str
     lane: Lane
     platform: Platform
+    workload: WorkloadName
     geometry_name: str
-    geometry: Geometry
+    geometry: Mapping[str, Any]
     kernel: str
     profile: str | None
     timeout: float
     expected_failure: ExpectedFailure | None = None
-    band_rows: int | None = None
+    plan_options: Mapping[str, int] = field(default_factory=dict)
     other: Platform | None = None
 
 

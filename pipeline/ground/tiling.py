@@ -1,4 +1,4 @@
-"""From a geometry and a soc to a plan: where the kernels' planner is handed the hardware's limits."""
+"""The limits of a soc's memories, as the kernels' planners take them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from functools import cache
 
 from emulator.program import Space
 from emulator.soc import SOCS
-from golden.geometry import Geometry
-from kernels.plan import Limits, Plan, make_plan, tile_bands
+from kernels.plan import Limits
 
 
 @cache
-def plan_for(geometry: Geometry, soc: str, band_rows: int | None) -> Plan:
-    """Tile a geometry for a soc, in bands of `band_rows` output rows where that is given.
-
-    Raises:
-        PlanError: it cannot be tiled; the message names the rule.
-    """
+def limits_of(soc: str) -> Limits:
+    """The capacities of a soc, in bytes."""
     capacity = SOCS[soc].capacity
-    limits = Limits(
+    return Limits(
         l1=capacity[Space.Mat],
         l0a=capacity[Space.Left],
         l0b=capacity[Space.Right],
@@ -26,4 +21,3 @@ def plan_for(geometry: Geometry, soc: str, band_rows: int | None) -> Plan:
         bias=capacity[Space.Bias],
         fixpipe=capacity[Space.LeftScale],
     )
-    return make_plan(geometry, limits) if band_rows is None else tile_bands(geometry, limits, band_rows)

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from emulator.soc import SOCS
-from golden.geometry import Conv, Geometry, GeometryError
-from golden.profiles import ProfileError, resolve
+from golden.geometry import GeometryError
+from golden.profiles import ProfileError, parse, resolve
 from golden.vreq8 import VARIANTS
-from kernels.catalogue import KERNELS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.subject import geometry_of
+from pipeline.ground.tiling import limits_of
 from pipeline.matrix.errors import closest, shown
 from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.model import GeometryFacts, Matrix
 from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
+from pipeline.matrix.workloads import declaration, own_workloads, workload_at
+from workloads.base import Workload
 
 
 def checked_matrix(document: Document, source: Node) -> Matrix:
     """Return the matrix of a document.
 
     Raises:
-        MatrixError: a geometry breaks a rule of the conv pair or a band height one of the plan, a name is
-            unknown, a device or a job is written twice, a pattern is no regular expression.
+        MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
+            workload, a device or a job is written twice, a pattern is no regular expression.
     """
-    geometries = {name: _geometry(name, entry, source) for name, entry in document.geometries.items()}
+    own = own_workloads(source)
+    geometries = {name: _geometry(name, entry, source, own) for name, entry in document.geometries.items()}
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
     matrix = Matrix(document, geometries, platforms, source)
-    _check_band_rows(matrix)
+    _check_plan_options(matrix)
     _check_blocks(matrix, ("lanes", "compile", "include"), document.lanes.compile.include)
     _check_blocks(matrix, ("lanes", "device", "include"), document.lanes.device.include)
     _refuse_repeated_jobs(matrix)
@@ -50,6 +53,7 @@ def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
     document = matrix.document
     candidates = included(matrix)
     used = {
+        "workloads": {matrix.geometries[candidate.geometry].workload.name for candidate in candidates},
         "geometries": {candidate.geometry for candidate in candidates},
         "platforms": {candidate.platform for candidate in candidates},
     }
@@ -75,25 +79,42 @@ def _refuse_idle_rules(
             source.refuse(path, f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}")
 
 
-def _geometry(name: str, entry: GeometryEntry, source: Node) -> Geometry:
-    conv1, conv2 = (Conv(conv.kernel, conv.stride, conv.padding) for conv in (entry.conv1, entry.conv2))
-    try:
-        return Geometry(entry.height, entry.width, entry.cin, entry.cmid, entry.cout, conv1, conv2)
-    except GeometryError as error:
-        field = str(error).split(" ", 1)[0]
-        source.refuse(("geometries", name, *field.split(".")), str(error))
+def _geometry(
+    name: str, entry: GeometryEntry, source: Node, own: Mapping[str, WorkloadName]
+) -> GeometryFacts:
+    path = ("geometries", name)
+    workload = workload_at(source, path, own)
+    declared = declaration(workload)
+    options = declared.plan_options if declared is not None else {}
+    facts = GeometryFacts(
+        workload,
+        declared,
+        {key: value for key, value in entry.values.items() if key not in options},
+        {key: value for key, value in entry.values.items() if key in options},
+    )
+    if declared is not None:
+        try:
+            geometry_of(declared, facts.shapes)
+        except GeometryError as error:
+            field = str(error).split(" ", 1)[0]
+            source.refuse((*path, *field.split(".")), str(error))
+    return facts
 
 
-def _check_band_rows(matrix: Matrix) -> None:
+def _check_plan_options(matrix: Matrix) -> None:
     socs = sorted({platform.soc for platform in matrix.platforms.values()})
-    for name, entry in matrix.document.geometries.items():
-        for soc in socs if entry.band_rows is not None else ():
+    for name, facts in matrix.geometries.items():
+        if facts.declaration is None or not facts.plan_options:
+            continue
+        geometry = geometry_of(facts.declaration, facts.shapes)
+        for soc in socs:
             try:
-                plan_for(matrix.geometries[name], soc, entry.band_rows)
+                facts.declaration.plan(geometry, limits_of(soc), facts.plan_options)
             except PlanError as error:
-                path = ("geometries", name, "band_rows")
+                (option, value), *_ = facts.plan_options.items()
                 matrix.source.refuse(
-                    path, f"`{entry.band_rows}` cannot be tiled on {soc}: {error}; write another"
+                    ("geometries", name, option),
+                    f"`{value}` cannot be tiled on {soc}: {error}; write another",
                 )
 
 
@@ -111,33 +132,67 @@ def _check_blocks(matrix: Matrix, path: KeyPath, blocks: Sequence[CompileBlock |
         known: dict[str, tuple[str, Sequence[str], Iterable[str]]] = {
             "platforms": ("platform", block.platforms, matrix.platforms),
             "geometries": ("geometry", block.geometries, matrix.geometries),
-            "kernels": ("kernel", block.kernels, KERNELS),
         }
         for section, (what, written, possible) in known.items():
             _refuse_repeats(matrix.source, (*path, place, section), written)
             for item, name in enumerate(written):
                 _check_known(matrix.source, (*path, place, section, item), what, name, possible)
+        _check_kernels(matrix, (*path, place, "kernels"), block)
         if isinstance(block, DeviceBlock):
-            _check_profiles(matrix.source, (*path, place, "profiles"), block.profiles)
+            _check_profiles(matrix, (*path, place, "profiles"), block)
         elif block.verify is not None:
             _check_verification(matrix, (*path, place, "verify"), block, block.verify)
 
 
-def _check_profiles(source: Node, path: KeyPath, profiles: Sequence[str]) -> None:
-    _refuse_repeats(source, path, profiles)
-    for item, profile in enumerate(profiles):
-        _check_profile(source, (*path, item), profile)
+def _declarations(matrix: Matrix, block: CompileBlock | DeviceBlock) -> Iterator[tuple[str, Workload]]:
+    """Each geometry of a block with its workload; those of broken files are left out."""
+    for name in block.geometries:
+        declared = matrix.geometries[name].declaration
+        if declared is not None:
+            yield name, declared
 
 
-def _check_profile(source: Node, path: KeyPath, profile: str) -> None:
-    try:
-        resolve(profile, date.min)  # any night: only the name is in question
-    except ProfileError as error:
-        source.refuse(path, str(error))
+def _check_kernels(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock) -> None:
+    _refuse_repeats(matrix.source, path, block.kernels)
+    everywhere = {
+        kernel: facts.declaration.name
+        for facts in matrix.geometries.values()
+        if facts.declaration is not None
+        for kernel in facts.declaration.kernel_names
+    }
+    for item, kernel in enumerate(block.kernels):
+        for geometry, declared in _declarations(matrix, block):
+            if kernel in declared.kernel_names:
+                continue
+            if kernel in everywhere:
+                matrix.source.refuse(
+                    (*path, item),
+                    f"`{shown(kernel)}` is a kernel of workload {everywhere[kernel]}, and geometry "
+                    f"{geometry} is one of {declared.name}; write them in blocks of their own",
+                )
+            _check_known(
+                matrix.source, (*path, item), "kernel", kernel, [*declared.kernel_names, *everywhere]
+            )
+
+
+def _check_profiles(matrix: Matrix, path: KeyPath, block: DeviceBlock) -> None:
+    _refuse_repeats(matrix.source, path, block.profiles)
+    for item, profile in enumerate(block.profiles):
+        _check_profile(matrix, (*path, item), block, profile)
+
+
+def _check_profile(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock, profile: str) -> None:
+    for geometry, declared in _declarations(matrix, block):
+        try:
+            parse(
+                resolve(profile, date.min), declared.definition.profiles
+            )  # any night: the name is in question
+        except ProfileError as error:
+            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {declared.name}")
 
 
 def _check_verification(matrix: Matrix, path: KeyPath, block: CompileBlock, profile: str) -> None:
-    _check_profile(matrix.source, path, profile)
+    _check_profile(matrix, path, block, profile)
     for name in block.platforms:
         if matrix.platforms[name].on_cards:
             matrix.source.refuse(

@@ -19,8 +19,8 @@ from pipeline.ground.jobs import ExpectedFailure, Job, Lane
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import ExpectedFailureRule
 
-COMPARED = "pair"
-"""The kernel name of compare jobs: they run every program of the pair."""
+COMPARED = "all"
+"""The kernel name of compare jobs: they run the programs of all kernels of their workload."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,14 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
             id=one.id,
             lane=one.lane,
             platform=matrix.platforms[one.platform],
+            workload=matrix.geometries[one.geometry].workload,
             geometry_name=one.geometry,
-            geometry=matrix.geometries[one.geometry],
+            geometry=matrix.geometries[one.geometry].shapes,
             kernel=one.kernel,
             profile=one.profile,
             timeout=float(time_limit(matrix, one.lane, timeouts(one.id))),
             expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
-            band_rows=matrix.document.geometries[one.geometry].band_rows,
+            plan_options=matrix.geometries[one.geometry].plan_options,
         )
         for one in remaining(matrix)
     )

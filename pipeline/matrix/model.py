@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from golden.geometry import Geometry
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, WorkloadName
 from pipeline.matrix.schema import Document
 from pipeline.matrix.strict_yaml import Node
+from workloads.base import Workload
+
+
+@dataclass(frozen=True)
+class GeometryFacts:
+    """A geometry of the matrix: its workload, its shapes as written, and what it sets for the plan.
+
+    `declaration` is that of the workload; None where the user's file that should declare it is broken. Its
+    jobs then stay in the plan, and each says what is wrong with the file.
+    """
+
+    workload: WorkloadName
+    declaration: Workload | None
+    shapes: Mapping[str, Any]
+    plan_options: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -20,6 +35,6 @@ class Matrix:
     """
 
     document: Document
-    geometries: Mapping[str, Geometry]
+    geometries: Mapping[str, GeometryFacts]
     platforms: Mapping[str, Platform]
     source: Node

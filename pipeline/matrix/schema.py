@@ -6,21 +6,27 @@ names in `pipeline.matrix.check`, which knows the closest one.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Annotated, Any
+from functools import cache
+from typing import Annotated, Any, cast, get_type_hints
 
 import msgspec
 from msgspec import Meta, field
 
 from emulator.soc import SOCS
-from golden.profiles import NIGHTLY, PROFILES
+from golden.profiles import NIGHTLY
 from golden.vreq8 import VARIANTS
-from kernels.catalogue import KERNELS
 from pipeline.engines.registry import BACKENDS
 from pipeline.matrix.durations import LONGEST, PATTERN, Duration
+from workloads.base import Workload
+from workloads.registry import DEFAULT, SHIPPED, workload_named
+
+WORKLOAD = "workload"
+"""The key of a geometry that names its workload."""
 
 
 def _choice(description: str, names: Iterable[str]) -> Meta:
@@ -43,36 +49,64 @@ Glob = Annotated[
 ]
 Reason = Annotated[str, Meta(min_length=1, description="why, in one sentence")]
 TimeLimit = Annotated[Duration, Meta(description="the time limit of a job, such as 5m")]
-Pixels = Annotated[int, Meta(description="a size in pixels, a whole number")]
-Channels = Annotated[int, Meta(description="a count of channels, a multiple of 32")]
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A mapping of the matrix; a key that is no field of it is refused."""
 
 
-class ConvEntry(Entry, frozen=True):
-    """A square convolution."""
+class WorkloadEntry(Entry, frozen=True):
+    """A workload of the user's own."""
 
-    kernel: Pixels
-    stride: Pixels
-    padding: Pixels
+    file: Annotated[
+        str,
+        Meta(
+            min_length=1, description="the Python file that declares it, relative to the file that names it"
+        ),
+    ]
 
 
-class GeometryEntry(Entry, frozen=True):
-    """The shapes of a conv pair; the rules are those of `golden.geometry.Geometry`."""
+class GeometryEntry:
+    """The shapes of a workload, and what is set for its plan, as they are written.
 
-    height: Pixels
-    width: Pixels
-    cin: Channels
-    cmid: Channels
-    cout: Channels
-    conv1: ConvEntry
-    conv2: ConvEntry
-    band_rows: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="output rows of a band, at least 1; not written, the plan chooses"),
-    ] = None
+    Its keys depend on the workload: `entry_of` makes the type of each.
+    """
+
+    def __init__(self, written: Mapping[str, Any]) -> None:
+        self.workload = str(written.get(WORKLOAD, DEFAULT))
+        self.values = {key: value for key, value in written.items() if key != WORKLOAD}
+
+
+@cache
+def entry_of(workload: Workload) -> type[Entry]:
+    """What a geometry of a workload may be written as: the fields of its type and the options of its plan."""
+    options = [
+        (name, Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=what)], None)
+        for name, what in workload.plan_options.items()
+    ]
+    tag = (WORKLOAD, Annotated[str, Meta(description="the workload that it is a geometry of")], DEFAULT)
+    return _struct(workload.definition.geometry, tag, *options)
+
+
+def _struct(kind: type[Any], *more: tuple[str, Any, Any]) -> type[Entry]:
+    """The entry with the fields of a dataclass of whole numbers and of such dataclasses; all are required."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [(field.name, _kind(hints[field.name])) for field in dataclasses.fields(kind)]
+    doc = (kind.__doc__ or "").partition("\n")[0]
+    made = msgspec.defstruct(
+        kind.__name__, [*fields, *more], bases=(Entry,), frozen=True, namespace={"__doc__": doc}
+    )
+    # `defstruct` leaves annotations where `get_type_hints` finds them.
+    return cast(type[Entry], made)
+
+
+def _kind(hint: Any) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _struct(cast(type[Any], hint))
+    said = next(
+        (fact for fact in getattr(hint, "__metadata__", ()) if isinstance(fact, str)), "a whole number"
+    )
+    return Annotated[int, Meta(description=said)]
 
 
 class PlatformEntry(Entry, frozen=True):
@@ -91,12 +125,14 @@ class PlatformEntry(Entry, frozen=True):
     required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
 
 
-Kernel = Annotated[str, _choice("a kernel", KERNELS)]
+Kernel = Annotated[
+    str, Meta(min_length=1, description="a kernel of the workload that the block's geometries are of")
+]
 Profile = Annotated[
     str,
     Meta(
         description="a data profile, such as small, full-range@7 or ties@nightly",
-        extra_json_schema={"pattern": f"^({'|'.join(PROFILES)})(@({NIGHTLY}|[0-9]+))?$"},
+        pattern=rf"^[a-z0-9][a-z0-9._-]*(@({NIGHTLY}|[0-9]+))?$",
     ),
 ]
 Geometries = Annotated[tuple[Name, ...], _names("a list of names from `geometries`")]
@@ -209,6 +245,7 @@ class Document(Entry, frozen=True):
     timeouts: tuple[TimeoutRule, ...] = ()
     expected_failures: tuple[ExpectedFailureRule, ...] = ()
     retries: Retries = Retries()
+    workloads: dict[Name, WorkloadEntry] = {}
 
 
 def json_schema() -> str:
@@ -219,9 +256,34 @@ def json_schema() -> str:
 
 
 def _custom(kind: type) -> dict[str, Any]:
+    if kind is GeometryEntry:
+        return _geometry_schema()
     assert kind is Duration, kind
     number = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST}
     return {"anyOf": [{"type": "string", "pattern": PATTERN}, number]}
+
+
+def _geometry_schema() -> dict[str, Any]:
+    """One alternative for each workload that is shipped, and an open one for a user's own."""
+    alternatives: list[dict[str, Any]] = []
+    for name in SHIPPED:
+        (schema,), parts = msgspec.json.schema_components([entry_of(workload_named(name))])
+        schema = _inlined(schema, parts)
+        schema["properties"][WORKLOAD] = {"const": name}
+        schema["required"] = [*([] if name == DEFAULT else [WORKLOAD]), *schema["required"]]
+        alternatives.append(schema)
+    own = {"type": "string", "not": {"enum": list(SHIPPED)}}
+    alternatives.append({"type": "object", "properties": {WORKLOAD: own}, "required": [WORKLOAD]})
+    return {"anyOf": alternatives}
+
+
+def _inlined(value: Any, parts: Mapping[str, Any]) -> Any:
+    """A schema with each reference to a part replaced by the part."""
+    if isinstance(value, dict):
+        if "$ref" in value:
+            return _inlined(parts[value["$ref"].rpartition("/")[2]], parts)
+        return {key: _inlined(item, parts) for key, item in value.items()}
+    return [_inlined(item, parts) for item in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import msgspec
 
 from pipeline.matrix.durations import Duration, parse_duration
 from pipeline.matrix.errors import close_or_all, shown
-from pipeline.matrix.schema import Document, Entry
+from pipeline.matrix.schema import Document, Entry, GeometryEntry, entry_of
 from pipeline.matrix.strict_yaml import KeyPath, Node
+from pipeline.matrix.workloads import declaration, own_workloads, workload_at
 
 
 def typed(root: Node) -> Document:
@@ -28,8 +29,11 @@ class _Check:
 
     def __init__(self, root: Node) -> None:
         self._root = root
+        self._own = own_workloads(root)
 
     def convert(self, kind: Any, node: Node, path: KeyPath) -> Any:
+        if kind is GeometryEntry:
+            kind = self._geometry(path)
         for step, child_kind, child in self._children(kind, node, path):
             self.convert(child_kind, child, (*path, step))
         try:
@@ -39,6 +43,11 @@ class _Check:
             said = str(error).replace(" | null", "")  # no matrix can write null
             what = said[0].lower() + said[1:]
             self._root.refuse(path, f"{value}{what}; write {_wanted(kind)}")
+
+    def _geometry(self, path: KeyPath) -> Any:
+        """What a geometry may be written as; anything, where the file of its workload is broken."""
+        declared = declaration(workload_at(self._root, path, self._own))
+        return entry_of(declared) if declared is not None else dict[str, Any]
 
     def _children(self, kind: Any, node: Node, path: KeyPath) -> Iterator[tuple[str | int, Any, Node]]:
         bare = _bare(kind)
@@ -67,7 +76,9 @@ class _Check:
                 self._root.refuse(path, f"has no `{field.name}`; write {_wanted(fields[field.name])}")
 
 
-def _custom(kind: type, value: object) -> object:
+def _custom(kind: type, value: Any) -> object:
+    if kind is GeometryEntry:
+        return GeometryEntry(value)
     assert kind is Duration, kind
     return parse_duration(value)
 

@@ -11,6 +11,7 @@ from golden import profiles
 from pipeline.diff import render
 from pipeline.ground.jobs import (
     DIAGNOSIS,
+    INPUTS,
     OUTCOMES,
     REPRODUCE,
     Diff,
@@ -189,10 +190,7 @@ def _facts(result: Result) -> dict[str, str]:
 
 def _seed(profile: str | None) -> str:
     """The seed of a profile's data; a user's own tensors have none."""
-    try:
-        return str(profiles.parse(profile or "")[1])
-    except profiles.ProfileError:
-        return "none"
+    return "none" if profile is None or profile == INPUTS else str(profiles.seed_of(profile))
 
 
 def _stage_message(stage: StageResult) -> str:

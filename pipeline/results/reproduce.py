@@ -11,11 +11,8 @@ from datetime import date
 from pathlib import Path
 
 from pipeline.commands.options import LANES, OUTPUT
-from pipeline.ground.jobs import REPRODUCE, Job, Lane, State
+from pipeline.ground.jobs import INPUTS, REPRODUCE, Job, Lane, State
 from pipeline.run.listener import RunSummary
-
-INPUTS = "inputs"
-"""The profile of a job that runs on a user's tensors."""
 
 _OPTIONS = {
     "inputs": "--inputs",

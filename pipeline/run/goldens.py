@@ -20,51 +20,71 @@ from pathlib import Path
 
 import msgspec
 
+import golden.cache
 from golden.cache import golden_for, is_cached
-from golden.geometry import Geometry
-from golden.inputs import InputsError, load_inputs
+from golden.inputs import InputsError
 from golden.reference import TorchError
-from golden.specs import Tensors
+from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job
 from pipeline.run import processes
 from pipeline.run.messages import encode
+from workloads.base import WorkloadError
 
 _TORCH_IMPORT = 60.0
 """Seconds within which torch has been imported even on a busy host."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A golden to compute into the cache: the arguments of `golden.cache.golden_for`.
+    """A golden to compute into the cache: that of a job, of which the first that needs it stands for all.
 
     `inputs` is a file of tensors that stands in for the profile, or None. `limit` is how many seconds it may
     take.
     """
 
-    geometry: Geometry
-    profile: str
-    variant: str
+    job: Job
     cache: str
     inputs: str | None
     limit: float
 
-    def source(self) -> str | Tensors:
-        """What the golden is computed from."""
-        return self.profile if self.inputs is None else load_inputs(Path(self.inputs), self.geometry)
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """All that determines the golden: what two jobs have in common that need the same."""
+        job = self.job
+        geometry = msgspec.json.encode(job.geometry, order="deterministic")
+        return job.workload, geometry, job.profile, job.platform.variant
+
+    def wanted(self) -> golden.cache.Wanted:
+        """What the golden is computed from; raises as `wanted_golden`."""
+        return wanted_golden(self.job, Path(self.inputs) if self.inputs is not None else None)
 
 
 def missing_goldens(plan: Sequence[Job], cache: Path, inputs: Path | None) -> Mapping[str, Wanted]:
-    """By job id, the goldens that jobs need and the cache lacks. Empty where there is no torch."""
+    """By job id, the goldens that jobs need and the cache lacks. Empty where there is no torch.
+
+    A job whose workload cannot be had waits for none: it says itself what is wrong.
+    """
     if find_spec("torch") is None:
         return {}
     given = str(inputs) if inputs is not None else None
-    wanted = {}
+    first: dict[tuple[object, ...], Wanted | None] = {}
+    missing = {}
     for job in plan:
-        if job.profile is not None:
-            limit = job.timeout + _TORCH_IMPORT
-            variant = job.platform.variant
-            wanted[job.id] = Wanted(job.geometry, job.profile, variant, str(cache), given, limit)
-    here = {one: is_cached(one.geometry, one.source(), one.variant, cache) for one in set(wanted.values())}
-    return {job_id: one for job_id, one in wanted.items() if not here[one]}
+        if job.profile is None:
+            continue
+        one = Wanted(job, str(cache), given, job.timeout + _TORCH_IMPORT)
+        if one.kind not in first:
+            first[one.kind] = None if _needs_none(one, cache) else one
+        found = first[one.kind]
+        if found is not None:
+            missing[job.id] = found
+    return missing
+
+
+def _needs_none(one: Wanted, cache: Path) -> bool:
+    try:
+        return is_cached(one.wanted(), cache)
+    except WorkloadError:
+        return True
 
 
 class Goldens:
@@ -127,8 +147,8 @@ def serve(descriptor: int) -> None:
         for line in lines:
             wanted = msgspec.json.decode(line, type=Wanted)
             try:
-                with suppress(InputsError, TorchError, MemoryError):
-                    golden_for(wanted.geometry, wanted.source(), wanted.variant, Path(wanted.cache))
+                with suppress(InputsError, TorchError, WorkloadError, MemoryError):
+                    golden_for(wanted.wanted(), Path(wanted.cache))
             except Exception:
                 traceback.print_exc()
             try:

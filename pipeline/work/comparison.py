@@ -6,44 +6,30 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from golden.cache import Golden, golden_for
-from golden.geometry import C0
-from golden.inputs import load_inputs, save_inputs
-from golden.specs import Int8
-from kernels.plan import Plan, PlanError
+from golden.inputs import save_inputs
+from golden.specs import Array
+from kernels.plan import PlanError
 from pipeline.diff.compare import compare
 from pipeline.diff.data import examine, gathering
 from pipeline.diff.diagnosis import Diagnosis, diagnose
-from pipeline.diff.evidence import TWO_PASS, Evidence
+from pipeline.diff.evidence import Evidence
 from pipeline.diff.files import write_files
 from pipeline.diff.render import verdict
-from pipeline.engines.base import SENTINEL, Array, CompileError, Engine, NotSupportedError, Request
+from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request, sentinel_of
 from pipeline.engines.registry import engine_for
 from pipeline.faults.catalogue import Fault, fault_named
-from pipeline.faults.host import spoiled_inputs, spoiled_output
-from pipeline.ground.jobs import DIAGNOSIS, Job, JobContext, StageResult, State
-from pipeline.ground.tiling import plan_for
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One comparison: a program run, its output set against the golden's or another stage's.
-
-    `mid` and `against` name the stage whose output serves as pass2's input, or as the expected value; empty
-    means the golden's. A stage without a program only compares the outputs of `mid` and `against`, which are
-    both `tensor`.
-    """
-
-    name: str
-    program: str
-    mid: str = ""
-    against: str = ""
-    tensor: str = "y"
-
+from pipeline.faults.host import spoiled_output
+from pipeline.faults.injection import inputs_with, why_not
+from pipeline.ground.goldens import wanted_golden
+from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Job, JobContext, StageResult, State
+from pipeline.ground.subject import Subject, subject_of
+from workloads.base import TileProgram
+from workloads.form import Form
+from workloads.stages import OutputsCompared, ProgramRun, Stage
 
 INPUTS_FILE = "inputs.npz"
 """The tensors of a job that mismatched, in its folder; `--inputs` reads it too."""
@@ -56,42 +42,81 @@ def actual_file(tensor: str) -> str:
 
 @dataclass
 class Comparison:
-    """Runs the stages of one job.
+    """Runs the stages of one job on one platform.
 
-    `outputs` holds what each gave, for those that build on it; `diagnoses` why it is wrong, where it is.
+    `outputs` holds what each gave, for those that build on it; `diagnoses` why it is wrong, where it is;
+    `committed` the stages in which the fault that is to be injected is committed, `excused` why it is not
+    in the others.
     """
 
     engine: Engine
     job: Job
     context: JobContext
+    subject: Subject
     golden: Golden
     outputs: dict[str, Array] = field(default_factory=dict)
     diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
+    committed: list[str] = field(default_factory=list)
+    excused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def variant(self) -> str:
+        """The requantisation that the platform declares."""
+        return self.job.platform.variant
+
+    def admit(self, stages: Sequence[Stage]) -> str:
+        """Find out in which stages the fault to inject is committed.
+
+        Returns:
+            Why it is committed in none, or nothing where it is committed or none is to be injected.
+        """
+        fault = self._wanted_fault
+        if fault is None:
+            return ""
+        for stage in stages:
+            if isinstance(stage, ProgramRun):
+                reason = why_not(fault, self.subject, stage, self.golden.tensors, self.variant)
+                if reason:
+                    self.excused[stage.name] = f"{stage.program}: {reason}"
+                else:
+                    self.committed.append(stage.name)
+        if self.committed:
+            return ""
+        reasons = "; ".join(dict.fromkeys(self.excused.values()))
+        return f"fault {fault.id} is not committed: {reasons}"
 
     def run(self, stage: Stage) -> StageResult:
         """Run one stage; a stage that lacks another's output is skipped and says so."""
         start = time.perf_counter()
-        missing = [name for name in (stage.mid, stage.against) if name and name not in self.outputs]
+        needed = _needed(stage)
+        missing = [name for name in needed if name not in self.outputs]
         if missing:
             return StageResult(
                 stage.name, State.SKIPPED, f"needs the output of {missing[0]}, which gave none"
             )
-        if not stage.program:
-            return timed(self.judge(stage, stage.tensor, self.outputs[stage.mid], {}, ()), start)
-        fault = self._fault(stage)
-        request = replace(request_for(self.job, self.context, stage), fault=fault.id if fault else "")
+        if isinstance(stage, OutputsCompared):
+            return timed(self.judge(stage, self.outputs[stage.one], {}, ()), start)
+        fault = self._wanted_fault if stage.name in self.committed else None
+        request = replace(
+            request_for(self.job, self.context, self.subject, stage), fault=fault.id if fault else ""
+        )
         try:
-            executed = self.engine.run(request, self._inputs(stage, fault))
+            inputs = inputs_with(
+                fault, self.subject, stage.program, self.golden.tensors, self.variant, self._given(stage)
+            )
+            executed = self.engine.run(request, inputs)
         except CompileError as error:
             result = StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error))
             return timed(result, start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
-        (tensor, output), *_ = executed.outputs.items()
-        if fault and tensor == "y":
-            output = spoiled_output(fault, self._plan(), output.astype(np.int8))
+        (output,) = executed.outputs.values()
+        form = self.subject.form(stage.program)
+        if fault and form is not None:
+            output = spoiled_output(fault, form, output.astype(np.int8))
         self.outputs[stage.name] = output
-        return timed(self.judge(stage, tensor, output, executed.facts, executed.problems), start)
+        facts = {**executed.facts, INJECTED: fault.id} if fault else executed.facts
+        return timed(self.judge(stage, output, facts, executed.problems), start)
 
     def keep(self, stage: Stage, result: StageResult) -> tuple[StageResult, list[Path]]:
         """Leave in the job's folder what `replay` needs, and the difference in full.
@@ -108,131 +133,109 @@ class Comparison:
         files = [inputs]
         folder = self.context.folder / stage.name
         folder.mkdir(exist_ok=True)
-        output = self.outputs[stage.name if stage.program else stage.mid]
+        output = self.outputs[stage.name if isinstance(stage, ProgramRun) else stage.one]
         (diff,) = result.diffs
-        if stage.program:
+        if isinstance(stage, ProgramRun):
             files.append(folder / actual_file(diff.tensor))
             np.save(files[-1], output)
         if diff.clean or diff.problem:
             return result, files
-        expected = cast(Int8, self.expected(stage, diff.tensor, len(output)))
-        examined = examine(self._evidence(stage, diff.tensor, output), expected, diff)
+        evidence = self._evidence(stage, output)
+        examined = examine(evidence, self.expected(stage, len(output)), diff)
         details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
         return replace(result, details=details), [*files, *write_files(folder, examined)]
 
-    def _plan(self) -> Plan:
-        return plan_for(self.job.geometry, self.job.platform.soc, self.job.band_rows)
+    @property
+    def _wanted_fault(self) -> Fault | None:
+        """The fault to commit, or None."""
+        return fault_named(self.context.inject) if self.context.inject else None
 
-    def _fault(self, stage: Stage) -> Fault | None:
-        """The fault to commit; one in the hand-over of mid spares pass2 on the golden's mid."""
-        if not self.context.inject:
-            return None
-        fault = fault_named(self.context.inject)
-        handed_over = stage.program != "pass2" or bool(stage.mid)
-        return fault if handed_over or fault.step != "hand-over" else None
+    def _given(self, stage: ProgramRun) -> Mapping[str, Array]:
+        """The outputs of the workload that a program reads: another stage's, or the golden's."""
+        read = [name for name in self.subject.program(stage.program).inputs if name in self.golden.outputs]
+        return {
+            name: self.outputs[stage.given[name].name] if name in stage.given else self.golden.outputs[name]
+            for name in read
+        }
 
-    def _inputs(self, stage: Stage, fault: Fault | None) -> Mapping[str, Array]:
-        arrays = self.golden.tensors.arrays(self.job.platform.variant)
-        if stage.program == "pass2":
-            arrays["mid"] = self.outputs[stage.mid] if stage.mid else self.golden.mid
-        if stage.program == "first-tile-packed":
-            arrays["x_band"] = self._packed_band(arrays["x"])
-        if fault:
-            job, tensors = self.job, self.golden.tensors
-            return spoiled_inputs(fault, stage.program, job.geometry, tensors, job.platform.variant, arrays)
-        return arrays
+    def tensor(self, stage: Stage) -> str:
+        """Which output of the workload a stage gives, whole or in part."""
+        return stage.tensor if isinstance(stage, OutputsCompared) else self._entry(stage).tensor
 
-    def _packed_band(self, x: Array) -> Array:
-        """The x rows of the first band as one int8 [rows * width, cin] matrix: the host's packing."""
-        geometry = self.job.geometry
-        rows = self._plan().bands[0].x.rows
-        planes = x.reshape(geometry.cin // C0, geometry.height, geometry.width, C0)[:, :rows]
-        return planes.transpose(1, 2, 0, 3).reshape(rows * geometry.width, geometry.cin)
+    def _entry(self, stage: ProgramRun) -> TileProgram:
+        return self.subject.program(stage.program)
 
-    def expected(self, stage: Stage, tensor: str, rows: int) -> Array:
-        """What a stage's output must be; of a tile so many rows."""
-        if stage.against:
-            return self.outputs[stage.against]
-        if tensor == "tile":
-            return self.golden.mid[:rows]
-        return self.golden.mid if tensor == "mid" else self.golden.y
+    def _label(self, stage: Stage) -> str:
+        """What the report calls the output of a stage: the parameter of the program that it is."""
+        return self._entry(stage).output if isinstance(stage, ProgramRun) else stage.tensor
+
+    def expected(self, stage: Stage, rows: int) -> Array:
+        """What a stage's output must be; of a first tile so many rows."""
+        if isinstance(stage, OutputsCompared):
+            return self.outputs[stage.other]
+        golden = self.golden.outputs[self._entry(stage).tensor]
+        return golden if self._entry(stage).shape is None else golden[:rows]
 
     def judge(
-        self,
-        stage: Stage,
-        tensor: str,
-        output: Array,
-        facts: Mapping[str, str],
-        problems: Sequence[str],
+        self, stage: Stage, output: Array, facts: Mapping[str, str], problems: Sequence[str]
     ) -> StageResult:
         """Compare an output with what it must be, and diagnose a difference.
 
         Args:
             stage: what gave the output.
-            tensor: which one it is.
             output: what the engine gave.
             facts: what the engine says about the run.
             problems: what it complains of; any fails the stage.
         """
-        geometry = self.job.geometry
-        width, height = (
-            (geometry.out_width, geometry.out_height)
-            if tensor == "y"
-            else (geometry.mid_width, geometry.mid_height)
-        )
+        frame = self.subject.frame(self.tensor(stage))
+        ran = isinstance(stage, ProgramRun)
         diff = compare(
-            tensor,
+            self._label(stage),
             output,
-            self.expected(stage, tensor, len(output)),
-            width=width,
-            band_rows=self._band_rows(tensor, height),
-            sentinel=SENTINEL if stage.program else None,
-            against=stage.against or "golden",
+            self.expected(stage, len(output)),
+            width=frame.columns,
+            band_rows=frame.band_rows,
+            sentinel=sentinel_of(output.dtype) if ran else None,
+            against=stage.other if isinstance(stage, OutputsCompared) else "golden",
         )
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
         message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
         details = ""
-        if stage.program and not diff.clean:
-            self.diagnoses[stage.name] = diagnosis = self._diagnosis(stage, tensor, output)
+        if ran and not diff.clean:
+            self.diagnoses[stage.name] = diagnosis = self._diagnosis(stage, output)
             facts, details = {**facts, DIAGNOSIS: diagnosis.line}, diagnosis.text
         return StageResult(stage.name, State.MISMATCH, message, details, diffs=(diff,), facts=facts)
 
-    def _diagnosis(self, stage: Stage, tensor: str, output: Array) -> Diagnosis:
+    def _diagnosis(self, stage: Stage, output: Array) -> Diagnosis:
         """Why an output differs from the golden; a failure to find out does not hide that it differs."""
         try:
-            return diagnose(self._evidence(stage, tensor, output))
+            return diagnose(self._evidence(stage, output))
         except Exception as error:
             failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
             return Diagnosis(line=failed, text=failed)
 
-    def _evidence(self, stage: Stage, tensor: str, output: Array) -> Evidence:
-        return Evidence(
-            self.job.geometry,
-            self._plan_or_none(),
-            self.golden.tensors,
-            self.job.platform.variant,
-            TWO_PASS if stage.mid else stage.program,
-            tensor,
-            cast(Int8, output),  # another dtype is said to have no diagnosis
-            self.golden.mid,
-            self.golden.y,
-            SENTINEL,
-        )
-
-    def _plan_or_none(self) -> Plan | None:
-        """The plan; None where the geometry has no tile plan."""
-        try:
-            return self._plan()
-        except PlanError:
+    def form(self, stage: Stage) -> Form | None:
+        """What gave a stage's output: a program, or several of which each read what the one before gave."""
+        if isinstance(stage, OutputsCompared):
             return None
+        form = self.subject.form(stage.program)
+        for before in map(self.form, stage.given.values()):
+            form = before.then(form) if before is not None and form is not None else None
+        return form
 
-    def _band_rows(self, tensor: str, height: int) -> int:
-        """Rows of a band of this tensor; the whole image where the geometry has no tile plan."""
-        plan = self._plan_or_none()
-        if plan is None:
-            return height
-        return plan.band_rows if tensor == "y" else plan.pass1[0][1]
+    def _evidence(self, stage: Stage, output: Array) -> Evidence:
+        return Evidence(
+            self.form(stage),
+            self.subject.frame(self.tensor(stage)),
+            self.golden.tensors,
+            self.golden.outputs,
+            self.variant,
+            self.tensor(stage),
+            output,
+            self.expected(stage, len(output)),
+            sentinel_of(output.dtype),
+        )
 
 
 def comparison(job: Job, context: JobContext) -> Comparison:
@@ -241,16 +244,23 @@ def comparison(job: Job, context: JobContext) -> Comparison:
     Raises:
         InputsError: the context's tensors do not fit the job's geometry.
     """
-    source = load_inputs(context.inputs, job.geometry) if context.inputs else str(job.profile)
-    golden = golden_for(job.geometry, source, job.platform.variant, context.cache)
-    return Comparison(engine_for(job.platform.backend), job, context, golden)
+    subject = subject_of(job)
+    golden = golden_for(wanted_golden(job, context.inputs), context.cache)
+    return Comparison(engine_for(job.platform.backend), job, context, subject, golden)
 
 
-def request_for(job: Job, context: JobContext, stage: Stage) -> Request:
+def request_for(job: Job, context: JobContext, subject: Subject, stage: ProgramRun) -> Request:
     """What an engine is asked for in a stage; makes the stage's folder in the job's."""
     folder = context.folder / stage.name
     folder.mkdir(parents=True, exist_ok=True)
-    return Request(stage.program, job.geometry, job.platform, folder, context.device, job.band_rows)
+    return Request(stage.program, job.workload, subject, job.platform, folder, context.device)
+
+
+def _needed(stage: Stage) -> list[str]:
+    """The stages whose outputs a stage builds on."""
+    if isinstance(stage, ProgramRun):
+        return [one.name for one in stage.given.values()]
+    return [stage.one, stage.other]
 
 
 def first_line(error: Exception) -> str:

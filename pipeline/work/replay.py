@@ -9,16 +9,17 @@ from typing import cast
 
 import numpy as np
 
+from golden.specs import Array
 from pipeline.diff import render
 from pipeline.diff.compare import digest
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.engines.base import Array
 from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, WRONG_STEP, JobContext, Result, StageResult, State
 from pipeline.matrix.errors import closest
 from pipeline.run.journal import Record
-from pipeline.work.comparison import INPUTS_FILE, Comparison, Stage, actual_file, comparison
-from pipeline.work.stages import concluded, stages_of
+from pipeline.work.comparison import INPUTS_FILE, Comparison, actual_file, comparison
+from pipeline.work.stages import concluded, stage_parts, stages_of
 from pipeline.work.versus import steps_of, with_odd_one
+from workloads.stages import ProgramRun, Stage
 
 
 class ReplayError(ValueError):
@@ -59,13 +60,14 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
         steps = steps_of(job, context)
     else:
         work = comparison(job, context)
-        steps = [(work, stage) for stage in stages_of(job, context.stage)]
+        steps = [(work, stage) for stage in stages_of(job, work.subject.workload, context.stage)]
     stages = {stage.name: stage for stage in known.stages}
     diagnoses: dict[str, Diagnosis] = {}
     for work, stage in steps:
         stages[stage.name] = _again(work, stage, stages[stage.name], folder)
         diagnoses |= work.diagnoses
-    result = concluded(job, list(stages.values()), diagnoses, known.facts)
+    parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
+    result = concluded(job, list(stages.values()), diagnoses, known.facts, parts)
     return with_odd_one(result) if job.other else result
 
 
@@ -74,9 +76,9 @@ def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> S
     if then.state not in (State.PASSED, State.MISMATCH):
         return then
     (diff,) = then.diffs
-    if stage.program:
+    if isinstance(stage, ProgramRun):
         if then.state is State.PASSED:
-            output = work.expected(stage, diff.tensor, diff.shape[0])
+            output = work.expected(stage, diff.shape[0])
         else:
             output = _kept(folder / stage.name / actual_file(diff.tensor))
         if digest(output) != diff.actual_sha:
@@ -84,7 +86,8 @@ def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> S
                 f"{stage.name}: its output is no longer {diff.actual_sha}, which the run recorded"
             )
         work.outputs[stage.name] = output
-    now = work.judge(stage, diff.tensor, work.outputs[stage.name if stage.program else stage.mid], {}, ())
+    given = stage.name if isinstance(stage, ProgramRun) else stage.one
+    now = work.judge(stage, work.outputs[given], {}, ())
     if now.diffs[0].golden_sha != diff.golden_sha:
         raise ReplayError(f"{stage.name}: the golden is no longer the run's; check out the run's commit")
     return now

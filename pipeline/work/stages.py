@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernels.catalogue import KERNELS
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.diff.steps import wrong_side
-from pipeline.engines.base import CompileError, Engine, NotSupportedError
+from pipeline.diff.steps import StageParts, parts_of, wrong_side
+from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
     BETWEEN_CAUSES,
     CAUSE,
     DIAGNOSIS,
+    INJECTED,
     VERIFY,
     WRONG_STEP,
     Job,
@@ -25,33 +25,25 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
-from pipeline.work.comparison import Comparison, Stage, comparison, first_line, request_for, timed
+from pipeline.ground.subject import subject_of, workload_of
+from pipeline.work.comparison import Comparison, comparison, first_line, request_for, timed
+from workloads.base import Workload, WorkloadError
+from workloads.stages import ProgramRun, Stage
 
-COMPARISON: Sequence[Stage] = (
-    Stage("fused", "fused"),
-    Stage("first-tile-load", "first-tile-load"),
-    Stage("first-tile-packed", "first-tile-packed"),
-    Stage("first-tile-fused-alloc", "first-tile-fused-alloc"),
-    Stage("pass1", "pass1"),
-    Stage("pass2-on-golden-mid", "pass2"),
-    Stage("pass2-on-own-mid", "pass2", mid="pass1"),
-    Stage("two-pass-vs-fused", "", mid="pass2-on-own-mid", against="fused"),
-)
-"""All stages in order: each isolates less than the one before has already cleared."""
-
-_TILE_STAGES = 4
+TILE = "tile"
+"""The option `--stage` that stops the compare lane after the first tiles."""
 
 
-def stages_of(job: Job, stage: str) -> Sequence[Stage]:
+def stages_of(job: Job, workload: Workload, stage: str) -> Sequence[Stage]:
     """What a job compares: all or the tile stages in the compare lane, a kernel's own programs elsewhere.
 
     Nothing where a kernel is compiled only.
     """
     if job.lane is Lane.COMPARE:
-        return COMPARISON[:_TILE_STAGES] if stage == "tile" else COMPARISON
-    programs = KERNELS[job.kernel] if job.profile is not None else ()
-    lead = VERIFY if job.lane is Lane.COMPILE else ""
-    return [Stage(lead + name, name, mid=lead + "pass1" if name == "pass2" else "") for name in programs]
+        return workload.tile_stages if stage == TILE else workload.comparison
+    if job.profile is None:
+        return ()
+    return workload.runs_of(job.kernel, VERIFY if job.lane is Lane.COMPILE else "")
 
 
 def execute(job: Job, context: JobContext) -> Result:
@@ -60,11 +52,21 @@ def execute(job: Job, context: JobContext) -> Result:
     Raises:
         InfrastructureError: where the engine fails for a reason that says nothing about the kernel.
     """
-    compiled = _compiled(job, context) if job.lane is Lane.COMPILE else []
+    try:
+        workload = workload_of(job)
+    except WorkloadError as error:
+        return Result(job, State.COMPILE_ERROR, str(error))
+    compiled = _compiled(job, context, workload) if job.lane is Lane.COMPILE else []
     if job.profile is None:
         return concluded(job, compiled, {}, {})
+    stages = stages_of(job, workload, context.stage)
+    if not stages:
+        return Result(job, State.SKIPPED, f"workload {workload.name} has no stage that computes a first tile")
     work = comparison(job, context)
-    return conclude(job, context, [(work, stage) for stage in stages_of(job, context.stage)], compiled)
+    refused = work.admit(stages)
+    if refused:
+        return Result(job, State.SKIPPED, refused)
+    return conclude(job, context, [(work, stage) for stage in stages], compiled)
 
 
 def conclude(
@@ -87,7 +89,7 @@ def conclude(
     kept: list[Path] = []
     lost: list[str] = []
     for work, stage in steps:
-        if stage.program in uncompiled:
+        if isinstance(stage, ProgramRun) and stage.program in uncompiled:
             results.append(StageResult(stage.name, State.SKIPPED, f"{stage.program} did not compile"))
             continue
         result = work.run(stage)
@@ -105,46 +107,73 @@ def conclude(
         facts["not_kept"] = "; ".join(lost)
     if context.inputs:
         facts["inputs"] = str(context.inputs)
-    if context.inject:
-        facts["injected"] = context.inject
+    if any(work.committed for work, _ in steps):
+        facts[INJECTED] = context.inject
     artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
-    return replace(concluded(job, results, diagnoses, facts), artefacts=artefacts)
+    parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
+    return replace(concluded(job, results, diagnoses, facts, parts), artefacts=artefacts)
 
 
-def _compiled(job: Job, context: JobContext) -> list[StageResult]:
-    engine = engine_for(job.platform.backend)
-    return [_compile(engine, job, context, Stage(name, name)) for name in KERNELS[job.kernel]]
+def stage_parts(work: Comparison, stage: ProgramRun) -> StageParts | None:
+    """The parts that a stage goes through; None where the form of its program is not described."""
+    form = work.form(stage)
+    return parts_of(form, handed_over=bool(stage.given)) if form is not None else None
 
 
-def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> StageResult:
-    start = time.perf_counter()
+def _compiled(job: Job, context: JobContext, workload: Workload) -> list[StageResult]:
+    engine, subject = engine_for(job.platform.backend), subject_of(job)
+    return [
+        _compile(engine, request_for(job, context, subject, ProgramRun(name, name)))
+        for name in workload.programs_of(job.kernel)
+    ]
+
+
+def _compile(engine: Engine, request: Request) -> StageResult:
+    start, name = time.perf_counter(), request.program
     try:
-        compiled = engine.compile(request_for(job, context, stage))
+        compiled = engine.compile(request)
     except CompileError as error:
-        return timed(StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error)), start)
+        return timed(StageResult(name, State.COMPILE_ERROR, first_line(error), str(error)), start)
     except NotSupportedError as error:
-        return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
-    return timed(StageResult(stage.name, State.PASSED, facts=compiled.facts), start)
+        return timed(StageResult(name, State.SKIPPED, str(error)), start)
+    return timed(StageResult(name, State.PASSED, facts=compiled.facts), start)
 
 
-def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) -> dict[str, str]:
+def _cause(
+    stages: Sequence[StageResult],
+    diagnoses: Mapping[str, Diagnosis],
+    parts: Mapping[str, StageParts | None],
+) -> dict[str, str]:
     """Facts of a job: the first diagnosis of its stages that explains, and the step that is wrong."""
-    clean = {stage.name.removeprefix(VERIFY): stage.state is State.PASSED for stage in stages if stage.diffs}
+    clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.diffs}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
     causes = explaining.findings[0].hypotheses if explaining else ()
+    known = {name: of_stage for name, of_stage in parts.items() if of_stage is not None}
     facts = {
         DIAGNOSIS: explaining.line if explaining else "",
         CAUSE: BETWEEN_CAUSES.join(causes),
-        WRONG_STEP: wrong_side(clean, causes[0] if causes else ""),
+        WRONG_STEP: wrong_side(clean, causes[0] if causes else "", known),
     }
     return {name: fact for name, fact in facts.items() if fact}
 
 
 def concluded(
-    job: Job, stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis], facts: Mapping[str, str]
+    job: Job,
+    stages: Sequence[StageResult],
+    diagnoses: Mapping[str, Diagnosis],
+    facts: Mapping[str, str],
+    parts: Mapping[str, StageParts | None] | None = None,
 ) -> Result:
-    """The job's state and message: those of the first stage that is wrong, else of one that could not run."""
-    facts = {**facts, **_cause(stages, diagnoses)}
+    """The job's state and message: those of the first stage that is wrong, else of one that could not run.
+
+    Args:
+        job: whose stages they are.
+        stages: how each ended.
+        diagnoses: why some are wrong.
+        facts: what else there is to say of the job.
+        parts: what each stage goes through, by its name, where that is known.
+    """
+    facts = {**facts, **_cause(stages, diagnoses, parts or {})}
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
     facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
     if wrong:

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pipeline.engines.registry import engine_for
-from pipeline.ground.jobs import Job, JobContext, Platform, Result
+from pipeline.engines.registry import engine_for, has_program
+from pipeline.ground.jobs import Job, JobContext, Platform, Result, State
+from pipeline.ground.subject import subject_of, workload_of
 from pipeline.matrix.pairing import platforms_of
-from pipeline.work.comparison import Comparison, Stage, comparison
+from pipeline.work.comparison import Comparison, comparison
 from pipeline.work.stages import conclude
+from workloads.base import TileProgram, Workload, WorkloadError
+from workloads.stages import OutputsCompared, ProgramRun, Stage
 
-PROGRAMS: Mapping[str, tuple[str, str]] = {
-    "fused": ("fused", "y"),
-    "pass1": ("pass1", "mid"),
-    "pass2": ("pass2", "y"),
-}
-"""What is held against one another: programs with their outputs, on the same inputs on both platforms.
 
-`pass2` runs on the golden's mid.
-"""
+def compared_programs(workload: Workload, one: Platform, two: Platform) -> tuple[str, ...]:
+    """What is held against one another: the programs that give a whole output and that both platforms have.
+
+    All run on the same inputs on both; what a program reads of another is the golden's.
+    """
+    return tuple(
+        program.name
+        for program in workload.programs
+        if program.shape is None
+        and all(has_program(each.backend, workload, program.name) for each in (one, two))
+    )
+
 
 ODD = "odd_one_out"
 """The fact that names, for each program, which of the two and the golden differs from the others."""
@@ -31,7 +38,14 @@ def execute(job: Job, context: JobContext) -> Result:
     Raises:
         InfrastructureError: as `pipeline.work.stages.execute`.
     """
-    return with_odd_one(conclude(job, context, steps_of(job, context)))
+    try:
+        steps = steps_of(job, context)
+    except WorkloadError as error:
+        return Result(job, State.COMPILE_ERROR, str(error))
+    mine = [(work, stage) for work, stage in steps if work.context.inject]
+    if mine and (refused := mine[0][0].admit([stage for _, stage in mine])):
+        return Result(job, State.SKIPPED, refused)
+    return with_odd_one(conclude(job, context, steps))
 
 
 def with_odd_one(result: Result) -> Result:
@@ -57,21 +71,24 @@ def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
         engine_for(two.backend),
         replace(job, platform=two),
         replace(contexts[two], inject=""),
+        subject_of(job, two),
         mine.golden,
         mine.outputs,
     )
-    return [
-        (work, stage)
-        for name in PROGRAMS
-        for work, stage in zip((mine, its, its), _stages(name, one, two), strict=True)
-    ]
+    steps: list[tuple[Comparison, Stage]] = []
+    for name in compared_programs(mine.subject.workload, one, two):
+        first, second, between = _stages(mine.subject.program(name), one, two)
+        steps += [(mine, first), (its, second), (its, between)]
+    return steps
 
 
-def _stages(name: str, one: Platform, two: Platform) -> tuple[Stage, Stage, Stage]:
-    program, tensor = PROGRAMS[name]
+def _stages(
+    program: TileProgram, one: Platform, two: Platform
+) -> tuple[ProgramRun, ProgramRun, OutputsCompared]:
+    name = program.name
     first, second = f"{name}-on-{one.name}", f"{name}-on-{two.name}"
-    between = Stage(f"{name}-{one.name}-vs-{two.name}", "", mid=first, against=second, tensor=tensor)
-    return Stage(first, program), Stage(second, program), between
+    between = OutputsCompared(f"{name}-{one.name}-vs-{two.name}", first, second, program.tensor)
+    return ProgramRun(first, name), ProgramRun(second, name), between
 
 
 def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
@@ -82,9 +99,10 @@ def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
         clean: by stage, whether its output is what it was held against; stages that gave none are left out.
     """
     one, two = platforms_of(job)
+    workload = workload_of(job)
     found: dict[str, list[str]] = {}
-    for name in PROGRAMS:
-        stages = [stage.name for stage in _stages(name, one, two)]
+    for name in compared_programs(workload, one, two):
+        stages = [stage.name for stage in _stages(workload.program(name), one, two)]
         if all(stage in clean for stage in stages) and not all(clean[stage] for stage in stages):
             first, second, alike = (clean[stage] for stage in stages)
             found.setdefault(_odd(one.name, two.name, first, second, alike), []).append(name)

@@ -9,8 +9,9 @@ import numpy as np
 
 from golden.specs import Int8
 from pipeline.diff.hypotheses.base import Hypothesis
-from pipeline.diff.hypotheses.layers import Ints, Layer, Part, with_zeros
+from pipeline.diff.hypotheses.layers import Ints, Layer, with_zeros
 from pipeline.diff.hypotheses.model import Model
+from workloads.form import Part
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,7 @@ class BandsShifted(Hypothesis):
 
     def source(self, model: Model, layer: Layer, rows: Int8) -> Int8:
         """The rows of the shifted buffers."""
-        image = model.image if layer.number == 1 else model.evidence.mid
+        image = model.image if layer.number == 1 else model.golden_mid
         height = len(image) // layer.image_width
         interior, last = layer.parts[1:-1], layer.parts[1:][-1:]
         moved = [part for group in (interior, last) if self._fits(group, height) for part in group]

@@ -39,8 +39,8 @@ class NdAsNz(Hypothesis):
 class HaloStale(Hypothesis):
     """The first kernel - stride rows of a band's mid buffer are still what the band before had there.
 
-    They are the first band's if no later band ever fills them (`never_filled`), else those that the band
-    before filled too late for itself.
+    They are those of the band computed first if no later band ever fills them (`never_filled`), else those
+    that the band before filled too late for itself.
     """
 
     never_filled: bool
@@ -49,8 +49,9 @@ class HaloStale(Hypothesis):
         """Buffers that begin as those of the first band, or of the band before, do."""
         stale = rows.copy()
         halo = max(0, layer.conv.kernel - layer.conv.stride) * layer.image_width
-        for before, band in pairwise(layer.base[:-1]):
-            earlier = 0 if self.never_filled else before
+        for before, number in pairwise(layer.order):
+            band = layer.base[number]
+            earlier = layer.base[layer.order[0] if self.never_filled else before]
             stale[band : band + halo] = rows[earlier : earlier + halo]
         return stale
 
@@ -61,10 +62,10 @@ class MidOfOtherRun(Hypothesis):
 
     def source(self, model: Model, layer: Layer, rows: Int8) -> Int8:
         """Buffers full of what conv1 gives where all it reads is 0."""
-        evidence = model.evidence
-        table, _ = evidence.tensors.tables(evidence.variant)
+        tensors, variant, first = model.evidence.tensors, model.evidence.variant, model.form.chain[0]
         other = np.empty_like(rows)
-        other[:-1] = cast(Int8, vreq8.requantise(evidence.tensors.bias1, table, evidence.variant))
+        table = tensors.table(first.scale, variant)
+        other[:-1] = cast(Int8, vreq8.requantise(tensors[first.bias], table, variant))
         other[-1] = 0
         return other
 

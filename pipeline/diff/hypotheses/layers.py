@@ -16,7 +16,8 @@ import numpy.typing as npt
 from golden import vreq8
 from golden.geometry import C0, Conv
 from golden.specs import Int8, Int32
-from kernels.plan import Tile, Window
+from kernels.plan import Tile
+from workloads.form import Part
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -37,27 +38,19 @@ _CHUNK = 4096
 """Sites unfolded at a time: bounds the memory of a large geometry."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """A band as one convolution sees it: `rows` output rows from image row `row`, and what they read."""
-
-    row: int
-    rows: int
-    window: Window
-
-
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One of the two convolutions in one program.
+    """One convolution of a program.
 
     Its outputs are numbered by *site*: part by part, row by row. Where parts overlap (the halo of the fused
     kernel's mid) they have sites of their own; where they do not, a site is a row of the output tensor. Its
     inputs are numbered likewise: the pixels of each part's buffer, part by part.
 
     Attributes:
-        number: 1 or 2.
+        number: its place in the workload's chain, from 1.
         conv: kernel and stride.
-        parts: the bands, in order.
+        parts: the bands, in the order of the image.
+        order: places in `parts`, in the order in which the program computes them.
         width: output columns.
         image_width: input columns.
         tile: ACC tile and K loop.
@@ -70,6 +63,7 @@ class Layer:
     number: int
     conv: Conv
     parts: tuple[Part, ...]
+    order: tuple[int, ...]
     width: int
     image_width: int
     tile: Tile

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from golden import layout
+from golden.chain import image_of
 from golden.geometry import C0
 from golden.specs import Int8
 from pipeline.diff.hypotheses.base import Hypothesis
@@ -43,8 +43,7 @@ class InputNhwc(Hypothesis):
 
     def source(self, model: Model, layer: Layer, rows: Int8) -> Int8:
         """NHWC bytes read as NC1HWC0."""
-        geometry = model.evidence.geometry
-        image = layout.nc1hwc0_to_nhwc(model.image.reshape(-1, C0), geometry.height, geometry.width)
+        image = image_of(model.form.chain, model.image.reshape(-1, C0))
         return with_zeros(image[layer.buffers()])
 
 

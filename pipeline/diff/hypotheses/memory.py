@@ -12,9 +12,9 @@ from golden.specs import Int8
 from pipeline.diff.hypotheses.base import Hypothesis
 from pipeline.diff.hypotheses.layers import Layer
 from pipeline.diff.hypotheses.model import Model
+from workloads.form import Loading
 
 _FRACTAL_ROWS = 16
-_AT_FUSED_ADDRESS = ("fused", "first-tile-fused-alloc")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class MapCorrupted(Hypothesis):
 
 
 def hypotheses(model: Model) -> Iterator[Hypothesis]:
-    """The fault, where the program has its feature map at the fused kernel's address."""
-    if model.evidence.program in _AT_FUSED_ADDRESS:
+    """The fault, where the feature map is gathered beside all that is resident in L1."""
+    first = model.form.convolution(1)
+    if first is not None and first.loading is Loading.GATHERED:
         yield MapCorrupted("map-corrupted", (1,))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from golden import vreq8
-from golden.specs import Int8, Int32, Tensors
+from golden.specs import Int8, Int32
 from pipeline.diff.hypotheses.base import Hypothesis, RequantHypothesis
 from pipeline.diff.hypotheses.layers import Ints, Layer, saturated
 from pipeline.diff.hypotheses.model import Model
@@ -59,24 +59,23 @@ class BiasMissing(RequantHypothesis):
 class OtherTable(RequantHypothesis):
     """The other convolution's table is used."""
 
-    tensors: Tensors
+    model: Model
 
     def altered(self, layer: Layer) -> Layer:
         """With the other scales and offsets."""
-        own = self.tensors
-        scales, offsets = (own.scales2, own.offsets2) if layer.number == 1 else (own.scales1, own.offsets1)
-        return replace(layer, scales=scales, offsets=offsets.astype(np.int64))
+        tensors, other = self.model.evidence.tensors, self.model.form.chain[2 - layer.number]
+        return replace(layer, scales=tensors[other.scales], offsets=tensors[other.offsets].astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OtherBias(RequantHypothesis):
     """The other convolution's bias is added."""
 
-    tensors: Tensors
+    model: Model
 
     def altered(self, layer: Layer) -> Layer:
         """With the other bias."""
-        return replace(layer, bias=self.tensors.bias2 if layer.number == 1 else self.tensors.bias1)
+        return replace(layer, bias=self.model.evidence.tensors[self.model.form.chain[2 - layer.number].bias])
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,6 @@ class PerRowScale(RequantHypothesis):
 
 def hypotheses(model: Model) -> Iterator[Hypothesis]:
     """Every fault of this family, in each convolution of the program and in both."""
-    evidence = model.evidence
     simple: dict[str, type[RequantHypothesis]] = {
         "offset-sign": OffsetSign,
         "scale-ignored": ScaleIgnored,
@@ -121,13 +119,15 @@ def hypotheses(model: Model) -> Iterator[Hypothesis]:
         "per-row-scale": PerRowScale,
     }
     numbers = tuple(layer.number for layer in model.layers)
+    chain = model.form.chain
+    interchangeable = len(chain) == 2 and chain[0].cout == chain[1].cout
     for layers in (*((number,) for number in numbers), *([numbers] if len(numbers) == 2 else [])):
         suffix = f"-{layers[0]}" if len(layers) == 1 else ""
         for variant in vreq8.VARIANTS:
-            if variant != evidence.variant:
+            if variant != model.evidence.variant:
                 yield OtherVariant(variant + suffix, layers, variant=variant)
         for family, kind in simple.items():
             yield kind(family + suffix, layers)
-        if evidence.geometry.cmid == evidence.geometry.cout:
-            yield OtherTable(f"other-table{suffix}", layers, tensors=evidence.tensors)
-            yield OtherBias(f"other-bias{suffix}", layers, tensors=evidence.tensors)
+        if interchangeable:
+            yield OtherTable(f"other-table{suffix}", layers, model=model)
+            yield OtherBias(f"other-bias{suffix}", layers, model=model)

@@ -20,7 +20,7 @@ class NzAsNdStored(Hypothesis):
     def predict(self, view: View) -> Int8:
         """The golden's y, tile by tile in NZ order."""
         tile = view.model.last.tile.positions
-        return reordered(view.model.evidence.y, tile, nz_as_nd=True)[view.positions]
+        return reordered(view.model.evidence.expected, tile, nz_as_nd=True)[view.positions]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class NdAsNzStored(Hypothesis):
     def predict(self, view: View) -> Int8:
         """The golden's y, tile by tile as if it had been in NZ order."""
         tile = view.model.last.tile.positions
-        return reordered(view.model.evidence.y, tile, nz_as_nd=False)[view.positions]
+        return reordered(view.model.evidence.expected, tile, nz_as_nd=False)[view.positions]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,6 @@ def hypotheses(model: Model) -> Iterator[Hypothesis]:
     """Every fault of this family that the program can have."""
     if model.evidence.sentinel is not None:
         yield Unwritten("unwritten", ())
-    if model.second is not None:
+    if model.form.gives_all:
         yield NzAsNdStored("nz-as-nd-y", ())
         yield NdAsNzStored("nd-as-nz-y", ())

@@ -9,17 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from emulator.program import Space
 from emulator.soc import SOCS
-from kernels.tensor import programs as tensor_programs
-from kernels.tensor.plan import PROGRAMS, Capacities, Tiling, TilingError, tiling_for
+from golden.specs import Array
+from kernels.tensor.plan import Capacities, TilingError
 from pipeline.engines.base import (
     ACCEPTED,
     VERDICT,
-    Array,
     Availability,
     Compiled,
     Executed,
@@ -29,7 +30,6 @@ from pipeline.engines.base import (
 )
 from pipeline.engines.cann import child
 from pipeline.engines.cann.calculator import COMPILER, calculator
-from pipeline.engines.cann.operands import launch_for
 from pipeline.engines.cann.order import Check, Order, Work
 from pipeline.engines.cann.readings import (
     COST_REPORT,
@@ -42,6 +42,8 @@ from pipeline.engines.cann.readings import (
 )
 from pipeline.engines.identity import Framework, identify
 from pipeline.ground.jobs import Platform
+from workloads.base import Workload
+from workloads.tensor_level import TensorLevel, TensorProgram
 
 SOC = "a2a3"
 """The one soc it compiles for."""
@@ -56,9 +58,6 @@ CAPACITIES = Capacities(
     l0c=SOCS[SOC].capacity[Space.Acc],
     ub=SOCS[SOC].capacity[Space.Vec],
 )
-
-_MID = {"fused": ("windows",), "pass1": ("mid",), "pass2": ("mid", "windows")}
-"""The GM tensors that hold mid in each program; windows are conv2's, every pixel once a kernel position."""
 
 _PYTHONS = ((3, 9), (3, 12))
 """First and last Python that there are wheels for."""
@@ -89,20 +88,20 @@ class CannEngine:
 
     Args:
         cache: folder of the calculator; the user's cache folder where it is not given.
-        kernels: source file of the kernels; that of `kernels.tensor.programs` where it is not given.
+        kernels: source file of the kernels; that which the workload declares where it is not given.
     """
 
     name = "cann"
 
-    def __init__(self, cache: Path | None = None, kernels: Path = Path(tensor_programs.__file__)) -> None:
+    def __init__(self, cache: Path | None = None, kernels: Path | None = None) -> None:
         self._cache = cache or default_cache()
         self._kernels = kernels
 
     def probe(
-        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+        self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
         """Say whether the framework is here and can take these programs; imports nothing of it."""
-        available = _installed() and _suits(platform, programs)
+        available = _installed() and _suits(platform, workload, programs)
         return available if compile_only or self._cache else available and _NO_CACHE
 
     def compile(self, request: Request) -> Compiled:
@@ -117,7 +116,7 @@ class CannEngine:
         with _scratch(request.folder) as scratch:
             output = child.run(self._order(Work.CODE, request, tiling, scratch / "code"))
             artefacts = _keep_program(output, request.folder)
-            facts = _facts(request.program, read_program(request.folder), tiling)
+            facts = _facts(request, read_program(request.folder), tiling)
             output = child.run(self._order(Work.COST, request, tiling, scratch / "cost"))
             facts["cycles"] = str(read_cycles(output))
             artefacts.append(_keep(output / COST_REPORT, request.folder / "cost.txt"))
@@ -130,7 +129,7 @@ class CannEngine:
         columns that the host drops. Raises as `compile`.
         """
         tiling = _tiling(request)
-        launch = launch_for(request.program, request.geometry, tiling, inputs)
+        launch = _tensor_program(request).launch(request.subject.geometry, tiling, inputs)
         if self._cache is None:
             raise InfrastructureError(f"{_NO_CACHE.reason}; {_NO_CACHE.remedy}")
         library = calculator(self._cache)
@@ -142,8 +141,8 @@ class CannEngine:
             check = Check(arrays, library)
             output = child.run(self._order(Work.CODE, request, tiling, scratch / "verify", check))
             artefacts = _keep_program(output, request.folder)
-            facts = _facts(request.program, read_program(request.folder), tiling)
-            verification = read_verification(output, launch.expected.shape)
+            facts = _facts(request, read_program(request.folder), tiling)
+            verification = read_verification(output, launch.expected.shape, launch.expected.dtype)
             (verdicts,) = output.glob(VERDICTS)
             artefacts.append(_keep(verdicts, request.folder / "verdicts.csv"))
         failed = []
@@ -158,19 +157,39 @@ class CannEngine:
         self,
         work: Work,
         request: Request,
-        tiling: Tiling,
+        tiling: Any,
         folder: Path,
         check: Check | None = None,
     ) -> Order:
-        return Order(work, request.program, request.geometry, tiling, self._kernels, folder, check)
+        return Order(
+            work,
+            request.program,
+            request.workload,
+            msgspec.to_builtins(request.subject.geometry),
+            msgspec.to_builtins(tiling),
+            self._kernels or _level(request).source,
+            folder,
+            check,
+        )
 
 
-def _tiling(request: Request) -> Tiling:
-    suits = _suits(request.platform, [request.program])
+def _level(request: Request) -> TensorLevel:
+    level = request.subject.workload.tensor_level
+    assert level is not None  # `_tiling` refused it otherwise
+    return level
+
+
+def _tensor_program(request: Request) -> TensorProgram:
+    return _level(request).programs[request.program]
+
+
+def _tiling(request: Request) -> Any:
+    subject = request.subject
+    suits = _suits(request.platform, subject.workload, [request.program])
     if not suits:
         raise NotSupportedError(suits.reason)
     try:
-        return tiling_for(request.program, request.geometry, CAPACITIES)
+        return _level(request).tiling(request.program, subject.geometry, CAPACITIES)
     except TilingError as error:
         raise NotSupportedError(str(error)) from error
 
@@ -196,7 +215,7 @@ def _installed() -> Availability:
     return Availability()
 
 
-def _suits(platform: Platform, programs: Sequence[str]) -> Availability:
+def _suits(platform: Platform, workload: Workload, programs: Sequence[str]) -> Availability:
     if platform.soc != SOC:
         return Availability(f"CANN PyPTO compiles for {SOC}, not for {platform.soc}", f"soc: {SOC}")
     if platform.variant != VARIANT:
@@ -204,11 +223,12 @@ def _suits(platform: Platform, programs: Sequence[str]) -> Availability:
             f"the tensor-level kernels requantise as {VARIANT}, not as {platform.variant}",
             f"variant: {VARIANT}",
         )
-    missing = [program for program in programs if program not in PROGRAMS]
+    level = workload.tensor_level
+    known = level.programs if level is not None else {}
+    missing = [program for program in programs if program not in known]
     if missing:
-        return Availability(
-            f"there is no tensor-level version of {missing[0]}", f"kernels with {', '.join(PROGRAMS)} only"
-        )
+        remedy = f"kernels with {', '.join(known)} only" if known else "another platform"
+        return Availability(f"there is no tensor-level version of {missing[0]}", remedy)
     return Availability()
 
 
@@ -240,12 +260,14 @@ def _keep(source: Path, target: Path) -> Path:
     return target
 
 
-def _facts(name: str, program: Program, tiling: Tiling) -> dict[str, str]:
+def _facts(request: Request, program: Program, tiling: Any) -> dict[str, str]:
     facts = {"program_sha256": program.digest, "tiling": tiling.describe()}
     facts |= {f"gm_read.{tensor}": str(size) for tensor, size in sorted(program.read.items())}
     facts |= {f"gm_written.{tensor}": str(size) for tensor, size in sorted(program.written.items())}
-    facts["mid_gm_read"] = str(sum(program.read.get(tensor, 0) for tensor in _MID[name]))
-    facts["mid_gm_written"] = str(sum(program.written.get(tensor, 0) for tensor in _MID[name]))
+    handed_over = _tensor_program(request).handed_over
+    if handed_over:
+        facts["mid_gm_read"] = str(sum(program.read.get(tensor, 0) for tensor in handed_over))
+        facts["mid_gm_written"] = str(sum(program.written.get(tensor, 0) for tensor in handed_over))
     for memory, peak in sorted(program.peaks.items()):
         facts[f"{memory}_peak"] = f"{peak} of {getattr(CAPACITIES, memory)}"
     return facts

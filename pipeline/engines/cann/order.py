@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -9,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from golden.geometry import Geometry
-from kernels.tensor.plan import Tiling
+from pipeline.ground.jobs import WorkloadName
 
 
 class Work(str, Enum):
@@ -37,15 +37,18 @@ class Order:
     """One kernel's work.
 
     Attributes:
-        kernels: the source file that holds `BUILD` (see `kernels.tensor.programs`).
+        workload: whose program it is.
+        geometry, tiling: the fields of the workload's own types.
+        kernels: the source file that holds `BUILD` (see `workloads.tensor_level`).
         folder: scratch of this order alone; output, logs and the framework's home lie in it.
         check: with `CODE`, asks for the verification of every pass as well.
     """
 
     work: Work
     program: str
-    geometry: Geometry
-    tiling: Tiling
+    workload: WorkloadName
+    geometry: Mapping[str, Any]
+    tiling: Mapping[str, Any]
     kernels: Path
     folder: Path
     check: Check | None = None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.specs import Int8
+from golden.specs import Array
 from pipeline.engines.base import CompileError, InfrastructureError
 from pipeline.engines.cann.casts import check_casts
 
@@ -136,10 +136,10 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """The verdicts in the order of the passes, and the output of the tensor graph, int8 [rows, channels]."""
+    """The verdicts in the order of the passes, and the output of the tensor graph, [rows, channels]."""
 
     verdicts: tuple[Verdict, ...]
-    output: Int8
+    output: Array
 
 
 VERDICTS = "verify_*/verify_result_brief.csv"
@@ -147,8 +147,8 @@ VERDICTS = "verify_*/verify_result_brief.csv"
 _GRAPH = "tensor_graph"
 
 
-def read_verification(output: Path, shape: tuple[int, ...]) -> Verification:
-    """Read the verifier's folder; the output is read raw and must have as many bytes as `shape`.
+def read_verification(output: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Verification:
+    """Read the verifier's folder; the output is read raw and must have as many elements as `shape`.
 
     Raises:
         InfrastructureError: where the verifier left no verdict on the graph, or no such output.
@@ -158,9 +158,9 @@ def read_verification(output: Path, shape: tuple[int, ...]) -> Verification:
     graph = [row for row in rows if row["passName"] == _GRAPH]
     if len(graph) != 1:
         raise InfrastructureError(f"the verifier left {len(graph)} verdicts on the tensor graph: must be one")
-    raw = np.fromfile(paths[0].parent / _GRAPH / graph[0]["outputTensor"], np.int8)
+    raw = np.fromfile(paths[0].parent / _GRAPH / graph[0]["outputTensor"], dtype)
     if raw.size != np.prod(shape):
-        raise InfrastructureError(f"the verifier left an output of {raw.size} bytes: must be {list(shape)}")
+        raise InfrastructureError(f"the verifier left an output of {raw.nbytes} bytes: must be {list(shape)}")
     verdicts = tuple(
         Verdict(row["passName"], row["verifyResult"] == "PASS", float(row["maxAbsDiff"])) for row in rows
     )

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
 from golden.geometry import C0, Geometry
 from kernels.tensor import programs
 from kernels.tensor.canvas import canvas_of
@@ -20,6 +22,7 @@ from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CAPACITIES
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
+from pipeline.ground.jobs import WorkloadName
 
 _TASKS = (24, 20, 22, 18, 12)
 _SPREAD_TASKS = (24, 20, 16, 12)
@@ -105,7 +108,15 @@ class _Search:
 
     def _compiled(self, tiling: Tiling) -> int:
         scratch = self.folder / "candidate"
-        order = Order(Work.COST, self.program, self.geometry, tiling, Path(programs.__file__), scratch)
+        order = Order(
+            Work.COST,
+            self.program,
+            WorkloadName("conv-pair"),
+            msgspec.to_builtins(self.geometry),
+            msgspec.to_builtins(tiling),
+            Path(programs.__file__),
+            scratch,
+        )
         try:
             cycles = read_cycles(child.run(order))
         finally:

@@ -14,10 +14,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from pipeline.engines.base import SENTINEL
+from pipeline.engines.base import sentinel_of
 from pipeline.engines.cann.order import Check, Work, decode
+from pipeline.ground.subject import geometry_of
+from workloads.registry import workload_named
 
 _UNMERGED = {-1: 1}
 """One task a tile: by default the compiler gathers several cube tiles in a task, and leaves cores idle."""
@@ -40,7 +43,11 @@ def main(path: Path) -> None:
         _pretend_toolkit(order.folder)
     if order.check:
         options["verify_options"] = {"enable_pass_verify": True, "pass_verify_error_tol": [0.0, 0.0]}
-    kernel = _kernels(order.kernels).BUILD[order.program](pypto, order.geometry, order.tiling, options)
+    workload = workload_named(order.workload.name, order.workload.file)
+    assert workload.tensor_level is not None
+    geometry = geometry_of(workload, order.geometry)
+    tiling = msgspec.convert(order.tiling, workload.tensor_level.tiling_type)
+    kernel = _kernels(order.kernels).BUILD[order.program](pypto, geometry, tiling, options)
     parameters = kernel._cached_signature[0]
     if order.check:
         arrays = [np.load(order.check.arrays / f"{each.name}.npy") for each in parameters]
@@ -70,7 +77,8 @@ def _verify(pypto: Any, check: Check, kernel: Any, tensors: list[Any]) -> None:
         SetVerifyData([data(each) for each in parameters], [], goldens)
 
     kernel._setup_verify_data = hand_over
-    kernel(*tensors[:-1], tensors[-1].new_full(tensors[-1].shape, SENTINEL))
+    untouched = sentinel_of(tensors[-1].numpy().dtype)
+    kernel(*tensors[:-1], tensors[-1].new_full(tensors[-1].shape, untouched))
     SetVerifyData([], [], [])
 
 

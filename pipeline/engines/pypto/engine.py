@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import subprocess
@@ -11,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from kernels.catalogue import PROGRAMS
+from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.engines.base import (
     DEVICE_MODEL,
-    Array,
     Availability,
     Compiled,
     CompileError,
@@ -27,7 +27,7 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
 from pipeline.ground.jobs import Platform
-from pipeline.ground.tiling import plan_for
+from workloads.base import Workload
 
 _LOG = "pypto.log"
 _ROUNDS = 20
@@ -51,10 +51,10 @@ class PyptoEngine:
         self._environment = dict(os.environ if environment is None else environment)
 
     def probe(
-        self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+        self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
         """Say what of the toolchain is missing, operators of the DSL by name."""
-        return toolchain.available(platform, programs, compile_only, self._environment)
+        return toolchain.available(platform, workload, programs, compile_only, self._environment)
 
     def compile(self, request: Request) -> Compiled:
         """Compile with all passes, and with PTOAS where it is; leaves the kernels and the orchestration.
@@ -77,7 +77,7 @@ class PyptoEngine:
             raise InfrastructureError(f"platform {request.platform.name} runs on a card, and was given none")
         if toolchain.find_ptoas(self._environment) is None:
             raise InfrastructureError(f"running kernels needs PTOAS; set {toolchain.PTOAS}")
-        entry = PROGRAMS[request.program]
+        entry = request.subject.program(request.program)
         arrays = request.folder / "inputs"
         arrays.mkdir()
         for name in entry.inputs:
@@ -87,16 +87,19 @@ class PyptoEngine:
         return Executed({entry.output: output}, self._facts(request, reply), _files(request.folder, reply))
 
     def _order(self, request: Request, assemble: bool, arrays: Path | None = None) -> Reply:
+        subject = request.subject
         try:
-            plan_for(request.geometry, request.platform.soc, request.band_rows)
+            subject.plan  # noqa: B018 (raises where the geometry cannot be tiled)
         except PlanError as error:
             raise CompileError(str(error)) from error
         order = Order(
             program=request.program,
-            geometry=request.geometry,
+            workload=request.workload.name,
+            workload_file=request.workload.file,
+            geometry=dataclasses.asdict(subject.geometry),
             soc=request.platform.soc,
             platform=toolchain.toolchain_name(request.platform),
-            band_rows=request.band_rows,
+            plan_options=dict(subject.plan_options),
             folder=request.folder,
             assemble=assemble,
             arrays=arrays,

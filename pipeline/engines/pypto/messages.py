@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-
-from golden.geometry import Conv, Geometry
+from typing import Any
 
 BACKEND_TYPES: Mapping[str, str] = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 """PyPTO's backend type for each soc."""
@@ -25,7 +24,11 @@ class Order:
     """One kernel's work.
 
     Attributes:
-        program: its name in `kernels.catalogue`.
+        program: its name in the workload.
+        workload: the workload's name.
+        workload_file: the user's file that declares it, or empty.
+        geometry: the fields of the workload's own type.
+        plan_options: what the matrix sets for the plan.
         platform: the toolchain's name of the platform, such as `a2a3sim`.
         folder: the request's folder; the build, the reply and a run's output go there.
         assemble: whether to hand the kernels to PTOAS.
@@ -35,10 +38,12 @@ class Order:
     """
 
     program: str
-    geometry: Geometry
+    workload: str
+    workload_file: str
+    geometry: dict[str, Any]
     soc: str
     platform: str
-    band_rows: int | None
+    plan_options: dict[str, int]
     folder: Path
     assemble: bool
     arrays: Path | None = None
@@ -79,10 +84,6 @@ def encode(message: Order | Reply) -> str:
 def decode_order(text: str) -> Order:
     """An order from JSON."""
     values = json.loads(text)
-    geometry = values["geometry"]
-    for name in ("conv1", "conv2"):
-        geometry[name] = Conv(**geometry[name])
-    values["geometry"] = Geometry(**geometry)
     for name in ("folder", "arrays"):
         values[name] = Path(values[name]) if values[name] is not None else None
     return Order(**values)

@@ -7,18 +7,18 @@ from functools import cache
 
 import emulator.language
 from emulator.program import Call, For, If, Program, Statement
-from golden.geometry import MC62
-from kernels.catalogue import PROGRAMS
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.tiling import limits_of
+from workloads.base import Workload
 
 
 @cache
-def operators_of(program: str, soc: str) -> frozenset[str]:
-    """Operators that a program calls, such as `tile.img2col`, found by reading it for the reference geometry.
+def operators_of(workload: Workload, program: str, soc: str) -> frozenset[str]:
+    """Operators that a program calls, such as `tile.img2col`, found by reading it for the workload's example.
 
     The operators do not depend on the geometry; only how often they are called does.
     """
-    built: Program = PROGRAMS[program].build(emulator.language, plan_for(MC62, soc, None))
+    plan = workload.plan(workload.example, limits_of(soc), {})
+    built: Program = workload.program(program).build(emulator.language, plan)
     return frozenset(call.operator for kernel in built.functions.values() for call in _calls(kernel.body))
 
 

@@ -24,6 +24,7 @@ from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
 from pipeline.engines.pypto.operators import operators_of
 from pipeline.ground.jobs import Platform
+from workloads.base import Workload
 
 PYTHON = "PIPELINE_PYTHON"
 """Environment variable: the interpreter whose environment has PyPTO; not set, the pipeline's own."""
@@ -68,7 +69,11 @@ def find_ptoas(environment: Mapping[str, str]) -> Path | None:
 
 
 def available(
-    platform: Platform, programs: Sequence[str], compile_only: bool, environment: Mapping[str, str]
+    platform: Platform,
+    workload: Workload,
+    programs: Sequence[str],
+    compile_only: bool,
+    environment: Mapping[str, str],
 ) -> Availability:
     """Whether these programs can be compiled, and unless `compile_only` run, on a platform of this host."""
     if platform.soc not in BACKEND_TYPES:
@@ -79,7 +84,7 @@ def available(
     if not found:
         return found
     installed = inquire(environment)
-    needed = frozenset[str]().union(*(operators_of(program, platform.soc) for program in programs))
+    needed = frozenset[str]().union(*(operators_of(workload, program, platform.soc) for program in programs))
     missing = [f"pl.{name}" for name in OPERATORS if name in needed and name not in installed.operators]
     if missing:
         remedy = f"install a PyPTO that has them in the environment of {PYTHON}"

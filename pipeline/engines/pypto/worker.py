@@ -14,13 +14,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
-from kernels.catalogue import PROGRAMS, TileProgram
-from kernels.plan import Plan
-from pipeline.engines.base import SENTINEL
+from pipeline.engines.base import untouched_output
 from pipeline.engines.pypto.messages import (
     BACKEND_TYPES,
     OUTPUT,
@@ -32,7 +30,9 @@ from pipeline.engines.pypto.messages import (
     decode_order,
     encode,
 )
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.tiling import limits_of
+from workloads.base import TileProgram
+from workloads.registry import workload_named
 
 _BUILD = "build"
 _PASS_DUMPS = "passes_dump"
@@ -59,8 +59,11 @@ _TABLE_ROW = re.compile(r"^ +\S* +\| (.+)$", re.MULTILINE)
 
 def perform(order: Order) -> Reply:
     """Do an order. What PyPTO raises becomes a failure in the reply."""
-    entry = PROGRAMS[order.program]
-    plan = plan_for(order.geometry, order.soc, order.band_rows)
+    workload = workload_named(order.workload, order.workload_file)
+    geometry = built(workload.definition.geometry, order.geometry)
+    plan = workload.plan(geometry, limits_of(order.soc), order.plan_options)
+    entry = workload.program(order.program)
+    form = workload.output_of(order.program, geometry, plan)
     build = order.folder / _BUILD
     try:
         compiled = _compile(order, entry, plan, build)
@@ -73,7 +76,7 @@ def perform(order: Order) -> Reply:
     if order.arrays is None:
         return Reply(facts, _kept(build))
     try:
-        facts |= _run(order, entry, plan, compiled, build)
+        facts |= _run(order, entry, untouched_output(*form), compiled, build)
     except ImportError as error:
         return Reply(facts, _kept(build), Failure(Fault.MACHINE, _words(error)))
     except Exception as error:
@@ -82,7 +85,18 @@ def perform(order: Order) -> Reply:
     return Reply(facts, _kept(build))
 
 
-def _compile(order: Order, entry: TileProgram, plan: Plan, build: Path) -> Any:
+def built(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """A dataclass from its fields; those that are mappings are dataclasses in their turn."""
+    hints = get_type_hints(kind)
+    return kind(
+        **{
+            name: built(hints[name], value) if isinstance(value, Mapping) else value
+            for name, value in fields.items()
+        }
+    )
+
+
+def _compile(order: Order, entry: TileProgram, plan: Any, build: Path) -> Any:
     language, ir, backend = (import_module(f"pypto.{name}") for name in ("language", "ir", "backend"))
     return ir.compile(
         entry.build(language, plan),
@@ -96,14 +110,13 @@ def _compile(order: Order, entry: TileProgram, plan: Plan, build: Path) -> Any:
     )
 
 
-def _run(order: Order, entry: TileProgram, plan: Plan, compiled: Any, build: Path) -> dict[str, str]:
-    """Run the kernel on the order's arrays, write its output, and time it."""
+def _run(order: Order, entry: TileProgram, output: Any, compiled: Any, build: Path) -> dict[str, str]:
+    """Run the kernel on the order's arrays, write `output` as it leaves it, and time it."""
     torch, runtime = import_module("torch"), import_module("pypto.runtime")
     assert order.arrays is not None
     inputs = [np.load(order.arrays / f"{name}.npy") for name in entry.inputs]
     # torch has no arithmetic on uint64; PyPTO carries the scale tables as int64.
     inputs = [array.view(np.int64) if array.dtype == np.uint64 else array for array in inputs]
-    output = np.full(entry.output_shape(plan), SENTINEL, np.int8)
     where = {"platform": order.platform, "device_id": order.device}
     runtime.execute_compiled(build, [torch.from_numpy(array) for array in (*inputs, output)], **where)
     np.save(order.folder / OUTPUT, output)

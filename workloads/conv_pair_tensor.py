@@ -1,4 +1,4 @@
-"""What the host does around a launch of a tensor-level kernel: its operands before, its output after.
+"""What the host does around a launch of a tensor-level kernel of the pair: operands before, output after.
 
 This work is no part of the kernel and of no cost that is reported: conv1's img2col, the canvas of mid for
 pass2, filter2 from (c1, kh, kw, c0) to (kh, kw, c) order, and a VREQ8 table's fields as rows of fp32; after
@@ -8,7 +8,6 @@ the launch, dropping the garbage columns of y.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -17,31 +16,10 @@ import numpy.typing as npt
 from golden import layout, vreq8
 from golden.geometry import C0, Geometry
 from golden.reference import convolve
-from golden.specs import Int8, Int32
+from golden.specs import Array, Int8, Int32
 from kernels.tensor.canvas import Canvas, Indices
-from kernels.tensor.plan import Tiling
-from pipeline.engines.base import Array
-
-
-@dataclass(frozen=True, eq=False)
-class Launch:
-    """One launch: its operands by the kernel's parameter names, in their order, and its output.
-
-    Attributes:
-        output: name of the output, the kernel's last parameter.
-        expected: what the golden says it must hold, int8 [rows, channels], garbage rows included.
-        kept: its rows that are pixels, in NHWC order.
-    """
-
-    operands: Mapping[str, Array]
-    output: str
-    expected: Int8
-    kept: Indices
-
-
-def launch_for(program: str, geometry: Geometry, tiling: Tiling, inputs: Mapping[str, Array]) -> Launch:
-    """Make the launch of a program on `inputs` (layouts of `golden.specs`; tables packed for `vreq8`)."""
-    return _LAUNCHES[program](geometry, tiling, inputs)
+from kernels.tensor.plan import Tiling, tiling_for
+from workloads.tensor_level import Launch, TensorLevel, TensorProgram
 
 
 def _fused(geometry: Geometry, tiling: Tiling, inputs: Mapping[str, Array]) -> Launch:
@@ -62,9 +40,6 @@ def _pass2(geometry: Geometry, tiling: Tiling, inputs: Mapping[str, Array]) -> L
     mid = cast(Int8, inputs["mid"])
     operands = {"mid": _on_canvas(canvas, mid), **_conv2(geometry, inputs)}
     return Launch(operands, "y", *_expected_y(geometry, canvas, mid, inputs))
-
-
-_LAUNCHES = {"fused": _fused, "pass1": _pass1, "pass2": _pass2}
 
 
 def _columns(geometry: Geometry, inputs: Mapping[str, Array]) -> Array:
@@ -135,3 +110,16 @@ def _requantised(sums: Int32, inputs: Mapping[str, Array], conv: str) -> Int8:
     bias = cast(npt.NDArray[np.int32], inputs[f"bias{conv}"])
     table = cast(vreq8.Table, inputs[f"scale{conv}"])
     return cast(Int8, vreq8.requantise(sums + bias, table, "vreq8"))
+
+
+TENSOR_LEVEL = TensorLevel(
+    "kernels.tensor.programs",
+    {
+        "fused": TensorProgram(_fused, ("windows",)),
+        "pass1": TensorProgram(_pass1, ("mid",)),
+        "pass2": TensorProgram(_pass2, ("mid", "windows")),
+    },
+    tiling_for,
+    Tiling,
+)
+"""The pair at tensor level. The windows are those of conv2: every pixel of mid once a kernel position."""

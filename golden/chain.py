@@ -1,0 +1,138 @@
+"""Convolutions with VREQ8 that follow each other, each on the output of the one before: what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from golden import layout, vreq8
+from golden.geometry import C0, Conv
+from golden.reference import convolve
+from golden.specs import Int8, Int32, Role, Tensors, TensorSpec
+
+INPUT = "x"
+"""The image that the first convolution reads."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One convolution of a chain, with its bias and requantisation.
+
+    Attributes:
+        height, width: size of its input image, in pixels.
+        cin, cout: channels of its input and output; multiples of 32.
+        conv: kernel, stride and padding.
+        suffix: what stands behind the names of its filter, bias and table: its number, or nothing.
+        output: name of the tensor that it gives.
+    """
+
+    height: int
+    width: int
+    cin: int
+    cout: int
+    conv: Conv
+    suffix: str
+    output: str
+
+    @property
+    def out_height(self) -> int:
+        """Rows of its output."""
+        return self.conv.out_size(self.height)
+
+    @property
+    def out_width(self) -> int:
+        """Columns of its output."""
+        return self.conv.out_size(self.width)
+
+    @property
+    def depth(self) -> int:
+        """K of the convolution as a matrix product: C1 * kh * kw * C0."""
+        return self.conv.kernel**2 * self.cin
+
+    @property
+    def filter(self) -> str:
+        """Name of its filter."""
+        return f"filter{self.suffix}"
+
+    @property
+    def bias(self) -> str:
+        """Name of its bias row."""
+        return f"bias{self.suffix}"
+
+    @property
+    def scale(self) -> str:
+        """Name of its table."""
+        return f"scale{self.suffix}"
+
+    @property
+    def scales(self) -> str:
+        """Name under which the scales of its table are kept."""
+        return f"scales{self.suffix}"
+
+    @property
+    def offsets(self) -> str:
+        """Name under which the offsets of its table are kept."""
+        return f"offsets{self.suffix}"
+
+
+Chain = Sequence[Layer]
+"""Convolutions in their order; the output of each is the input of the next."""
+
+
+@dataclass(frozen=True, eq=False)
+class Computed:
+    """What a chain gives, by the name of each layer's output, all as NHWC rows [H*W, C].
+
+    `sums` are the int32 accumulators with bias, `outputs` the int8 images.
+    """
+
+    sums: Mapping[str, Int32]
+    outputs: Mapping[str, Int8]
+
+
+def specs_of(chain: Chain) -> tuple[TensorSpec, ...]:
+    """The tensors of a chain: the image, each layer's filter, bias and table, then the outputs."""
+    int8, int32, uint64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint64)
+    first = chain[0]
+    specs = [TensorSpec(INPUT, (first.cin // C0 * first.height * first.width, C0), int8, Role.IMAGE)]
+    for layer in chain:
+        specs += [
+            TensorSpec(layer.filter, (layer.depth, layer.cout), int8, Role.FILTER),
+            TensorSpec(layer.bias, (1, layer.cout), int32, Role.BIAS, of=layer.filter),
+            TensorSpec(layer.scale, (1, layer.cout), uint64, Role.TABLE),
+        ]
+    outputs = (
+        TensorSpec(layer.output, (layer.out_height * layer.out_width, layer.cout), int8, Role.OUTPUT)
+        for layer in chain
+    )
+    return (*specs, *outputs)
+
+
+def compute(chain: Chain, tensors: Tensors, variant: str = "vreq8") -> Computed:
+    """Compute a chain on `tensors`, exact to the bit, requantised as `variant` says.
+
+    Raises:
+        TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
+        TorchError: there is no torch, or a broken one.
+    """
+    tables = [tensors.table(layer.scale, variant) for layer in chain]
+    rows = image_of(chain, tensors[INPUT])
+    sums: dict[str, Int32] = {}
+    outputs: dict[str, Int8] = {}
+    for layer, table in zip(chain, tables, strict=True):
+        sums[layer.output] = sums_of(layer, rows, tensors[layer.filter]) + tensors[layer.bias]
+        rows = outputs[layer.output] = cast(Int8, vreq8.requantise(sums[layer.output], table, variant))
+    return Computed(sums, outputs)
+
+
+def image_of(chain: Chain, x: Int8) -> Int8:
+    """The image of a chain, kept in NC1HWC0, as NHWC rows [H*W, C]."""
+    return layout.nc1hwc0_to_nhwc(x, chain[0].height, chain[0].width)
+
+
+def sums_of(layer: Layer, rows: Int8, taps: Int8) -> Int32:
+    """Sums of a layer without bias, int32 [Hout*Wout, Cout], of its input as NHWC rows and its filter."""
+    return convolve(rows, layer.height, layer.width, taps, layer.conv)

@@ -1,0 +1,79 @@
+"""What the workload `gemm` computes: the int32 product of two int8 matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from golden.definition import Definition
+from golden.draw import Draw
+from golden.geometry import GemmGeometry
+from golden.profiles import Profile
+from golden.specs import Array, Int8, Role, Tensors, TensorSpec
+
+
+def specs(geometry: GemmGeometry) -> tuple[TensorSpec, ...]:
+    """`a` int8 [m, k] and `b` int8 [k, n] give `c` int32 [m, n]."""
+    int8, int32 = np.dtype(np.int8), np.dtype(np.int32)
+    return (
+        TensorSpec("a", (geometry.m, geometry.k), int8, Role.MATRIX),
+        TensorSpec("b", (geometry.k, geometry.n), int8, Role.MATRIX),
+        TensorSpec("c", (geometry.m, geometry.n), int32, Role.OUTPUT),
+    )
+
+
+def compute(geometry: GemmGeometry, tensors: Tensors, variant: str) -> Mapping[str, Array]:
+    """`c`, exact: doubles hold every sum, which the geometry keeps below 2**31. No variant changes it."""
+    product = tensors["a"].astype(np.float64) @ tensors["b"].astype(np.float64)
+    return {"c": product.astype(np.int32)}
+
+
+def _small(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
+    a, b = specs(geometry)[:2]
+    return {"a": _drawn(draw, -3, 3, a), "b": _drawn(draw, -2, 2, b)}
+
+
+def _full_range(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
+    a, b = specs(geometry)[:2]
+    return {"a": _drawn(draw, -128, 127, a), "b": _drawn(draw, -128, 127, b)}
+
+
+def _extremes(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
+    a, b = specs(geometry)[:2]
+    ends = np.array([-128, 127], np.int8)
+    # Columns of one value each: with rows of -128 the sums reach both ends of what a geometry allows.
+    columns = np.broadcast_to(ends[draw.shuffled(geometry.n) % 2], b.shape)
+    rows = np.broadcast_to(ends[draw.shuffled(geometry.m) % 2][:, None], a.shape)
+    return {"a": np.ascontiguousarray(rows), "b": np.ascontiguousarray(columns)}
+
+
+def _impulse(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
+    a, b = specs(geometry)[:2]
+    rows = np.zeros(a.shape, np.int8)
+    # One element a row, a different k in neighbouring rows: row m of c is row k of b.
+    rows[np.arange(geometry.m), draw.shuffled(geometry.m) % geometry.k] = 1
+    return {"a": rows, "b": _drawn(draw, -128, 127, b)}
+
+
+def _drawn(draw: Draw, low: int, high: int, spec: TensorSpec) -> Int8:
+    return cast(Int8, draw.integers(low, high, spec.shape).astype(np.int8))
+
+
+DEFINITION = Definition(
+    "gemm",
+    GemmGeometry,
+    specs,
+    {
+        "small": Profile("few small values: sums that can be followed by hand", _small),
+        "full-range": Profile("all int8 values in both matrices", _full_range),
+        "extremes": Profile("-128 and 127 only: the largest and the smallest sums that there are", _extremes),
+        "impulse": Profile(
+            "one non-zero element in each row of a: each row of c is a row of b",
+            _impulse,
+            {"b": "rows that no element of a selects meet zeros only"},
+        ),
+    },
+    compute,
+)

@@ -1,0 +1,107 @@
+"""Whether a fault is committed in a run of a program, and if not, why: no job passes for want of a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+import emulator.language
+from emulator.errors import KernelError
+from emulator.program import Program
+from golden.specs import Array, Tensors
+from kernels.plan import PlanError
+from pipeline.faults.catalogue import Fault, can_show, no_place
+from pipeline.faults.host import in_output, spoiled_inputs
+from pipeline.faults.kernel import faulty_plan, faulty_program
+from pipeline.ground.subject import Subject
+from workloads.form import Form, Loading
+from workloads.stages import ProgramRun
+
+
+def program_with(fault: Fault, subject: Subject, program: str, variant: str) -> Program:
+    """The typed program of a workload's program with a fault; the right one where it has no place for it.
+
+    Raises:
+        PlanError: the geometry cannot be tiled.
+        KernelError: the emulator refuses the program.
+        SyntaxError: its file is not Python.
+    """
+    form, model = subject.form(program), subject.workload.faults
+    build = subject.program(program).build
+    if form is None or model is None:
+        right: Program = build(emulator.language, subject.plan)
+        return right
+    built = build(emulator.language, faulty_plan(fault, subject.plan, model))
+    return faulty_program(fault, built, form, variant)
+
+
+def inputs_with(
+    fault: Fault | None,
+    subject: Subject,
+    program: str,
+    tensors: Tensors,
+    variant: str,
+    given: Mapping[str, Array],
+) -> dict[str, Array]:
+    """The inputs of a program by name, as a fault hands them over where there is one.
+
+    Args:
+        fault: the fault, or None.
+        subject: what the program is of.
+        program: its name.
+        tensors: the workload's inputs.
+        variant: for which the tables are packed.
+        given: outputs of the workload that the program reads.
+
+    Raises:
+        PlanError: the host packs by the plan, and the geometry cannot be tiled.
+    """
+    entry, form = subject.program(program), subject.form(program)
+    arrays = {**tensors.arrays(variant), **given}
+    if fault is not None and form is not None:
+        arrays = spoiled_inputs(fault, form, tensors, variant, arrays)
+    packed = {name: pack(subject.geometry, subject.plan, arrays) for name, pack in entry.host.items()}
+    return {name: array for name, array in {**arrays, **packed}.items() if name in entry.inputs}
+
+
+def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, variant: str) -> str:
+    """Why a fault is not committed in a run of a program; empty where it is.
+
+    It is committed where the output is stored otherwise, or the program or its inputs are not the same with
+    the fault as without it.
+    """
+    form = subject.form(run.program)
+    if subject.workload.faults is None:
+        return f"workload {subject.workload.name} has no fault model"
+    if form is None:
+        return "its form is not described, so no fault has a place in it"
+    reason = _not_handed_over(fault, form, run) or no_place(fault, form) or can_show(fault, form)
+    if reason or in_output(fault):
+        return reason
+    try:
+        if _changes_program(fault, subject, run.program, variant):
+            return ""
+    except (KernelError, PlanError, SyntaxError):
+        return ""  # the run itself says what is wrong with it
+    if _changes_inputs(fault, subject, run.program, tensors, variant):
+        return ""
+    return "its program and its inputs are the same with the fault as without it"
+
+
+def _not_handed_over(fault: Fault, form: Form, run: ProgramRun) -> str:
+    """A program that is run on the golden's mid has no hand-over that could be wrong."""
+    second = form.convolution(2)
+    if fault.step != "hand-over" or second is None or second.loading is Loading.IN_L1 or run.given:
+        return ""
+    return f"it is run on the golden's {second.source}"
+
+
+def _changes_program(fault: Fault, subject: Subject, program: str, variant: str) -> bool:
+    right: Program = subject.program(program).build(emulator.language, subject.plan)
+    return program_with(fault, subject, program, variant) != right
+
+
+def _changes_inputs(fault: Fault, subject: Subject, program: str, tensors: Tensors, variant: str) -> bool:
+    right, wrong = (inputs_with(each, subject, program, tensors, variant, {}) for each in (None, fault))
+    return right.keys() != wrong.keys() or any(not np.array_equal(right[name], wrong[name]) for name in right)

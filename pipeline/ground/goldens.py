@@ -1,0 +1,27 @@
+"""Which golden a job is held against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from golden.cache import Wanted
+from golden.inputs import load_inputs
+from pipeline.ground.jobs import Job
+from pipeline.ground.subject import subject_of
+
+
+def wanted_golden(job: Job, inputs: Path | None) -> Wanted:
+    """The golden that a job is held against.
+
+    Args:
+        job: with a profile.
+        inputs: a file of tensors that stands in for the profile, or None.
+
+    Raises:
+        InputsError: the file's tensors do not fit the job's geometry.
+        WorkloadError: the job's workload cannot be had.
+    """
+    subject = subject_of(job)
+    definition, geometry = subject.definition, subject.geometry
+    source = load_inputs(inputs, definition.specs(geometry)) if inputs is not None else str(job.profile)
+    return Wanted(definition, geometry, source, job.platform.variant)

@@ -1,0 +1,98 @@
+"""What is under test: a workload in one geometry on one soc, with its plan and the forms of its programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from golden.definition import Definition
+from golden.geometry import GeometryError
+from kernels.plan import PlanError
+from pipeline.ground.jobs import Job, Platform
+from pipeline.ground.tiling import limits_of
+from workloads.base import Frame, TileProgram, Workload, WorkloadError
+from workloads.form import Form
+from workloads.registry import workload_named
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A workload in one geometry on one soc.
+
+    Attributes:
+        workload: the declaration.
+        geometry: the shapes, of the workload's type.
+        soc: the chip whose limits hold.
+        plan_options: what the matrix sets for the plan.
+    """
+
+    workload: Workload
+    geometry: Any
+    soc: str
+    plan_options: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def definition(self) -> Definition:
+        """What the workload computes."""
+        return self.workload.definition
+
+    @cached_property
+    def plan(self) -> Any:
+        """How the geometry is tiled. Raises `PlanError` where it cannot be; the message names the rule."""
+        return self.workload.plan(self.geometry, limits_of(self.soc), self.plan_options)
+
+    @property
+    def plan_or_none(self) -> Any:
+        """The plan; None where the geometry has no tile plan."""
+        try:
+            return self.plan
+        except PlanError:
+            return None
+
+    def program(self, name: str) -> TileProgram:
+        """A tile program of the workload."""
+        return self.workload.program(name)
+
+    def form(self, program: str) -> Form | None:
+        """What a program is made of; None where its declaration does not describe that."""
+        form = self.program(program).form
+        return form(self.geometry, self.plan_or_none) if form is not None else None
+
+    def frame(self, tensor: str) -> Frame:
+        """How an output is laid out for the diff."""
+        return self.workload.frame(tensor, self.geometry, self.plan_or_none)
+
+
+def workload_of(job: Job) -> Workload:
+    """The declaration of a job's workload. Raises `WorkloadError` where it cannot be had."""
+    return workload_named(job.workload.name, job.workload.file)
+
+
+def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
+    """The geometry, of the workload's type, that the matrix writes as these shapes.
+
+    Raises:
+        GeometryError: the shapes break a rule of the workload.
+        WorkloadError: the workload's type has other fields, as when its file was changed.
+    """
+    try:
+        return msgspec.convert(dict(shapes), workload.definition.geometry)
+    except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, GeometryError):
+            raise error.__cause__ from None
+        raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
+
+
+def subject_of(job: Job, platform: Platform | None = None) -> Subject:
+    """What a job is about, on its own platform or on another.
+
+    Raises:
+        WorkloadError: its workload cannot be had.
+    """
+    workload = workload_of(job)
+    soc = (platform or job.platform).soc
+    return Subject(workload, geometry_of(workload, job.geometry), soc, job.plan_options)

@@ -1,0 +1,57 @@
+"""The workloads that a matrix may name: those that are shipped, and a user's own in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.ground.jobs import WorkloadName
+from pipeline.matrix.errors import closest, shown
+from pipeline.matrix.schema import WORKLOAD
+from pipeline.matrix.strict_yaml import KeyPath, Node
+from workloads.base import Workload, WorkloadError
+from workloads.registry import DEFAULT, SHIPPED, workload_named
+
+_SECTION = "workloads"
+
+
+def own_workloads(root: Node) -> Mapping[str, WorkloadName]:
+    """A user's own workloads by name, each file relative to the matrix file that names it.
+
+    What does not have the form of the schema is left out: that is refused where the schema is checked.
+
+    Raises:
+        MatrixError: one has the name of a workload that is shipped.
+    """
+    section = root.at((_SECTION,)).value if isinstance(root.value, Mapping) and _SECTION in root.value else {}
+    found = {}
+    for name in section if isinstance(section, Mapping) else ():
+        if name in SHIPPED:
+            root.refuse((_SECTION, name), "is the name of a workload that is shipped; give yours another")
+        file = root.at((_SECTION, name, "file"))
+        if isinstance(file.value, str) and file.value:
+            found[name] = WorkloadName(name, str((Path(file.file).parent / file.value).absolute()))
+    return found
+
+
+def workload_at(root: Node, path: KeyPath, own: Mapping[str, WorkloadName]) -> WorkloadName:
+    """The workload of the geometry that is written at a path.
+
+    Raises:
+        MatrixError: no workload has this name.
+    """
+    node = root.at(path)
+    written = node.value.get(WORKLOAD) if isinstance(node.value, Mapping) else None
+    name = DEFAULT if written is None else str(written.value)
+    if name not in SHIPPED and name not in own:
+        known = [*SHIPPED, *own]
+        root.refuse((*path, WORKLOAD), f"`{shown(name)}` is no known workload; {closest(name, known)}")
+    return own.get(name) or WorkloadName(name)
+
+
+def declaration(workload: WorkloadName) -> Workload | None:
+    """The declaration of a workload; None where the user's file is broken."""
+    try:
+        return workload_named(workload.name, workload.file)
+    except WorkloadError:
+        return None

@@ -1,0 +1,192 @@
+"""The types of which a workload is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from golden.definition import Definition
+from golden.errors import UserError
+from golden.specs import Array, Role, TensorSpec
+from kernels.plan import Limits, Window
+from workloads.form import Form
+from workloads.stages import ProgramRun, Stage, Takes, comparison, own_runs
+from workloads.tensor_level import TensorLevel
+
+
+class WorkloadError(UserError):
+    """A workload cannot be had: its name is unknown, or its file is broken; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """How an output [positions, channels] is laid out for the diff.
+
+    `columns` positions make an image row, `band_rows` image rows a band.
+    """
+
+    columns: int
+    band_rows: int
+
+
+@dataclass(frozen=True)
+class TileProgram:
+    """One tile program.
+
+    Attributes:
+        name: its name in reports.
+        factory: a function of the DSL and a plan that gives the program; as `module:function` it is imported
+            when it is called, so that a broken kernel file does not block other kernels.
+        inputs: the parameters of its `main` that it reads, in their order.
+        output: the parameter that it writes, the last.
+        tensor: the output of the workload that it gives; only its first rows where `shape` is given.
+        shape: from a plan to the output's shape, where that is not the whole tensor's.
+        host: inputs that the host makes: from a geometry, a plan and the workload's arrays to the array.
+        form: from a geometry and a plan, or None where there is none, to what the program is made of.
+    """
+
+    name: str
+    factory: str | Callable[[Any, Any], Any]
+    inputs: tuple[str, ...]
+    output: str
+    tensor: str
+    shape: Callable[[Any], tuple[int, int]] | None = None
+    host: Mapping[str, Callable[[Any, Any, Mapping[str, Array]], Array]] = field(default_factory=dict)
+    form: Callable[[Any, Any], Form] | None = None
+
+    def build(self, pl: Any, plan: Any) -> Any:
+        """The program that the factory makes of the DSL and a plan; raises as the engine's reader does.
+
+        Raises:
+            SyntaxError: the factory's file is not Python.
+        """
+        if not isinstance(self.factory, str):
+            return self.factory(pl, plan)
+        module, _, function = self.factory.partition(":")
+        return getattr(import_module(module), function)(pl, plan)
+
+    @property
+    def takes(self) -> Takes:
+        """What the stages of a comparison need to know of it."""
+        return Takes(self.name, self.inputs, self.tensor, self.shape is None)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What a job runs: one program, or several of which each reads what the one before gave."""
+
+    name: str
+    programs: tuple[str, ...]
+
+
+MoveWindows = Callable[[Sequence[Window], int], Sequence[Window]]
+"""From the x windows of bands, in the order of the image, and the rows of x to windows that lie elsewhere."""
+
+
+@dataclass(frozen=True)
+class FaultModel:
+    """The fault model of convolutions that follow each other (`pipeline.faults.catalogue`).
+
+    `moved` gives a plan in which the windows of x of each list of bands are replaced.
+    """
+
+    moved: Callable[[Any, MoveWindows], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """The declaration of what is under test.
+
+    Attributes:
+        definition: what is computed: geometry, tensors, data profiles, golden.
+        programs: the tile programs.
+        kernels: what jobs run, in the order in which the compare lane takes them.
+        plan: how a geometry is tiled within the limits of a soc; options are those of `plan_options`. Raises
+            `kernels.plan.PlanError`.
+        frame: how an output is laid out for the diff: of its name, a geometry and a plan or None.
+        example: a small geometry; programs are read for it to see which operators they call.
+        plan_options: whole numbers that a geometry of the matrix may set for the plan, each with what it is.
+        faults: what can be injected; None where there is no fault model.
+        tensor_level: the programs for CANN's compiler; None where there are none.
+    """
+
+    definition: Definition
+    programs: tuple[TileProgram, ...]
+    kernels: tuple[Kernel, ...]
+    plan: Callable[[Any, Limits, Mapping[str, int]], Any]
+    frame: Callable[[str, Any, Any], Frame]
+    example: Any
+    plan_options: Mapping[str, str] = field(default_factory=dict)
+    faults: FaultModel | None = None
+    tensor_level: TensorLevel | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, as the matrix writes it."""
+        return self.definition.name
+
+    def program(self, name: str) -> TileProgram:
+        """The tile program of a name."""
+        return self._programs[name]
+
+    def programs_of(self, kernel: str) -> tuple[str, ...]:
+        """The names of a kernel's programs, in the order in which they run."""
+        return self._kernels[kernel].programs
+
+    @cached_property
+    def kernel_names(self) -> tuple[str, ...]:
+        """The names of all kernels."""
+        return tuple(self._kernels)
+
+    @cached_property
+    def comparison(self) -> tuple[Stage, ...]:
+        """The stages of the compare lane, made from the kernels: a new kernel is among them at once."""
+        return comparison({kernel.name: self._takes(kernel.name) for kernel in self.kernels})
+
+    @cached_property
+    def tile_stages(self) -> tuple[Stage, ...]:
+        """The stages up to the last that computes a first tile only; empty where no kernel does so."""
+        partial = {program.name for program in self.programs if program.shape is not None}
+        ends = [
+            place + 1
+            for place, stage in enumerate(self.comparison)
+            if isinstance(stage, ProgramRun) and stage.program in partial
+        ]
+        return self.comparison[: max(ends, default=0)]
+
+    def runs_of(self, kernel: str, lead: str = "") -> list[ProgramRun]:
+        """The stages of a kernel alone; `lead` stands before the name of each."""
+        return own_runs(self._takes(kernel), lead)
+
+    def spec(self, tensor: str, geometry: Any) -> TensorSpec:
+        """The spec of a tensor in a geometry."""
+        return next(spec for spec in self.definition.specs(geometry) if spec.name == tensor)
+
+    def output_of(self, program: str, geometry: Any, plan: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and dtype of the output parameter of a program."""
+        entry = self.program(program)
+        spec = self.spec(entry.tensor, geometry)
+        return entry.shape(plan) if entry.shape is not None else spec.shape, spec.dtype
+
+    @cached_property
+    def handed_over(self) -> tuple[str, ...]:
+        """Outputs that some program reads back: the ones in between, such as mid."""
+        read = {name for program in self.programs for name in program.inputs}
+        specs = self.definition.specs(self.example)
+        return tuple(spec.name for spec in specs if spec.role is Role.OUTPUT and spec.name in read)
+
+    @cached_property
+    def _programs(self) -> Mapping[str, TileProgram]:
+        return {program.name: program for program in self.programs}
+
+    @cached_property
+    def _kernels(self) -> Mapping[str, Kernel]:
+        return {kernel.name: kernel for kernel in self.kernels}
+
+    def _takes(self, kernel: str) -> list[Takes]:
+        return [self.program(name).takes for name in self.programs_of(kernel)]

@@ -1,0 +1,111 @@
+"""The form of a program: which convolutions it is made of, what each reads, how its bands follow each other.
+
+Injection, diagnosis and the compare lane read this, so that they need to know no program by its name. A
+program without a form is run and compared all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from golden.chain import Layer
+from golden.geometry import C0
+from kernels.plan import Tile, Window
+
+
+class Loading(str, Enum):
+    """How the feature map of a convolution comes into L1."""
+
+    PLAIN = "plain load"
+    """By plain loads, one for each C1 plane."""
+    GATHERED = "gather"
+    """Gathered plane by plane into one tile, beside all that is resident in L1."""
+    PACKED = "packed by the host"
+    """By one load of a matrix [H*W, C] that the host packed."""
+    ROWS = "load of rows"
+    """By one load of rows that another program stored in GM as NHWC."""
+    IN_L1 = "in L1"
+    """Not at all: the convolution before writes it there."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A band as one convolution sees it: `rows` output rows from image row `row`, and what they read."""
+
+    row: int
+    rows: int
+    window: Window
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """One convolution of a program.
+
+    Attributes:
+        number: its place in the workload's chain, from 1.
+        layer: its shapes and the names of its tensors.
+        source: the tensor that its feature map holds: an input of the workload, or the output of the
+            convolution before.
+        loading: how the map comes into L1.
+        parts: its bands, by the image rows that they give.
+        order: places in `parts`, in the order in which the program computes them.
+        tile: its ACC tile and K loop.
+        whole: whether the parts make up the whole output; not so where only a first tile is computed.
+    """
+
+    number: int
+    layer: Layer
+    source: str
+    loading: Loading
+    parts: tuple[Part, ...]
+    order: tuple[int, ...]
+    tile: Tile
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a program is made of: all layers of its workload, and those that it computes, in their order."""
+
+    chain: tuple[Layer, ...]
+    convolutions: tuple[Convolution, ...]
+
+    def convolution(self, number: int) -> Convolution | None:
+        """The convolution of this number; None where the program does not have it."""
+        return next((one for one in self.convolutions if one.number == number), None)
+
+    @property
+    def last(self) -> Convolution:
+        """The convolution whose output the program gives."""
+        return self.convolutions[-1]
+
+    @property
+    def gives_all(self) -> bool:
+        """Whether the program gives the whole of the workload's last output."""
+        return self.last.number == len(self.chain) and self.last.whole
+
+    def then(self, other: Form) -> Form:
+        """The form of two programs, of which the second reads what the first gives."""
+        return Form(self.chain, (*self.convolutions, *other.convolutions))
+
+
+def in_order(parts: Sequence[Part]) -> tuple[int, ...]:
+    """The order of bands that are computed from the top of the image to its bottom."""
+    return tuple(range(len(parts)))
+
+
+def whole_image(layer: Layer) -> tuple[Part, ...]:
+    """The one part of a convolution of which no plan is known: the image as it is, with all its padding."""
+    return (Part(0, layer.out_height, Window(0, layer.height, (layer.conv.padding,) * 4, 0)),)
+
+
+def one_step(layer: Layer) -> Tile:
+    """The tile of a convolution of which no plan is known: the whole image, K in one step."""
+    return Tile(layer.out_height, layer.out_height * layer.out_width, layer.depth, 1)
+
+
+def plane_by_plane(tile: Tile, layer: Layer) -> Tile:
+    """A tile whose K loop runs plane by plane, C0 channels of one tap a step."""
+    return Tile(tile.rows, tile.positions, C0, layer.depth // C0)

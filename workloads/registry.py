@@ -1,0 +1,93 @@
+"""Finds the declaration of a workload: one that is shipped by its name, a user's in its file."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from workloads.base import Workload, WorkloadError
+
+SHIPPED: Mapping[str, str] = {
+    "conv-pair": "workloads.conv_pair",
+    "conv": "workloads.conv",
+    "gemm": "workloads.gemm",
+}
+"""The module of each workload that is shipped; imported when it is used."""
+
+DEFAULT = "conv-pair"
+"""The workload of a geometry that names none."""
+
+_DECLARATION = "WORKLOAD"
+
+
+def workload_named(name: str, file: str = "") -> Workload:
+    """The declaration of a workload.
+
+    Args:
+        name: its name in the matrix.
+        file: the Python file that declares it where that is a user's, else empty.
+
+    Raises:
+        WorkloadError: there is none of that name, or the file is broken.
+    """
+    if file:
+        return _of_file(name, file)
+    if name not in SHIPPED:
+        (nearest,) = difflib.get_close_matches(name, SHIPPED, n=1, cutoff=0.0)
+        raise WorkloadError(f"unknown workload {name!r}: the closest known name is `{nearest}`")
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> Workload:
+    found: Workload = getattr(import_module(SHIPPED[name]), _DECLARATION)
+    return found
+
+
+@cache
+def _of_file(name: str, file: str) -> Workload:
+    found = getattr(_loaded(file), _DECLARATION, None)
+    if not isinstance(found, Workload):
+        raise WorkloadError(f"{file}: declares no workload: it must assign a Workload to {_DECLARATION}")
+    if found.name != name:
+        raise WorkloadError(
+            f"{file}: declares the workload {found.name!r}: name it so in the matrix, or call it {name!r}"
+        )
+    return replace(found, definition=replace(found.definition, source=Path(file)))
+
+
+def _loaded(file: str) -> ModuleType:
+    """The module of a user's file; whatever it raises is the file's mistake."""
+    spec = spec_from_file_location(f"workload_of_{Path(file).stem}", file)
+    if spec is None or spec.loader is None:
+        raise WorkloadError(f"{file}: is not a Python file: give it a name that ends in .py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except FileNotFoundError:
+        raise WorkloadError(f"{file}: there is no such file") from None
+    except SyntaxError as error:
+        raise WorkloadError(f"{file}:{error.lineno}: is not Python: {error.msg}") from error
+    except Exception as error:
+        reason = (str(error).splitlines() or [""])[0]
+        place = _place(error, file)
+        raise WorkloadError(f"{place}: cannot be loaded: {type(error).__name__}: {reason}") from error
+    return module
+
+
+def _place(error: Exception, file: str) -> str:
+    """The last line of the user's file that led to an error."""
+    place, trace = file, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            place = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place

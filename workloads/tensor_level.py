@@ -1,0 +1,70 @@
+"""The tensor-level part of a declaration: programs for CANN's compiler, and the host's work for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.specs import Array
+from kernels.tensor.plan import Capacities
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One launch: its operands by the kernel's parameter names, in their order, and its output.
+
+    Attributes:
+        output: name of the output, the kernel's last parameter.
+        expected: what the golden says it must hold, [rows, channels], garbage rows included.
+        kept: its rows that are positions of the workload's output, in order.
+    """
+
+    operands: Mapping[str, Array]
+    output: str
+    expected: Array
+    kept: npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class TensorProgram:
+    """One tensor-level program.
+
+    Attributes:
+        launch: makes its launch of a geometry, a tiling and the inputs of the tile program of that name.
+        handed_over: GM tensors of the compiled program that hold what one convolution hands to the next.
+    """
+
+    launch: Callable[[Any, Any, Mapping[str, Array]], Launch]
+    handed_over: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorLevel:
+    """The tensor-level programs of a workload.
+
+    Attributes:
+        module: the module that holds `BUILD`: from a program's name to its factory.
+        programs: by the names of the tile programs that they stand for.
+        tiling: cuts a geometry for a program within the memories' capacities; raises
+            `kernels.tensor.plan.TilingError`.
+        tiling_type: what it gives, a frozen dataclass with a method `describe`.
+    """
+
+    module: str
+    programs: Mapping[str, TensorProgram]
+    tiling: Callable[[str, Any, Capacities], Any]
+    tiling_type: type[Any]
+
+    @property
+    def source(self) -> Path:
+        """The file of `module`."""
+        spec = find_spec(self.module)
+        assert spec is not None, self.module
+        assert spec.origin is not None, self.module
+        return Path(spec.origin)
