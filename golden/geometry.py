@@ -7,7 +7,7 @@ from dataclasses import dataclass
 C0 = 32
 """Channels of one int8 C0 block (NC1HWC0)."""
 
-_ROWS = 16
+FRACTAL_ROWS = 16
 """Rows of a matrix in one fractal of the cube."""
 
 _SUM_LIMIT = 2**31
@@ -197,7 +197,7 @@ class GemmGeometry:
     n: int
 
     def __post_init__(self) -> None:
-        _check_multiple("m", self.m, _ROWS)
+        _check_multiple("m", self.m, FRACTAL_ROWS)
         _check_multiple("k", self.k, C0)
         _check_multiple("n", self.n, C0)
         worst = self.k * 128 * 128
