@@ -21,8 +21,6 @@ from emulator.program import (
     Return,
     Space,
     Statement,
-    TensorType,
-    TileType,
 )
 
 
@@ -31,7 +29,7 @@ def listing(program: Program) -> str:
     lines = [f"program {program.name}  # {program.position}"]
     for function in program.functions.values():
         kind = "orchestration" if function.orchestration else "incore"
-        params = ", ".join(f"{param.name}: {_type(param.type)}" for param in function.params)
+        params = ", ".join(f"{param.name}: {param.type}" for param in function.params)
         lines.append(f"  {kind} {function.name}({params})  # {function.position}")
         lines.extend("    " + line for line in _block(function.body))
     return "\n".join(lines) + "\n"
@@ -61,7 +59,7 @@ def _plain(statement: Call | Bind | Invoke | Return) -> str:
     if isinstance(statement, Invoke):
         return f"{', '.join(statement.targets)} = {statement.function}({', '.join(statement.arguments)})"
     operands = _operands(statement.operands)
-    new = "" if OPERATORS[statement.operator].destination else f" -> {_type(statement.result)}"
+    new = "" if OPERATORS[statement.operator].destination else f" -> {statement.result}"
     return f"{statement.target} = {statement.operator}({operands}){new}"
 
 
@@ -83,10 +81,3 @@ def _expr(expr: Expr) -> str:
     if isinstance(expr, Binary):
         return f"({_expr(expr.left)} {expr.op} {_expr(expr.right)})"
     return expr.name if isinstance(expr, LoopVar) else str(expr)
-
-
-def _type(typed: TileType | TensorType) -> str:
-    shape = "x".join(str(size) for size in typed.shape)
-    if isinstance(typed, TileType):
-        return f"{typed.space.value} {shape} {typed.dtype.value}"
-    return f"{'out ' if typed.out else ''}{shape} {typed.dtype.value}"

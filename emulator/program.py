@@ -57,6 +57,10 @@ class Space(Enum):
     Vec = "UB"
 
 
+def _by(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
+
+
 @dataclass(frozen=True)
 class TensorType:
     """A tensor in global memory."""
@@ -64,6 +68,9 @@ class TensorType:
     shape: tuple[int, ...]
     dtype: DType
     out: bool = False
+
+    def __str__(self) -> str:
+        return f"{'out ' if self.out else ''}{_by(self.shape)} {self.dtype.value}"
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,9 @@ class TileType:
     shape: tuple[int, int]
     dtype: DType
     space: Space
+
+    def __str__(self) -> str:
+        return f"{self.space.value} {_by(self.shape)} {self.dtype.value}"
 
     @cached_property
     def size(self) -> int:

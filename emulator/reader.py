@@ -498,7 +498,11 @@ class _FunctionReader:
         for param, argument in zip(function.params, call.args, strict=True):
             held = self._held(argument, called)
             if not isinstance(held.type, TensorType) or held.type.shape != param.type.shape:
-                self._refuse(node, called, f"{param.name} needs shape {list(param.type.shape)}: {held.type}")
+                self._refuse(
+                    node,
+                    called,
+                    f"{param.name} needs shape {list(param.type.shape)}: {held.name} is {held.type}",
+                )
             if held.type.dtype is not param.type.dtype:
                 self._refuse(node, called, f"{param.name} needs {param.type.dtype.value}")
             if param.type.out and not held.type.out:
@@ -564,7 +568,8 @@ class _FunctionReader:
                 own, around = helper.names[used.id], self._scope.constants[used.id]
                 if own is not around and own != around:
                     problem = (
-                        f"its {used.id} is hidden by the caller's: {own} there, {around} here; rename one"
+                        f"its {used.id} is hidden by the caller's: {_shown(own)} there, "
+                        f"{_shown(around)} here; rename one"
                     )
                     self._refuse(node, helper.node.name, problem)
 
@@ -618,6 +623,15 @@ class _FunctionReader:
         if type(value) is not int:
             self._refuse(node, what, f"{node.id} is a {type(value).__name__}: must be a plain Python int")
         return value
+
+
+def _shown(constant: Any) -> str:
+    """A Python constant as a message shows it: numbers as they are, anything else by its kind."""
+    if isinstance(constant, Inline):
+        return f"the helper {constant.node.name} of line {constant.node.lineno}"
+    if isinstance(constant, (int, str, list, tuple)):
+        return repr(constant)
+    return f"a {type(constant).__name__}"
 
 
 def _binds(body: Sequence[Statement]) -> Iterator[Bind]:

@@ -1,4 +1,4 @@
-"""The shape of a conv pair, validated: the one contract every other room speaks in."""
+"""The shapes of what is computed, validated: the one contract every other room speaks in."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from dataclasses import dataclass
 C0 = 32
 """Channels of one int8 C0 block (NC1HWC0)."""
 
+FRACTAL_ROWS = 16
+"""Rows of a matrix in one fractal of the cube."""
+
 _SUM_LIMIT = 2**31
 _IMAGE_LIMIT = 2**16 - 1
 
 
 class GeometryError(ValueError):
-    """A geometry breaks a rule of the conv pair; the message names the field, its value and the rule."""
+    """A geometry breaks a rule; the message names the field, its value and the rule."""
 
 
 def _require(holds: bool, field: str, value: int, rule: str) -> None:
     if not holds:
         raise GeometryError(f"{field} is {value}: must be {rule}")
+
+
+def _check_size(field: str, value: int) -> None:
+    _require(1 <= value <= _IMAGE_LIMIT, field, value, "1..65535 (16 bits)")
+
+
+def _check_multiple(field: str, value: int, unit: int) -> None:
+    _require(value > 0 and value % unit == 0, field, value, f"a positive multiple of {unit}")
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,27 @@ class Conv:
     def out_size(self, size: int) -> int:
         """Output rows (or columns) for `size` input rows (or columns)."""
         return (size + 2 * self.padding - self.kernel) // self.stride + 1
+
+
+def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) -> None:
+    """Check one convolution of an image; `field` is where it stands in its geometry."""
+    _require(1 <= conv.kernel <= 255, f"{field}.kernel", conv.kernel, "1..255")
+    _require(1 <= conv.stride <= 255, f"{field}.stride", conv.stride, "1..255")
+    _require(
+        0 <= conv.padding < conv.kernel,
+        f"{field}.padding",
+        conv.padding,
+        f"at least 0 and below the kernel ({conv.kernel})",
+    )
+    for side, size in (("height", height), ("width", width)):
+        _require(size >= conv.kernel, f"{field} input {side}", size, f"at least the kernel ({conv.kernel})")
+    worst = conv.kernel**2 * channels * 128 * 128
+    _require(
+        worst < _SUM_LIMIT,
+        f"{field} worst sum",
+        worst,
+        "kernel*kernel*channels*128*128 below 2**31 (int32)",
+    )
 
 
 @dataclass(frozen=True)
@@ -55,37 +87,13 @@ class Geometry:
     conv2: Conv
 
     def __post_init__(self) -> None:
-        for name in ("height", "width"):
-            _require(
-                1 <= getattr(self, name) <= _IMAGE_LIMIT, name, getattr(self, name), "1..65535 (16 bits)"
-            )
-        for name in ("cin", "cmid", "cout"):
-            value = getattr(self, name)
-            _require(value > 0 and value % C0 == 0, name, value, f"a positive multiple of {C0}")
-        self._check_conv("conv1", self.conv1, self.height, self.width, self.cin)
-        self._check_conv("conv2", self.conv2, self.mid_height, self.mid_width, self.cmid)
-
-    @staticmethod
-    def _check_conv(name: str, conv: Conv, height: int, width: int, channels: int) -> None:
-        _require(1 <= conv.kernel <= 255, f"{name}.kernel", conv.kernel, "1..255")
-        _require(1 <= conv.stride <= 255, f"{name}.stride", conv.stride, "1..255")
-        _require(
-            0 <= conv.padding < conv.kernel,
-            f"{name}.padding",
-            conv.padding,
-            f"at least 0 and below the kernel ({conv.kernel})",
-        )
-        for side, size in (("height", height), ("width", width)):
-            _require(
-                size >= conv.kernel, f"{name} input {side}", size, f"at least the kernel ({conv.kernel})"
-            )
-        worst = conv.kernel**2 * channels * 128 * 128
-        _require(
-            worst < _SUM_LIMIT,
-            f"{name} worst sum",
-            worst,
-            "kernel*kernel*channels*128*128 below 2**31 (int32)",
-        )
+        _check_size("height", self.height)
+        _check_size("width", self.width)
+        _check_multiple("cin", self.cin, C0)
+        _check_multiple("cmid", self.cmid, C0)
+        _check_multiple("cout", self.cout, C0)
+        _check_conv("conv1", self.conv1, self.height, self.width, self.cin)
+        _check_conv("conv2", self.conv2, self.mid_height, self.mid_width, self.cmid)
 
     @property
     def mid_height(self) -> int:
@@ -122,6 +130,83 @@ class Geometry:
         """Multiply-accumulates of the pair."""
         conv1 = self.mid_height * self.mid_width * self.depth1 * self.cmid
         return conv1 + self.out_height * self.out_width * self.depth2 * self.cout
+
+
+@dataclass(frozen=True)
+class ConvGeometry:
+    """Shapes of one convolution with requantisation, int8 in and out, batch 1, in pixels and channels.
+
+    Args:
+        height, width: size of the input image.
+        cin, cout: channels of x and y; multiples of 32.
+        conv: the convolution.
+
+    Raises:
+        GeometryError: where a rule of a convolution is broken.
+    """
+
+    height: int
+    width: int
+    cin: int
+    cout: int
+    conv: Conv
+
+    def __post_init__(self) -> None:
+        _check_size("height", self.height)
+        _check_size("width", self.width)
+        _check_multiple("cin", self.cin, C0)
+        _check_multiple("cout", self.cout, C0)
+        _check_conv("conv", self.conv, self.height, self.width, self.cin)
+
+    @property
+    def out_height(self) -> int:
+        """Rows of y."""
+        return self.conv.out_size(self.height)
+
+    @property
+    def out_width(self) -> int:
+        """Columns of y."""
+        return self.conv.out_size(self.width)
+
+    @property
+    def depth(self) -> int:
+        """K of the convolution as a matrix product: C1 * kh * kw * C0."""
+        return self.conv.kernel**2 * self.cin
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the convolution."""
+        return self.out_height * self.out_width * self.depth * self.cout
+
+
+@dataclass(frozen=True)
+class GemmGeometry:
+    """Shapes of a matrix product int8 [m, k] x int8 [k, n] -> int32 [m, n].
+
+    Args:
+        m: rows of a and c; a multiple of 16, the rows of a fractal.
+        k: columns of a and rows of b; a multiple of 32, the int8 depth of a fractal.
+        n: columns of b and c; a multiple of 32, since b lies in L1 in int8 fractals of 32 columns.
+
+    Raises:
+        GeometryError: where a size is no such multiple, or a sum could leave int32.
+    """
+
+    m: int
+    k: int
+    n: int
+
+    def __post_init__(self) -> None:
+        _check_multiple("m", self.m, FRACTAL_ROWS)
+        _check_multiple("k", self.k, C0)
+        _check_multiple("n", self.n, C0)
+        worst = self.k * 128 * 128
+        _require(worst < _SUM_LIMIT, "k worst sum", worst, "k*128*128 below 2**31 (int32)")
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the product."""
+        return self.m * self.k * self.n
 
 
 MC62 = Geometry(288, 112, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))

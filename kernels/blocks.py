@@ -10,24 +10,24 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
-from kernels.plan import Plan, Tile, Window
+from kernels.plan import ConvShape, Plan, Tile, Window
 
 
-def conv1_tile(pl: Any, plan: Plan, tile: Tile, window: Window) -> Any:
-    """A helper `(feature_map, filters, bias, position) -> acc`: one ACC tile of conv1, bias included.
+def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
+    """A helper `(feature_map, filters, bias, position) -> acc`: one ACC tile, bias included.
+
+    It serves the convolution that reads x: the pair's first, or the only one.
 
     Args:
         pl: the DSL.
-        plan: the tiled geometry.
+        shape: the convolution.
         tile: the K loop: over the whole of K, or over one C1 plane.
         window: x rows in the feature map and the padding around them.
     """
-    geometry = plan.geometry
-    conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, geometry.cmid]
+    conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv1_step, conv1_steps = tile.step, tile.steps
-    conv1_image, conv1_padding = (window.rows, geometry.width), window.padding
-    conv1_kernel = (geometry.conv1.kernel, geometry.conv1.kernel)
-    conv1_stride = (geometry.conv1.stride, geometry.conv1.stride)
+    conv1_image, conv1_padding = (window.rows, shape.width), window.padding
+    conv1_kernel, conv1_stride = shape.kernel, shape.stride
 
     @pl.inline
     def conv1_tile(conv1_map: Any, conv1_taps: Any, conv1_bias: Any, conv1_position: Any) -> Any:
@@ -67,20 +67,19 @@ def conv1_tile(pl: Any, plan: Plan, tile: Tile, window: Window) -> Any:
     return conv1_tile
 
 
-def conv2_tile(pl: Any, plan: Plan, window: Window) -> Any:
+def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
     """A helper `(mid, filters, bias, position) -> acc`: one ACC tile of conv2, bias included.
 
     Args:
         pl: the DSL.
-        plan: the tiled geometry.
+        shape: the convolution.
+        tile: the K loop.
         window: mid rows in L1 and the padding around them.
     """
-    geometry, tile = plan.geometry, plan.conv2
-    conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, geometry.cout]
+    conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv2_step, conv2_steps = tile.step, tile.steps
-    conv2_image, conv2_padding = (window.rows, geometry.mid_width), window.padding
-    conv2_kernel = (geometry.conv2.kernel, geometry.conv2.kernel)
-    conv2_stride = (geometry.conv2.stride, geometry.conv2.stride)
+    conv2_image, conv2_padding = (window.rows, shape.width), window.padding
+    conv2_kernel, conv2_stride = shape.kernel, shape.stride
 
     @pl.inline
     def conv2_tile(conv2_map: Any, conv2_taps: Any, conv2_bias: Any, conv2_position: Any) -> Any:
@@ -160,13 +159,12 @@ def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window) -> 
         number: which plane.
         window: x rows in the plane and the padding around them.
     """
-    geometry = plan.geometry
-    plane_shape, plane_filter = [tile.positions, tile.step], [tile.step, geometry.cmid]
+    shape = plan.shape1
+    plane_shape, plane_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     plane_step, plane_steps = tile.step, tile.steps
     plane_first = number * tile.steps * tile.step
-    plane_image, plane_padding = (window.rows, geometry.width), window.padding
-    plane_kernel = (geometry.conv1.kernel, geometry.conv1.kernel)
-    plane_stride = (geometry.conv1.stride, geometry.conv1.stride)
+    plane_image, plane_padding = (window.rows, shape.width), window.padding
+    plane_kernel, plane_stride = shape.kernel, shape.stride
 
     @pl.inline
     def plane_tile(plane_acc: Any, plane_map: Any, plane_taps: Any, plane_position: Any) -> Any:

@@ -28,7 +28,7 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
     load_shape = [window.rows * geometry.width, C0]
     start = window.skip * geometry.mid_width
     plane_loop = one_plane(plan)
-    first_plane = conv1_tile(pl, plan, plane_loop, window)
+    first_plane = conv1_tile(pl, plan.shape1, plane_loop, window)
     load1, load2, load3 = (load_plane(pl, plan, number, window) for number in range(1, MAX_PLANES))
     add1, add2, add3 = (plane_tile(pl, plan, plane_loop, number, window) for number in range(1, MAX_PLANES))
 
@@ -87,7 +87,7 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
     result_shape = [plan.conv1.positions, geometry.cmid]
     filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
     start = window.skip * geometry.mid_width
-    whole_tile = conv1_tile(pl, plan, plan.conv1, window)
+    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, window)
 
     @pl.program
     class FirstTilePacked:
@@ -146,7 +146,7 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
     mid_shape = [band.mid.rows * geometry.mid_width, geometry.cmid]
     start = band.x.skip * geometry.mid_width
     placeholder_a, placeholder_b = [16, 32], [32, geometry.cout]
-    whole_tile = conv1_tile(pl, plan, plan.conv1, band.x)
+    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, band.x)
 
     @pl.program
     class FirstTileFusedAlloc:

@@ -25,7 +25,10 @@ def _band(pl: Any, plan: Plan, band: Band) -> Any:
     band_mid_start = band.x.skip * geometry.mid_width
     band_out_tiles, band_out_tile = band.rows // plan.conv2.rows, plan.conv2.positions
     band_out_start, band_out_width = band.mid.skip * geometry.out_width, geometry.out_width
-    first_conv, second_conv = conv1_tile(pl, plan, plan.conv1, band.x), conv2_tile(pl, plan, band.mid)
+    first_conv, second_conv = (
+        conv1_tile(pl, plan.shape1, plan.conv1, band.x),
+        conv2_tile(pl, plan.shape2, plan.conv2, band.mid),
+    )
 
     @pl.inline
     def band_of_y(

@@ -1,17 +1,20 @@
-"""How a geometry is tiled: bands of output rows, ACC tiles of whole rows, K steps."""
+"""How a conv pair is tiled: bands of output rows, ACC tiles of whole rows, K steps.
+
+The pieces that the plans of all workloads are made of stand here too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import Protocol, TypeVar
 
-from golden.geometry import C0, Conv, Geometry
+from golden.geometry import C0, FRACTAL_ROWS, Conv, Geometry
 
-_POSITIONS = 16
-"""Positions (M) come in fractals of 16 rows; so do the rows of an L1 tile and an img2col image."""
+LONGEST_STEP = 64
+"""K in one step of a convolution that reads x, where its K is a multiple of that."""
 
-_LONGEST_STEP = 64
 _IMAGE_LIMIT = 2**16
 
 MAX_PLANES = 4
@@ -69,6 +72,24 @@ class Tile:
 
 
 @dataclass(frozen=True)
+class ConvShape:
+    """One convolution of a plan as its tile programs see it.
+
+    `width` is the image's columns, `channels` the output's; `kernel` and `stride` are (rows, columns).
+    """
+
+    width: int
+    channels: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+
+
+def conv_shape(conv: Conv, width: int, channels: int) -> ConvShape:
+    """The shape of a square convolution of an image of `width` columns to `channels` channels."""
+    return ConvShape(width, channels, (conv.kernel, conv.kernel), (conv.stride, conv.stride))
+
+
+@dataclass(frozen=True)
 class Plan:
     """A tiled geometry. `bands` cut y for fused and pass2; `pass1` cuts mid: (row, rows, x window) a band."""
 
@@ -83,6 +104,16 @@ class Plan:
     def planes(self) -> int:
         """C1 planes of x."""
         return self.geometry.cin // C0
+
+    @property
+    def shape1(self) -> ConvShape:
+        """The first convolution."""
+        return conv_shape(self.geometry.conv1, self.geometry.width, self.geometry.cmid)
+
+    @property
+    def shape2(self) -> ConvShape:
+        """The second convolution."""
+        return conv_shape(self.geometry.conv2, self.geometry.mid_width, self.geometry.cout)
 
 
 def window(conv: Conv, row: int, rows: int, size: int, held: int) -> Window:
@@ -110,19 +141,45 @@ def make_plan(geometry: Geometry, limits: Limits) -> Plan:
     Raises:
         PlanError: no band height fits; the message gives the rule that the smallest one breaks.
     """
-    unit = _row_unit(geometry.out_width)
-    fitting: list[Plan] = []
+    return highest_bands(
+        geometry.out_height, geometry.out_width, lambda band_rows: tile_bands(geometry, limits, band_rows)
+    )
+
+
+class Banded(Protocol):
+    """A plan in bands of `band_rows` output rows."""
+
+    @property
+    def band_rows(self) -> int:
+        """Output rows of every band but a shorter last one."""
+
+
+BandedPlan = TypeVar("BandedPlan", bound=Banded)
+
+
+def highest_bands(out_height: int, out_width: int, tiled: Callable[[int], BandedPlan]) -> BandedPlan:
+    """The plan with the highest bands that `tiled` accepts, or with nearly as high ones that are all equal.
+
+    Args:
+        out_height: rows of the output image.
+        out_width: its columns.
+        tiled: the plan for bands of so many rows; raises PlanError where they break a rule.
+
+    Raises:
+        PlanError: `tiled` accepts no height; the message is its own about the smallest one.
+    """
+    unit = row_unit(out_width)
+    fitting: list[BandedPlan] = []
     refused = ""
-    for band_rows in range(unit, geometry.out_height + 1, unit):
+    for band_rows in range(unit, out_height + 1, unit):
         try:
-            fitting.append(tile_bands(geometry, limits, band_rows))
+            fitting.append(tiled(band_rows))
         except PlanError as error:
             refused = refused or str(error)
     if not fitting:
-        fewer = f"{geometry.out_height} output rows are fewer than the {unit} of a tile"
-        raise PlanError(refused or fewer)
+        raise PlanError(refused or f"{out_height} output rows are fewer than the {unit} of a tile")
     highest = fitting[-1].band_rows
-    even = [plan for plan in fitting if geometry.out_height % plan.band_rows == 0]
+    even = [plan for plan in fitting if out_height % plan.band_rows == 0]
     return even[-1] if even and even[-1].band_rows * 2 >= highest else fitting[-1]
 
 
@@ -137,8 +194,8 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int) -> Plan:
         band_rows,
         tuple(_bands(geometry, band_rows)),
         tuple(_pass1_bands(geometry, band_rows)),
-        _tile(geometry.mid_width, geometry.depth1, _LONGEST_STEP),
-        _tile(geometry.out_width, geometry.depth2, C0),
+        acc_tile(geometry.mid_width, geometry.depth1, LONGEST_STEP),
+        acc_tile(geometry.out_width, geometry.depth2, C0),
     )
     _check_rows(plan)
     _check_uniform(plan)
@@ -146,30 +203,44 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int) -> Plan:
     return plan
 
 
-def _row_unit(width: int) -> int:
-    return _POSITIONS // gcd(_POSITIONS, width)
+def row_unit(width: int) -> int:
+    """The fewest rows of an image of so many columns whose positions are whole fractals.
+
+    Positions (M) come in fractals; so do the rows of an L1 tile and the pixels of an img2col image.
+    """
+    return FRACTAL_ROWS // gcd(FRACTAL_ROWS, width)
 
 
-def _tile(width: int, depth: int, longest: int) -> Tile:
-    rows = _row_unit(width)
+def acc_tile(width: int, depth: int, longest: int) -> Tile:
+    """The smallest ACC tile of whole rows of `width` columns; its K steps are `longest`, or C0 if need be."""
+    rows = row_unit(width)
     step = longest if depth % longest == 0 else C0
     return Tile(rows, rows * width, step, depth // step)
 
 
 def _bands(geometry: Geometry, band_rows: int) -> Iterator[Band]:
     """Bands of y. All read windows of one size, also a shorter last band: one buffer serves them all."""
-    unit = _row_unit(geometry.mid_width)
-    halo = (band_rows - 1) * geometry.conv2.stride + geometry.conv2.kernel
-    mid_rows = min(-(-halo // unit) * unit, geometry.mid_height)
+    mid_rows = held_rows(geometry.conv2, band_rows, geometry.mid_height, geometry.mid_width)
     for row in range(0, geometry.out_height, band_rows):
         rows = min(band_rows, geometry.out_height - row)
         mid = window(geometry.conv2, row, rows, geometry.mid_height, mid_rows)
         yield Band(row, rows, mid, _x_window(geometry, mid.row, mid_rows, mid_rows))
 
 
+def rows_read(conv: Conv, rows: int) -> int:
+    """Input rows that so many output rows read, padding included."""
+    return (rows - 1) * conv.stride + conv.kernel
+
+
+def held_rows(conv: Conv, rows: int, height: int, width: int) -> int:
+    """Input rows of a buffer for so many output rows: what they read, in whole fractals, or the image."""
+    unit = row_unit(width)
+    return min(-(-rows_read(conv, rows) // unit) * unit, height)
+
+
 def _x_window(geometry: Geometry, mid_row: int, mid_rows: int, longest: int) -> Window:
     """The x rows of some mid rows, in a buffer that holds those of `longest` mid rows."""
-    held = min((longest - 1) * geometry.conv1.stride + geometry.conv1.kernel, geometry.height)
+    held = min(rows_read(geometry.conv1, longest), geometry.height)
     return window(geometry.conv1, mid_row, mid_rows, geometry.height, held)
 
 
@@ -184,60 +255,95 @@ def _pass1_bands(geometry: Geometry, band_rows: int) -> Iterator[tuple[int, int,
 def _check_rows(plan: Plan) -> None:
     geometry = plan.geometry
     for band in plan.bands:
-        _whole("output rows of a band", band.rows, plan.conv2.rows)
-        _whole("mid rows of a band", band.mid.rows, plan.conv1.rows)
-        _image("mid rows x columns of a band", band.mid.rows, geometry.mid_width)
-        _image("x rows x columns of a band", band.x.rows, geometry.width)
+        check_whole("output rows of a band", band.rows, plan.conv2.rows)
+        check_whole("mid rows of a band", band.mid.rows, plan.conv1.rows)
+        check_image("mid rows x columns of a band", band.mid.rows, geometry.mid_width)
+        check_image("x rows x columns of a band", band.x.rows, geometry.width)
     for _, rows, x in plan.pass1:
-        _whole("mid rows of a pass1 band", rows, plan.conv1.rows)
-        _image("x rows x columns of a pass1 band", x.rows, geometry.width)
+        check_whole("mid rows of a pass1 band", rows, plan.conv1.rows)
+        check_image("x rows x columns of a pass1 band", x.rows, geometry.width)
 
 
-def _whole(what: str, rows: int, unit: int) -> None:
+def check_whole(what: str, rows: int, unit: int) -> None:
+    """Refuse rows that are no whole tiles.
+
+    Raises:
+        PlanError: they are no multiple of the `unit` rows of a tile.
+    """
     if rows % unit:
         raise PlanError(f"{what}: {rows} is no multiple of the {unit} rows of a tile")
 
 
-def _image(what: str, rows: int, columns: int) -> None:
-    if rows * columns % _POSITIONS:
-        raise PlanError(f"{what}: {rows} x {columns} is no multiple of {_POSITIONS}")
+def check_image(what: str, rows: int, columns: int) -> None:
+    """Refuse an image that img2col cannot read.
+
+    Raises:
+        PlanError: its pixels are no whole fractals, or more than 16-bit positions reach.
+    """
+    if rows * columns % FRACTAL_ROWS:
+        raise PlanError(f"{what}: {rows} x {columns} is no multiple of {FRACTAL_ROWS}")
     if rows * columns >= _IMAGE_LIMIT:
         raise PlanError(f"{what}: {rows} x {columns} passes the 16-bit positions of img2col")
 
 
 def _check_uniform(plan: Plan) -> None:
-    """Bands between the first and the last are one loop: same padding and skip, so a fixed step apart."""
-    inner = plan.bands[1:-1]
-    pass1 = [x for _, _, x in plan.pass1[1:-1]]
-    for windows in ([band.mid for band in inner], [band.x for band in inner], pass1):
-        if len({(window.padding, window.skip) for window in windows}) > 1:
-            raise PlanError(f"bands of {plan.band_rows} rows: padding reaches past the first or last band")
+    pass1 = [x for _, _, x in plan.pass1]
+    for windows in ([band.mid for band in plan.bands], [band.x for band in plan.bands], pass1):
+        check_uniform(plan.band_rows, windows)
+
+
+def check_uniform(band_rows: int, windows: Sequence[Window]) -> None:
+    """Bands between the first and the last are one loop: same padding and skip, so a fixed step apart.
+
+    Raises:
+        PlanError: the windows of such bands differ in more than their row.
+    """
+    if len({(window.padding, window.skip) for window in windows[1:-1]}) > 1:
+        raise PlanError(f"bands of {band_rows} rows: padding reaches past the first or last band")
+
+
+Use = tuple[str, int, int]
+"""A memory's name, the bytes of it that a plan needs, and the bytes that it has."""
+
+
+def staged_bytes(depth: int, channels: int) -> int:
+    """L1 bytes of what stays of a convolution all along: filter, bias row (int32) and scale row (uint64)."""
+    return (depth + 4 + 8) * channels
+
+
+def tile_uses(tiles: Sequence[tuple[Tile, int]], limits: Limits) -> Iterator[Use]:
+    """What the ACC tiles of convolutions need, each given with its output channels."""
+    wider = max(channels for _, channels in tiles)
+    yield "L0A", max(tile.positions * tile.step for tile, _ in tiles), limits.l0a
+    yield "L0B", max(tile.step * channels for tile, channels in tiles), limits.l0b
+    yield "L0C", 4 * max(tile.positions * channels for tile, channels in tiles), limits.l0c
+    yield "the bias table", 4 * wider, limits.bias
+    yield "the fixpipe table", 8 * wider, limits.fixpipe
+
+
+def check_memories(what: str, uses: Sequence[Use]) -> None:
+    """Refuse what needs more of a memory than there is.
+
+    Raises:
+        PlanError: names `what`, the memory, what it needs of it and what there is, in bytes.
+    """
+    for memory, used, limit in uses:
+        if used > limit:
+            raise PlanError(f"{what} need {used} B of {memory}, which has {limit}")
 
 
 def _check_memories(plan: Plan, limits: Limits) -> None:
     geometry = plan.geometry
-    # Filters, bias rows (int32) and scale rows (uint64) stay all along, beside the widest band's images.
-    staged1 = (geometry.depth1 + 4 + 8) * geometry.cmid
-    staged2 = (geometry.depth2 + 4 + 8) * geometry.cout
+    staged1 = staged_bytes(geometry.depth1, geometry.cmid)
+    staged2 = staged_bytes(geometry.depth2, geometry.cout)
     fused = max(
         band.x.rows * geometry.width * geometry.cin + band.mid.rows * geometry.mid_width * geometry.cmid
         for band in plan.bands
     )
     pass1 = max(x.rows * geometry.width * geometry.cin for _, _, x in plan.pass1)
-    wider = max(geometry.cmid, geometry.cout)
-    uses = (
+    uses: list[Use] = [
         ("L1", fused + staged1 + staged2, limits.l1),
         ("L1 in pass1", pass1 + staged1, limits.l1),
-        ("L0A", max(tile.positions * tile.step for tile in (plan.conv1, plan.conv2)), limits.l0a),
-        ("L0B", max(plan.conv1.step * geometry.cmid, plan.conv2.step * geometry.cout), limits.l0b),
-        (
-            "L0C",
-            4 * max(plan.conv1.positions * geometry.cmid, plan.conv2.positions * geometry.cout),
-            limits.l0c,
-        ),
-        ("the bias table", 4 * wider, limits.bias),
-        ("the fixpipe table", 8 * wider, limits.fixpipe),
-    )
-    for memory, used, limit in uses:
-        if used > limit:
-            raise PlanError(f"bands of {plan.band_rows} rows need {used} B of {memory}, which has {limit}")
+        *tile_uses([(plan.conv1, geometry.cmid), (plan.conv2, geometry.cout)], limits),
+    ]
+    check_memories(f"bands of {plan.band_rows} rows", uses)

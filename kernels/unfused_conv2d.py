@@ -28,7 +28,7 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
     band_tiles, band_tile = rows // plan.conv1.rows, plan.conv1.positions
     band_start = x_window.skip * geometry.mid_width
     tile = one_plane(plan)
-    first_plane = conv1_tile(pl, plan, tile, x_window)
+    first_plane = conv1_tile(pl, plan.shape1, tile, x_window)
     load1, load2, load3 = (load_plane(pl, plan, number, x_window) for number in range(1, MAX_PLANES))
     add1, add2, add3 = (plane_tile(pl, plan, tile, number, x_window) for number in range(1, MAX_PLANES))
 
@@ -134,7 +134,7 @@ def _band_from_mid(pl: Any, plan: Plan, band: Band) -> Any:
     band_rows = [band.mid.rows * geometry.mid_width, geometry.cmid]
     band_tiles, band_tile = band.rows // plan.conv2.rows, plan.conv2.positions
     band_start = band.mid.skip * geometry.out_width
-    second_conv = conv2_tile(pl, plan, band.mid)
+    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid)
 
     @pl.inline
     def band_from_mid(

@@ -125,6 +125,53 @@ def test_what_is_counted(read: Read) -> None:
     assert counts.macs == 64 * 64 * 64
 
 
+SUMS = """
+m = pl.load(x, [0, 0], [64, 64], @Mat)
+f = pl.load(w, [0, 0], [64, 64], @Mat)
+r = pl.move(f, @Right)
+for i in pl.range({rounds}):
+    a = pl.tile.extract(m, i * 16, 0, shape=[16, 64], @Left)
+    acc = pl.tile.matmul(a, r)
+    z = pl.store(acc, [i * 16, {column}], z)
+"""
+SUMS_TENSORS = {
+    "x": "pl.Tensor[[64, 64], pl.INT8]",
+    "w": "pl.Tensor[[64, 64], pl.INT8]",
+    "z": "pl.Out[pl.Tensor[[64, 64], pl.INT32]]",
+}
+
+
+@pytest.mark.parametrize("soc", ["a2a3", "a5"])
+def test_sums_leave_l0c_as_they_are(read: Read, soc: str) -> None:
+    program = read(SUMS.format(rounds=4, column=0), **SUMS_TENSORS)
+    given_arrays = {name: array for name, array in arrays().items() if name in "xw"}
+    z = np.full((64, 64), 99, np.int32)
+    report = run_program(program, SOCS[soc], {**given_arrays, "z": z})
+    np.testing.assert_array_equal(z, given_arrays["x"].astype(np.int64) @ given_arrays["w"].astype(np.int64))
+    assert report.counts.moved[("L0C", "GM")] == report.counts.written["z"] == 64 * 64 * 4
+    assert report.counts.operations["store"] == 4
+    assert compile_program(program, SOCS[soc]).counts == report.counts
+    if soc == "a2a3":
+        assert report.estimate is not None
+        assert report.estimate.units["fixpipe"] == pytest.approx(64 * 64 * 4 / 41)
+    else:
+        assert report.estimate is None
+
+
+@pytest.mark.parametrize(
+    ("rounds", "column", "problem"),
+    [
+        (3, 0, "1024 of 4096 elements never written, the first at [48, 0]"),
+        (4, 16, "[16, 64] at [0, 16] is outside tensor z of shape [64, 64]"),
+        (5, 0, "[16, 64] at [64, 0] is outside tile m of shape [64, 64]"),
+    ],
+)
+def test_what_a_store_of_sums_may_not_do(read: Read, rounds: int, column: int, problem: str) -> None:
+    with pytest.raises(AccessError) as caught:
+        compile_program(read(SUMS.format(rounds=rounds, column=column), **SUMS_TENSORS), A2A3)
+    assert caught.value.problem == problem
+
+
 GATHER = "m = pl.tile.gather_row(m, x, dst_offset=[{}, {}], src_offset=[{}, {}], shapes=[{}, {}])"
 WINDOW = "image_shape=(8, 8), kernel_size=(3, 3), stride=(1, 1), padding=(0, 0, 0, 0)"
 REFUSED = {

@@ -234,7 +234,7 @@ def test_what_the_language_has_is_read_and_compiles(read: Read, factory: str, bo
         (
             "",
             "t = pl.load(x, [0, 0], [64, 64], @Vec)\nt = pl.load(x, [0, 0], [32, 64], @Vec)",
-            "a name keeps its type",
+            "a name keeps its type: t was UB 64x64 int8, this is UB 32x64 int8",
         ),
     ],
 )
@@ -316,20 +316,21 @@ def test_a_name_keeps_its_tensor(read: Read) -> None:
     assert "a name keeps its tensor: o was y, this is z" in str(error)
 
 
-def test_a_constant_that_hides_a_helpers_is_refused(read_module: Callable[[str], Program]) -> None:
-    text = """
+HIDDEN = """
 import emulator.language as pl
 
+{module}
+
 def helper_of():
-    rows = 32
+    {own}
     @pl.inline
     def part(part_x):
-        part_t = pl.load(part_x, [0, 0], [rows, 64], @Vec)
+        part_t = {use}
         return part_t
     return part
 
 def build():
-    rows = 64
+    {around}
     part = helper_of()
     @pl.program
     class Kernel:
@@ -340,8 +341,71 @@ def build():
             return y
     return Kernel
 """
-    with pytest.raises(SourceError, match="its rows is hidden by the caller's: 32 there, 64 here"):
+LOAD = "pl.load(part_x, [0, 0], [{}, 64], @Vec)"
+LOADER = """
+def loader_of(rows):
+    @pl.inline
+    def loader(loader_x):
+        loader_t = pl.load(loader_x, [0, 0], [rows, 64], @Vec)
+        return loader_t
+    return loader
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "around", "use", "shown"),
+    [
+        (
+            "rows = 32",
+            "rows = 64",
+            LOAD.format("rows"),
+            "its rows is hidden by the caller's: 32 there, 64 here",
+        ),
+        (
+            "load = loader_of(32)",
+            "load = loader_of(64)",
+            "load(part_x)",
+            "its load is hidden by the caller's: "
+            "the helper loader of line 7 there, the helper loader of line 7 here",
+        ),
+        (
+            "rows = 32",
+            "rows = pl.INT8",
+            LOAD.format("rows"),
+            "its rows is hidden by the caller's: 32 there, a DType here",
+        ),
+    ],
+)
+def test_a_constant_that_hides_a_helpers_is_refused(
+    read_module: Callable[[str], Program], own: str, around: str, use: str, shown: str
+) -> None:
+    with pytest.raises(SourceError) as caught:
+        read_module(HIDDEN.format(module=LOADER, own=own, around=around, use=use))
+    assert caught.value.problem == f"{shown}; rename one"
+
+
+def test_a_call_with_a_tensor_of_another_shape_shows_both(read_module: Callable[[str], Program]) -> None:
+    text = """
+import emulator.language as pl
+
+def build():
+    @pl.program
+    class Kernel:
+        @pl.function(type=pl.FunctionType.InCore)
+        def kernel(self, x: pl.Tensor[[64, 64], pl.INT8], y: pl.Out[pl.Tensor[[64, 64], pl.INT8]]):
+            t = pl.load(x, [0, 0], [64, 64], @Vec)
+            y = pl.store(t, [0, 0], y)
+            return y
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(self, half: pl.Tensor[[32, 64], pl.INT8], y: pl.Out[pl.Tensor[[64, 64], pl.INT8]]):
+            y = self.kernel(half, y)
+            return y
+    return Kernel
+"""
+    with pytest.raises(SourceError) as caught:
         read_module(text)
+    assert caught.value.problem == "x needs shape [64, 64]: half is 32x64 int8"
 
 
 CLASS = """
