@@ -210,7 +210,10 @@ class _Run:
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
         preload = (*options.preload, options.target.partition(":")[0])
-        self._nursery = Nursery(preload, host.environment, folder.path / "nursery.log")
+        # matplotlib keeps its list of fonts here. Where there is no home it would make a temporary folder for
+        # each job, and none is removed: a job's process ends without a library's cleanup.
+        environment = {"MPLCONFIGDIR": str(folder.path / "matplotlib"), **host.environment}
+        self._nursery = Nursery(preload, environment, folder.path / "nursery.log")
         self._goldens: Goldens | None = None
         self._orders = 0
         self._stopped = ""

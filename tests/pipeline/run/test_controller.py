@@ -366,6 +366,22 @@ def test_mismatch_is_never_taken_for_an_infrastructure_error(run: Run, make_job:
     assert (result.state, result.attempts) == (State.MISMATCH, 1)
 
 
+# Libraries of the jobs
+
+
+def test_pictures_of_jobs_leave_nothing_outside_the_run(
+    make_job: MakeJob, options: RunOptions, host: Host, tmp_path: Path
+) -> None:
+    """Without a home, matplotlib makes itself a temporary folder, unless it is given one."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    kept = {name: value for name, value in host.environment.items() if not name.startswith(("MPL", "XDG"))}
+    homeless = replace(host, environment={**kept, "HOME": "/dev/null/none", "TMPDIR": str(temporary)})
+    result = only(run_jobs([make_job("draws")], options, [], homeless))
+    assert (result.state, result.output) == (State.PASSED, "")
+    assert list(temporary.iterdir()) == []
+
+
 # Repeats and expectations
 
 
