@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.diff.data import DiffData, Examined
-from pipeline.diff.heatmap import Axes, heatmap
+from pipeline.diff.heatmap import Axes, draw_heatmap
 
 DATA, ARRAYS = "diff.json", "diff.npz"
 
@@ -27,9 +27,9 @@ def write_files(folder: Path, examined: Examined) -> tuple[Path, ...]:
     np.savez_compressed(written[1], **examined.arrays)
     counted = f"{data.tensor}: {data.mismatches} of {data.count} elements differ from {_against(data)}"
     by_pixel = Axes(counted, "row", "column", f"wrong channels of {data.channels} at each pixel")
-    heatmap(_rows(wrong.sum(axis=1), data.width), by_pixel).save(written[2])
+    draw_heatmap(written[2], _rows(wrong.sum(axis=1), data.width), by_pixel)
     by_channel = Axes(counted, "row", "channel", f"wrong pixels of {data.width} in each row and channel")
-    heatmap(_rows(wrong, data.width).sum(axis=1), by_channel).save(written[3])
+    draw_heatmap(written[3], _rows(wrong, data.width).sum(axis=1), by_channel)
     return written
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
@@ -13,6 +12,7 @@ from golden.vreq8 import VARIANTS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.patterns import Pattern, PatternError
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.tiling import limits_of
 from pipeline.matrix.errors import closest, shown
@@ -231,8 +231,8 @@ def _refuse_repeated_jobs(matrix: Matrix) -> None:
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:
     try:
-        matches_all = re.compile(pattern).search("") is not None
-    except (re.error, OverflowError, RecursionError) as error:
-        source.refuse(path, f"`{shown(pattern)}` is no regular expression: {error}; correct it")
+        matches_all = Pattern(pattern).occurs("")
+    except PatternError as error:
+        source.refuse(path, f"`{shown(pattern)}` is no regular expression: {error}")
     if matches_all:
         source.refuse(path, f"`{shown(pattern)}` matches empty text and so every job; write a narrower one")

@@ -230,7 +230,7 @@ class Retries(Entry, frozen=True):
         Meta(description="how often a job is tried again, from 0 to 9"),
     ] = None
     patterns: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, description="a regular expression")], ...],
+        tuple[Annotated[str, Meta(min_length=1, description="a regular expression in RE2's syntax")], ...],
         Meta(description="a list of regular expressions that count beside the runner's own"),
     ] = ()
 

@@ -8,7 +8,6 @@ signals and deadlines with a selector. What a result means is decided in `verdic
 from __future__ import annotations
 
 import os
-import re
 import selectors
 import shutil
 import signal
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.patterns import Pattern
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, threads, verdict
 from pipeline.run.artefacts import Artefacts
@@ -201,7 +201,7 @@ class _Run:
         self._folder = folder
         self._pool = pool
         self._workers = max(1, min(options.jobs or threads.processors(), len(plan)))
-        self._patterns = [re.compile(pattern) for pattern in options.patterns]
+        self._patterns = [Pattern(pattern) for pattern in options.patterns]
         self._watchers = Broadcast(listeners)
         self._everybody = Broadcast([Journal(folder.journal), *listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
@@ -210,7 +210,10 @@ class _Run:
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
         preload = (*options.preload, options.target.partition(":")[0])
-        self._nursery = Nursery(preload, host.environment, folder.path / "nursery.log")
+        # matplotlib keeps its list of fonts here. Where there is no home it would make a temporary folder for
+        # each job, and none is removed: a job's process ends without a library's cleanup.
+        environment = {"MPLCONFIGDIR": str(folder.path / "matplotlib"), **host.environment}
+        self._nursery = Nursery(preload, environment, folder.path / "nursery.log")
         self._goldens: Goldens | None = None
         self._orders = 0
         self._stopped = ""

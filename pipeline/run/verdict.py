@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,14 +11,14 @@ from pathlib import Path
 import msgspec
 
 from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.patterns import Pattern
 from pipeline.run.messages import NO_GOLDEN, Report, read_result
-from pipeline.run.patterns import SearchError, occurs
 from pipeline.run.states import is_end
 
 _HOST_TAKES_NO_FILES = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 
 DEFAULT_PATTERNS = (
-    *(rf"(?<!\d){code}(?!\d)" for code in (507018, 507010, 507899, 507901)),
+    *(f"(^|[^0-9]){code}([^0-9]|$)" for code in (507018, 507010, 507899, 507901)),
     *_HOST_TAKES_NO_FILES,
 )
 """What a sick device prints (CANN's aclError list): AICPU exception, lost heartbeat, driver internal error,
@@ -36,7 +35,7 @@ _NOT_A_WORKERS = frozenset(
 )
 
 
-def judge(job: Job, report: Report, result_file: Path, patterns: Sequence[re.Pattern[str]]) -> Result:
+def judge(job: Job, report: Report, result_file: Path, patterns: Sequence[Pattern]) -> Result:
     """The result of one process of `job`: what it wrote where it ended well, else how it ended.
 
     `patterns` mark infrastructure errors in the text of a job that was not judged.
@@ -110,21 +109,12 @@ def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
     return Result(job, State.KILLED, "its keeper was killed")
 
 
-def _infrastructure(result: Result, patterns: Sequence[re.Pattern[str]]) -> Result:
-    """As an infrastructure error where a pattern marks it as one; patterns that were given up are named."""
-    given_up = []
+def _infrastructure(result: Result, patterns: Sequence[Pattern]) -> Result:
+    """As an infrastructure error where a pattern marks it as one."""
     for pattern in patterns:
-        try:
-            if not occurs(pattern, (result.message, result.details, result.output)):
-                continue
-        except SearchError:
-            given_up.append(pattern.pattern)
-            continue
-        message = f"infrastructure pattern {pattern.pattern} ({result.state.value}: {result.message})"
-        result = replace(result, state=State.INFRASTRUCTURE, message=message)
-        break
-    if given_up:
-        result = replace(result, facts={**result.facts, "patterns_given_up": "; ".join(given_up)})
+        if any(map(pattern.occurs, (result.message, result.details, result.output))):
+            message = f"infrastructure pattern {pattern.text} ({result.state.value}: {result.message})"
+            return replace(result, state=State.INFRASTRUCTURE, message=message)
     return result
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from golden.cache import golden_for, is_cached
+from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Diff, Job, JobContext, Result, StageResult, State
 
@@ -115,6 +117,11 @@ def raises(job: Job, context: JobContext, argument: str) -> Result:
 def claims_sick(job: Job, context: JobContext, argument: str) -> Result:
     if str(context.device) in argument.split(","):
         raise InfrastructureError(f"device {context.device} is wedged")
+    return Result(job, State.PASSED)
+
+
+def draws(job: Job, context: JobContext, argument: str) -> Result:
+    draw_heatmap(context.folder / "picture.png", np.eye(3, dtype=np.int64), Axes("", "", "", ""))
     return Result(job, State.PASSED)
 
 
