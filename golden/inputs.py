@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from golden import vreq8
+from golden.errors import UserError
 from golden.geometry import Geometry
 from golden.specs import Array, Tensors, TensorsError, TensorSpec, pair_specs
 
@@ -30,7 +31,7 @@ _MALFORMED = (
 )
 
 
-class InputsError(ValueError):
+class InputsError(UserError):
     """A user's file cannot serve as inputs of a geometry; one line with file, array and rule."""
 
 

@@ -14,6 +14,7 @@ from datetime import date
 
 from golden import recipes
 from golden.draw import Draw
+from golden.errors import UserError
 from golden.geometry import Geometry
 from golden.specs import Tensors
 
@@ -21,7 +22,7 @@ NIGHTLY = "nightly"
 _SEED = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
-class ProfileError(ValueError):
+class ProfileError(UserError):
     """A profile's name cannot be understood; the message says what is known."""
 
 

@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 
 from golden import layout, vreq8
+from golden.errors import UserError
 from golden.geometry import Conv, Geometry
 from golden.specs import Int8, Int32, Tensors
 
@@ -21,8 +22,10 @@ _EXACT_IN_FP32 = 2**24
 _LARGEST_PRODUCT = 128 * 128
 
 
-class TorchError(RuntimeError):
-    """torch cannot be imported; one line: why, by which Python, remedy."""
+class TorchError(UserError):
+    """torch cannot be imported; one line: why, by which Python, remedy. Exit code 6: the host is at fault."""
+
+    exit_code = 6
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden import vreq8
+from golden.errors import UserError
 from golden.geometry import C0, Geometry
 
 Array = npt.NDArray[np.generic]
@@ -16,7 +17,7 @@ Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
 
 
-class TensorsError(ValueError):
+class TensorsError(UserError):
     """The values of a pair's tensors break a rule; the message names the tensor and the channel."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 
+from golden.errors import UserError
 from golden.geometry import C0, Conv, Geometry
 
 _POSITIONS = 16
@@ -18,7 +19,7 @@ MAX_PLANES = 4
 """C1 planes that pass1 keeps as tiles of their own."""
 
 
-class PlanError(ValueError):
+class PlanError(UserError):
     """A geometry cannot be tiled; the message names the rule and the numbers."""
 
 

@@ -10,11 +10,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Lane
 from pipeline.matrix.durations import parse_duration
 from pipeline.matrix.select import MOST_SHARDS
 
-USAGE = 4
+USAGE = UserError.exit_code
 """Exit code of a command line that cannot be understood."""
 
 LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}

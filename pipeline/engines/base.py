@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from golden.errors import UserError
 from golden.geometry import Geometry
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import OUTCOMES, Platform, State
 
 Array = npt.NDArray[np.generic]
 
@@ -42,8 +43,10 @@ class InfrastructureError(Exception):
     """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver)."""
 
 
-class ToolchainError(Exception):
+class ToolchainError(UserError):
     """Toolchains that were set up cannot be used; one line a problem, with its remedy. Exit code 6."""
+
+    exit_code = OUTCOMES[State.INFRASTRUCTURE].exit_code
 
 
 @dataclass(frozen=True)

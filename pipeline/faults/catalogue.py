@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from golden.errors import UserError
 from golden.geometry import C0, Conv, Geometry
 from kernels.plan import Plan, Tile, Window
 
@@ -18,7 +19,7 @@ STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2",
 """The steps of a pair, in order: a fault belongs to one."""
 
 
-class FaultError(ValueError):
+class FaultError(UserError):
     """A fault's id cannot be understood; the message names the closest."""
 
 

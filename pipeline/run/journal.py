@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Job, Result, State
 from pipeline.ground.words import counted
 from pipeline.run.listener import RunInfo, RunSummary
@@ -17,7 +18,7 @@ from pipeline.run.messages import encode
 from pipeline.run.states import INTERNAL_ERROR
 
 
-class JournalError(ValueError):
+class JournalError(UserError):
     """A journal cannot be used; the message is one line: file, line, what."""
 
 

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from golden.errors import UserError
 from pipeline.diff import render
 from pipeline.diff.compare import digest
 from pipeline.diff.diagnosis import Diagnosis
@@ -21,7 +22,7 @@ from pipeline.work.stages import concluded, stages_of
 from pipeline.work.versus import steps_of, with_odd_one
 
 
-class ReplayError(ValueError):
+class ReplayError(UserError):
     """A job cannot be judged again; the message is one line: what, where, remedy."""
 
 
