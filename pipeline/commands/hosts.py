@@ -25,7 +25,7 @@ from pipeline.work.versus import PROGRAMS as COMPARED
 
 def examine_host(arguments: Namespace) -> int:
     """`doctor`: what is installed, which jobs can run here, and why the others cannot, with remedies."""
-    matrix = read_matrix(arguments)
+    matrix = read_matrix(arguments.matrix)
     jobs = expand(matrix, date.today())
     for line in examine(jobs, availability, installed(os.environ)):
         sys.stdout.write(f"{line}\n")

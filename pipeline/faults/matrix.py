@@ -21,6 +21,7 @@ from golden.profiles import resolve
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.faults.catalogue import FAULTS, Fault, can_show, fault_named
 from pipeline.ground.jobs import Job, JobContext, Lane, State
+from pipeline.ground.settings import Settings
 from pipeline.ground.tiling import plan_for
 from pipeline.ground.words import counted
 from pipeline.matrix.expand import expand
@@ -104,7 +105,7 @@ def _absent(fault: Fault, kernel: str) -> str:
 def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:
     """The state is that of the first stage that did not pass, the diagnosis that of y."""
     try:
-        work = comparison(job, JobContext(folder, None, cache, inject=fault))
+        work = comparison(job, JobContext(folder, None, cache, Settings(inject=fault)))
         stages = [work.run(stage) for stage in stages_of(job, "all")]
     finally:
         shutil.rmtree(folder, ignore_errors=True)

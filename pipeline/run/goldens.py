@@ -52,17 +52,16 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.profile if self.inputs is None else load_inputs(Path(self.inputs), self.geometry)
 
 
-def missing_goldens(plan: Sequence[Job], cache: Path, inputs: Path | None) -> Mapping[str, Wanted]:
+def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Mapping[str, Wanted]:
     """By job id, the goldens that jobs need and the cache lacks. Empty where there is no torch."""
     if find_spec("torch") is None:
         return {}
-    given = str(inputs) if inputs is not None else None
     wanted = {}
     for job in plan:
         if job.profile is not None:
             limit = job.timeout + _TORCH_IMPORT
             variant = job.platform.variant
-            wanted[job.id] = Wanted(job.geometry, job.profile, variant, str(cache), given, limit)
+            wanted[job.id] = Wanted(job.geometry, job.profile, variant, str(cache), inputs, limit)
     here = {one: is_cached(one.geometry, one.source(), one.variant, cache) for one in set(wanted.values())}
     return {job_id: one for job_id, one in wanted.items() if not here[one]}
 

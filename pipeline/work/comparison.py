@@ -125,9 +125,10 @@ class Comparison:
 
     def _fault(self, stage: Stage) -> Fault | None:
         """The fault to commit; one in the hand-over of mid spares pass2 on the golden's mid."""
-        if not self.context.inject:
+        inject = self.context.settings.inject
+        if not inject:
             return None
-        fault = fault_named(self.context.inject)
+        fault = fault_named(inject)
         handed_over = stage.program != "pass2" or bool(stage.mid)
         return fault if handed_over or fault.step != "hand-over" else None
 
@@ -241,7 +242,8 @@ def comparison(job: Job, context: JobContext) -> Comparison:
     Raises:
         InputsError: the context's tensors do not fit the job's geometry.
     """
-    source = load_inputs(context.inputs, job.geometry) if context.inputs else str(job.profile)
+    inputs = context.settings.inputs
+    source = load_inputs(Path(inputs), job.geometry) if inputs is not None else str(job.profile)
     golden = golden_for(job.geometry, source, job.platform.variant, context.cache)
     return Comparison(engine_for(job.platform.backend), job, context, golden)
 

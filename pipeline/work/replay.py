@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import cast
 
@@ -55,12 +56,12 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
         )
         raise ReplayError(f"{job_id}: run {record.run_id} kept no tensors and outputs of it: {why}")
     folder = (run_folder / inputs).parent
-    context = JobContext(folder, None, cache, run_folder / inputs, record.facts.get("stage", "all"))
+    context = JobContext(folder, None, cache, replace(record.settings, inputs=str(run_folder / inputs)))
     if job.other:
         steps = steps_of(job, context)
     else:
         work = comparison(job, context)
-        steps = [(work, stage) for stage in stages_of(job, context.stage)]
+        steps = [(work, stage) for stage in stages_of(job, record.settings.stage)]
     stages = {stage.name: stage for stage in known.stages}
     diagnoses: dict[str, Diagnosis] = {}
     for work, stage in steps:

@@ -64,7 +64,8 @@ def execute(job: Job, context: JobContext) -> Result:
     if job.profile is None:
         return concluded(job, compiled, {}, {})
     work = comparison(job, context)
-    return conclude(job, context, [(work, stage) for stage in stages_of(job, context.stage)], compiled)
+    steps = [(work, stage) for stage in stages_of(job, context.settings.stage)]
+    return conclude(job, context, steps, compiled)
 
 
 def conclude(
@@ -103,10 +104,10 @@ def conclude(
     facts = {"golden_note": "; ".join(notes)} if notes else {}
     if lost:
         facts["not_kept"] = "; ".join(lost)
-    if context.inputs:
-        facts["inputs"] = str(context.inputs)
-    if context.inject:
-        facts["injected"] = context.inject
+    if context.settings.inputs is not None:
+        facts["inputs"] = context.settings.inputs
+    if context.settings.inject:
+        facts["injected"] = context.settings.inject
     artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
     return replace(concluded(job, results, diagnoses, facts), artefacts=artefacts)
 

@@ -56,7 +56,7 @@ def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
     its = Comparison(
         engine_for(two.backend),
         replace(job, platform=two),
-        replace(contexts[two], inject=""),
+        replace(contexts[two], settings=replace(context.settings, inject="")),
         mine.golden,
         mine.outputs,
     )
