@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from golden.errors import UserError
+
 C0 = 32
 """Channels of one int8 C0 block (NC1HWC0)."""
 
@@ -14,7 +16,7 @@ _SUM_LIMIT = 2**31
 _IMAGE_LIMIT = 2**16 - 1
 
 
-class GeometryError(ValueError):
+class GeometryError(UserError, ValueError):  # msgspec takes a ValueError for a refusal of what it decodes
     """A geometry breaks a rule; the message names the field, its value and the rule."""
 
 

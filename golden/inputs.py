@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from golden import vreq8
+from golden.errors import UserError
 from golden.specs import Array, Role, Tensors, TensorsError, TensorSpec
 
 _WIDEST = 16  # bytes of an element
@@ -27,7 +28,7 @@ _MALFORMED = (
 )
 
 
-class InputsError(ValueError):
+class InputsError(UserError):
     """A user's file cannot serve as inputs of a geometry; one line with file, array and rule."""
 
 

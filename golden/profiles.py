@@ -14,13 +14,14 @@ from datetime import date
 from typing import Any
 
 from golden.draw import Draw
+from golden.errors import UserError
 from golden.specs import Array
 
 NIGHTLY = "nightly"
 _SEED = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
-class ProfileError(ValueError):
+class ProfileError(UserError):
     """A profile's name cannot be understood; the message says what is known."""
 
 

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from golden import layout
+from golden.errors import UserError
 from golden.geometry import Conv
 from golden.specs import Int8, Int32
 
@@ -20,8 +21,10 @@ _EXACT_IN_FP32 = 2**24
 _LARGEST_PRODUCT = 128 * 128
 
 
-class TorchError(RuntimeError):
-    """torch cannot be imported; one line: why, by which Python, remedy."""
+class TorchError(UserError):
+    """torch cannot be imported; one line: why, by which Python, remedy. Exit code 6: the host is at fault."""
+
+    exit_code = 6
 
 
 def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> Int32:

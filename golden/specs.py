@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from golden import vreq8
+from golden.errors import UserError
 
 Array = npt.NDArray[np.generic]
 Int8 = npt.NDArray[np.int8]
 Int32 = npt.NDArray[np.int32]
 
 
-class TensorsError(ValueError):
+class TensorsError(UserError):
     """The values of a workload's tensors break a rule; the message names the tensor and the channel."""
 
 

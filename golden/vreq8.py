@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from golden.errors import UserError
+
 VARIANTS: tuple[str, ...] = (
     "vreq8",
     "round-then-add",
@@ -37,7 +39,7 @@ Floats = npt.NDArray[np.float32]
 Table = npt.NDArray[np.uint64]
 
 
-class Vreq8Error(ValueError):
+class Vreq8Error(UserError):
     """A table cannot be packed, read or applied; the message names the channel."""
 
 

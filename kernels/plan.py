@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Protocol, TypeVar
 
+from golden.errors import UserError
 from golden.geometry import C0, FRACTAL_ROWS, Conv, Geometry
 
 LONGEST_STEP = 64
@@ -21,7 +22,7 @@ MAX_PLANES = 4
 """C1 planes that pass1 keeps as tiles of their own."""
 
 
-class PlanError(ValueError):
+class PlanError(UserError):
     """A geometry cannot be tiled; the message names the rule and the numbers."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from golden.errors import UserError
 from golden.geometry import C0, Geometry
 from kernels.tensor.canvas import Canvas, canvas_of
 
@@ -33,7 +34,7 @@ _VEC_TILES = 4
 _LARGEST_TENSOR = 2**31 - 1
 
 
-class TilingError(ValueError):
+class TilingError(UserError):
     """A geometry cannot be cut for these kernels; the message names the rule and the numbers."""
 
 

@@ -6,18 +6,8 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from golden.inputs import InputsError
-from golden.profiles import ProfileError
-from golden.reference import TorchError
-from pipeline.commands.options import LANES, USAGE, parse
-from pipeline.engines.base import ToolchainError
-from pipeline.faults.catalogue import FaultError
-from pipeline.ground.jobs import OUTCOMES, State
-from pipeline.matrix.errors import MatrixError
-from pipeline.matrix.select import EmptySelectionError, FilterError
-
-NOTHING_SELECTED = 5
-INFRASTRUCTURE = OUTCOMES[State.INFRASTRUCTURE].exit_code
+from golden.errors import UserError
+from pipeline.commands.options import LANES, parse
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,14 +19,9 @@ def main(arguments: Sequence[str]) -> int:
     parsed = parse(arguments)
     try:
         return _do(parsed, arguments)
-    except (MatrixError, FilterError, InputsError, ProfileError, FaultError) as error:
-        return _refused(error, USAGE)
-    except EmptySelectionError as error:
-        return _refused(error, NOTHING_SELECTED)
-    except (ToolchainError, TorchError) as error:
-        return _refused(error, INFRASTRUCTURE)
-    except _late_user_errors() as error:
-        return _refused(error, USAGE)
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
 
 
 def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
@@ -58,20 +43,3 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
     if parsed.command == "replay":
         return replay_job(parsed)
     return show_report(parsed) if parsed.action == "show" else merge_reports(parsed)
-
-
-def _late_user_errors() -> tuple[type[Exception], ...]:
-    """User errors of modules that only some commands import; looked up when something was raised."""
-    from pipeline.report.document import ReportError
-    from pipeline.results.performance import ReferencesError
-    from pipeline.run.devices import DeviceError
-    from pipeline.run.folders import RunFolderError
-    from pipeline.run.journal import JournalError
-    from pipeline.work.replay import ReplayError
-
-    return ReferencesError, ReplayError, ReportError, DeviceError, RunFolderError, JournalError
-
-
-def _refused(reason: object, code: int) -> int:
-    sys.stderr.write(f"{reason}\n")
-    return code

@@ -26,7 +26,7 @@ from workloads.base import Workload, WorkloadError
 
 def examine_host(arguments: Namespace) -> int:
     """`doctor`: what is installed, which jobs can run here, and why the others cannot, with remedies."""
-    matrix = read_matrix(arguments)
+    matrix = read_matrix(arguments.matrix)
     jobs = expand(matrix, date.today())
     for line in examine(jobs, availability, installed(os.environ)):
         sys.stdout.write(f"{line}\n")

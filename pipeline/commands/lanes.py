@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 from golden.cache import prune
 from pipeline.commands.facts import run_facts
@@ -16,10 +17,10 @@ from pipeline.commands.hosts import availability, device_pools, queue_limit, ref
 from pipeline.commands.options import LANES, REFERENCES
 from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refuse_unsayable
 from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
-from pipeline.commands.settings import check_injection, places_asked, settings_asked, settings_begun
+from pipeline.commands.settings import check_injection, settings_given
 from pipeline.ground.jobs import Job, Result
+from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
-from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import ReportFiles
@@ -46,26 +47,18 @@ _SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a command line asks for: jobs, and what holds for them all.
+    """What a command line asks for: jobs, the settings that hold for them all, and what the matrix retries.
 
-    `resumed` is the id of the run that is finished, or empty; `shard` holds facts that a merge needs.
+    `resumed` is the id of the run that is finished, or empty, and `begun` the settings of that run; `shard`
+    holds facts that a merge needs.
     """
 
     plan: tuple[Job, ...]
-    settings: Mapping[str, str]
-    repeat: int | None
+    settings: Settings
+    retries: Retries
     resumed: str = ""
+    begun: Settings | None = None
     shard: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def inputs(self) -> Path | None:
-        """The user's tensors in place of the profiles'."""
-        return Path(self.settings["inputs"]) if "inputs" in self.settings else None
-
-    @property
-    def inject(self) -> str:
-        """The fault to commit, or empty."""
-        return self.settings.get("injected", "")
 
 
 def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
@@ -79,17 +72,16 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     # First of all, so that no mistake found later leaves an older report where this run's is looked for.
     files = ReportFiles(arguments.junit, arguments.summary)
     refuse_unheeded(arguments)
-    matrix = read_matrix(arguments)
-    asked = _asked(arguments, matrix)
-    if asked.inject:
-        check_injection(asked.inject, asked.plan)
+    asked = _asked(arguments)
+    settings = asked.settings
+    if settings.inject:
+        check_injection(settings.inject, asked.plan)
     refuse_broken_toolchains(asked.plan)
-    path = arguments.references or REFERENCES
-    must_exist = arguments.references is not None and not arguments.update_references
-    references = load_references(path, must_exist=must_exist)
-    options = _options(arguments, asked, matrix.document.retries)
+    path = arguments.references or Path(settings.references or REFERENCES)
+    named = arguments.references is not None or settings.references is not None
+    references = load_references(path, must_exist=named and not arguments.update_references)
+    options = _options(arguments, asked)
     history = History(options.root, current=asked.resumed)
-    settings = {**asked.settings, **places_asked(arguments)}
     options = replace(
         options,
         facts={**run_facts(command), **options.facts},
@@ -110,38 +102,40 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     return summary.exit_code
 
 
-def _asked(arguments: Namespace, matrix: Matrix) -> _Asked:
-    settings = settings_asked(arguments)
-    repeat = getattr(arguments, "repeat", None)
+def _asked(arguments: Namespace) -> _Asked:
+    given = settings_given(arguments)
     if arguments.resume or arguments.failed:
-        asked = _asked_again(arguments, settings, repeat)
+        asked = _asked_again(arguments, given)
     else:
-        today = arguments.date or date.today()
+        settings = Settings(**given)
+        matrix = read_matrix(settings.matrix)
+        today = settings.date or date.today()
         plan, shard = select_jobs(matrix, [LANES[arguments.command]], arguments, today)
-        asked = _Asked(plan, settings, repeat, shard=shard)
-    if asked.inputs is None:
+        asked = _Asked(plan, settings, matrix.document.retries, shard=shard)
+    inputs = asked.settings.inputs
+    if inputs is None:
         return asked
-    given = getattr(arguments, "inputs", None) or asked.inputs
-    return replace(asked, plan=on_inputs(asked.plan, given))
+    as_typed = getattr(arguments, "inputs", None) or Path(inputs)
+    return replace(asked, plan=on_inputs(asked.plan, as_typed))
 
 
-def _asked_again(arguments: Namespace, settings: Mapping[str, str], repeat: int | None) -> _Asked:
-    """The rest, or the failures, of an earlier run."""
+def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
+    """The rest, or the failures, of an earlier run, with its settings."""
     root = arguments.output.absolute() / "runs"
     run = named_run(root, arguments.resume or arguments.failed)
     record = read_run(root, run)
-    settings = settings_begun(record.facts, settings)
+    settings = take_up(run, record.settings, given)
+    retries = read_matrix(settings.matrix).document.retries
     if arguments.resume:
-        return _Asked(record.plan, settings, repeat or int(record.facts.get("repeat", "1")), resumed=run)
+        return _Asked(record.plan, settings, retries, resumed=run, begun=record.settings)
     plan = failed_jobs(record)
     if not plan:
         raise EmptySelectionError(f"nothing failed in run {run}")
-    return _Asked(plan, settings, repeat)
+    return _Asked(plan, settings, retries)
 
 
-def _options(arguments: Namespace, asked: _Asked, retries: Retries) -> RunOptions:
+def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
     """How to run what is asked for; what looks at the results is left to the caller."""
-    repeat = {"repeat": str(asked.repeat)} if asked.repeat else {}
     cache = arguments.output.absolute() / "goldens"
     options = RunOptions(
         root=arguments.output.absolute() / "runs",
@@ -150,20 +144,16 @@ def _options(arguments: Namespace, asked: _Asked, retries: Retries) -> RunOption
         jobs=arguments.jobs,
         pools=device_pools(asked.plan, arguments.devices),
         queue=queue_limit(arguments),
-        inputs=asked.inputs,
-        stage=asked.settings.get("stage", "all"),
-        inject=asked.inject,
-        repeat=asked.repeat or 1,
+        settings=asked.settings,
         deadline=arguments.deadline,
         preload=("pipeline.engines.warm",),
-        missing=missing_goldens(asked.plan, cache, asked.inputs),
+        missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
         target=_PAIRED if any(job.other for job in asked.plan) else _SINGLE,
-        facts={**asked.settings, **asked.shard, **repeat},
+        facts={**asked.settings.facts(asked.begun), **asked.shard},
     )
-    limit = arguments.retries if arguments.retries is not None else retries.limit
-    if limit is not None:
-        options = replace(options, retries=limit)
-    return replace(options, patterns=(*options.patterns, *retries.patterns))
+    if asked.retries.limit is not None:
+        options = replace(options, retries=asked.retries.limit)
+    return replace(options, patterns=(*options.patterns, *asked.retries.patterns))
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:

@@ -14,7 +14,7 @@ from pipeline.matrix.explain import explain
 def list_jobs(arguments: Namespace) -> int:
     """`list`: the selected jobs' ids, a line each, or where one job comes from."""
     today = arguments.date or date.today()
-    matrix = read_matrix(arguments)
+    matrix = read_matrix(arguments.matrix)
     if arguments.explain:
         lines = [str(origin) for origin in explain(matrix, arguments.explain, today)]
     else:

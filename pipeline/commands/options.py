@@ -10,24 +10,25 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Lane
 from pipeline.matrix.durations import parse_duration
 from pipeline.matrix.select import MOST_SHARDS
 
-USAGE = 4
+USAGE = UserError.exit_code
 """Exit code of a command line that cannot be understood."""
 
 LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 """The lane that each of the running commands is for."""
 
 OUTPUT = Path("out")
-"""Where runs and goldens are kept if no other folder is named."""
+"""The folder of runs and goldens if the command line names no other."""
 
 REFERENCES = Path("references.json")
-"""The performance references if no other file is named."""
+"""The file of performance references if the command line names no other."""
 
 QUEUE = 3600.0
-"""Seconds that a job may wait for a card of `task-submit` if no other time is named."""
+"""Seconds that a job may wait for a card of `task-submit` if the command line gives no other time."""
 
 _DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
 
@@ -80,9 +81,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> None:
-    """Leave where an option is not of the command it stands behind, but of others.
+    """Leave where an option belongs to a different command than the one before it.
 
-    argparse would point at a help that does not have it, or take its value for the command.
+    argparse would name a help text that does not have the option, or take the option's value for the command.
     """
     here = top
     for argument in itertools.takewhile(lambda argument: argument != "--", arguments):
@@ -100,32 +101,49 @@ def parser() -> _Parser:
         prog="python -m pipeline", description="Regression of int8 conv2d kernels, exact to the bit."
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="the jobs of the matrix, without running any")
+    listing = commands.add_parser("list", help="list the jobs of the matrix; nothing is run")
     _add_selection(listing)
     _add_root(listing)
     listing.add_argument(
-        "--lane", choices=[lane.value for lane in Lane], help="only this lane (default: compile and device)"
+        "--lane",
+        choices=[lane.value for lane in Lane],
+        help="list only this lane (default: compile and device)",
     )
-    listing.add_argument("--explain", metavar="JOB", help="which lines of the matrix made this job")
+    listing.add_argument("--explain", metavar="JOB", help="show which lines of the matrix made this job")
     for name, lane in LANES.items():
         _add_run(commands, name, lane)
-    doctor = commands.add_parser("doctor", help="what is installed, which jobs can run here, and why not")
+    doctor = commands.add_parser(
+        "doctor", help="show what is installed, which jobs can run here, and why others cannot"
+    )
     _add_matrix(doctor)
-    replay = commands.add_parser("replay", help="a mismatch judged again, from what its run kept: no device")
-    replay.add_argument("run", metavar="RUN", help="a run's id, or last")
-    replay.add_argument("job", metavar="JOB", help="the job's id")
+    replay = commands.add_parser(
+        "replay", help="judge a mismatch again from the files that its run kept; needs no device"
+    )
+    replay.add_argument("run", metavar="RUN", help="id of the run, or last")
+    replay.add_argument("job", metavar="JOB", help="id of the job")
     _add_root(replay)
     report = commands.add_parser("report", help="show or merge reports of earlier runs")
     actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
-    show = actions.add_parser("show", help="an earlier run's summary; writes its reports again on request")
+    show = actions.add_parser(
+        "show", help="show the summary of an earlier run; write its report files again on request"
+    )
     show.add_argument(
-        "run", nargs="?", default="last", metavar="RUN", help="a run's id (default: the last run)"
+        "run", nargs="?", default="last", metavar="RUN", help="id of the run (default: the last run)"
     )
     _add_output(show)
-    merge = actions.add_parser("merge", help="one JUnit file of several, red where a shard is missing")
+    merge = actions.add_parser(
+        "merge", help="make one JUnit file of several; a missing shard becomes an error"
+    )
     merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JUnit files of this pipeline")
-    merge.add_argument("--out", type=Path, required=True, metavar="FILE", help="the merged file")
-    merge.add_argument("--shards", type=_shards, metavar="N", help="how many shards there must be")
+    merge.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="write the merged report to this file"
+    )
+    merge.add_argument(
+        "--shards",
+        type=_shards,
+        metavar="N",
+        help="how many shards there must be (default: what the reports say)",
+    )
     return top
 
 
@@ -136,21 +154,25 @@ def _add_matrix(command: argparse.ArgumentParser) -> None:
         type=Path,
         default=[],
         metavar="FILE",
-        help="an overlay, merged over ./matrix.yaml; may be repeated, later ones win",
+        help="merge this overlay over ./matrix.yaml; may be repeated, later overlays win",
     )
 
 
 def _add_selection(command: argparse.ArgumentParser) -> None:
     _add_matrix(command)
-    group = command.add_argument_group("which jobs (each option may be repeated)")
+    group = command.add_argument_group("which jobs (a filter may be repeated)")
     for name in ("geometry", "platform", "kernel", "profile"):
-        group.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}")
-    group.add_argument("--id", action="append", default=[], metavar="GLOB", help="only jobs whose id matches")
-    group.add_argument("--shard", metavar="I/N", help="only part I of N, balanced by recorded durations")
+        group.add_argument(
+            f"--{name}", action="append", default=[], metavar="NAME", help=f"select only this {name}"
+        )
+    group.add_argument(
+        "--id", action="append", default=[], metavar="GLOB", help="select only jobs whose id matches"
+    )
+    group.add_argument("--shard", metavar="I/N", help="select part I of N parts that take about equally long")
     group.add_argument(
         "--date",
         type=_argument(_day, "a day is written YYYY-MM-DD"),
-        help="the night that @nightly seeds and end dates are taken from (default: today)",
+        help="the day that @nightly seeds and end dates of expected failures are taken from (default: today)",
     )
 
 
@@ -160,86 +182,107 @@ def _add_root(command: argparse.ArgumentParser) -> None:
         type=Path,
         default=OUTPUT,
         metavar="DIR",
-        help=f"where runs and computed goldens are kept (default: {OUTPUT})",
+        help=f"folder of runs and computed goldens (default: {OUTPUT})",
     )
 
 
 def _add_output(command: argparse.ArgumentParser) -> None:
     _add_root(command)
     command.add_argument(
-        "--junit", type=Path, metavar="FILE", help="JUnit report (default: junit.xml in the run's folder)"
+        "--junit",
+        type=Path,
+        metavar="FILE",
+        help="write the JUnit report to this file (default: junit.xml in the folder of the run)",
     )
     command.add_argument(
         "--summary",
         type=Path,
         metavar="FILE",
-        help="Markdown summary (default: summary.md in the run's folder)",
+        help="write the Markdown summary to this file (default: summary.md in the folder of the run)",
     )
 
 
 def _add_run(commands: Any, name: str, lane: Lane) -> None:
     helps = {
-        Lane.COMPILE: "compile kernels; verify what the matrix says, without a card",
+        Lane.COMPILE: "compile kernels; also verify those that the matrix names, without a card",
         Lane.DEVICE: "run kernels and compare them with the golden",
-        Lane.COMPARE: "run every comparison stage and say which is the first that is wrong",
+        Lane.COMPARE: "run all comparison stages and name the first one that is wrong",
     }
     command = commands.add_parser(name, help=helps[lane])
     _add_selection(command)
     group = command.add_argument_group("how to run them")
     group.add_argument(
-        "--jobs", type=_at_least(1), default=0, metavar="N", help="at a time (default: processors)"
+        "--jobs",
+        type=_at_least(1),
+        default=0,
+        metavar="N",
+        help="how many jobs run in parallel (default: one per processor)",
     )
-    group.add_argument("--devices", metavar="IDS", help="only these device ids, such as 0,2")
+    group.add_argument("--devices", metavar="IDS", help="use only the devices with these ids, such as 0,2")
     group.add_argument(
         "--launcher",
         choices=["local", "task-submit"],
         default="local",
-        help="who lends the cards: this pipeline's locks, or the host's scheduler (default: local)",
+        help="lock the cards of this host, or get each card from the scheduler task-submit (default: local)",
     )
     group.add_argument(
         "--queue",
         type=_argument(parse_duration, _DURATION),
         metavar="TIME",
-        help="with task-submit: longest wait for a card (default: 1h)",
+        help="how long a job may wait for a card of task-submit (default: 1h)",
     )
     group.add_argument(
-        "--retries", type=_at_least(0), metavar="N", help="after infrastructure errors (default: 2)"
+        "--retries",
+        type=_at_least(0),
+        metavar="N",
+        help="retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)",
     )
     group.add_argument(
         "--deadline",
         type=_argument(parse_duration, _DURATION),
         metavar="TIME",
-        help="end the whole run within this time (30m, 8h), with a valid report",
+        help="end the whole run within this time, such as 30m or 8h; the report is complete",
     )
     group.add_argument(
         "--references",
         type=Path,
         metavar="FILE",
-        help=f"performance references (default: {REFERENCES})",
+        help=f"compare the performance with the references in this file (default: {REFERENCES})",
     )
     group.add_argument(
-        "--update-references", action="store_true", help="show what changes in the references, then write it"
+        "--update-references",
+        action="store_true",
+        help="show how this run changes the references, then write them",
     )
     earlier = group.add_mutually_exclusive_group()
-    earlier.add_argument("--resume", metavar="RUN", help="finish this run (an id, or last)")
-    earlier.add_argument("--failed", metavar="RUN", help="run again what failed in this run (an id, or last)")
+    earlier.add_argument(
+        "--resume", metavar="RUN", help="finish this earlier run, with its settings (an id, or last)"
+    )
+    earlier.add_argument(
+        "--failed",
+        metavar="RUN",
+        help="run the failed jobs of this earlier run again, with its settings (an id, or last)",
+    )
     if lane is not Lane.COMPILE:
         group.add_argument(
-            "--repeat", type=_at_least(1), metavar="N", help="times, outputs must agree (default: 1)"
+            "--repeat",
+            type=_at_least(1),
+            metavar="N",
+            help="run each job N times and fail if its outputs differ (default: 1)",
         )
-        group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors of this .npz file")
+        group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors in this .npz file")
         group.add_argument(
             "--inject",
             default="",
             metavar="FAULT",
-            help="commit this fault (docs/faults.md), to see it found; emulator only",
+            help="inject this fault (docs/faults.md) to see that it is found; emulator only",
         )
     if lane is Lane.COMPARE:
         group.add_argument(
             "--engines",
             default="",
             metavar="A,B",
-            help="run each job on these two platforms and hold their outputs against one another",
+            help="run each job on these two platforms and compare their outputs with each other",
         )
         group.add_argument(
             "--stage",

@@ -8,18 +8,22 @@ from pathlib import Path
 from pipeline.commands.options import REFERENCES
 from pipeline.commands.selection import BASE
 from pipeline.ground.files import destination
+from pipeline.ground.settings import DECLARED
 from pipeline.matrix.errors import shown
 from pipeline.matrix.select import FilterError
 
 
 def refuse_unsayable(arguments: Namespace) -> None:
-    """Raise `FilterError` where orders to jobs, which are UTF-8, could not name a path."""
-    for option in ("output", "inputs"):
-        path: Path | None = getattr(arguments, option, None)
-        try:
-            str(path and path.absolute()).encode()
-        except UnicodeEncodeError:
-            raise FilterError(f"--{option} {shown(path)}: its full path is not UTF-8; name another") from None
+    """Raise `FilterError` where the journal, which is UTF-8, could not hold a path."""
+    for each in DECLARED:
+        value = getattr(arguments, each.name, None)
+        for path in value if isinstance(value, list) else [value]:
+            try:
+                str(path.absolute() if isinstance(path, Path) else path).encode()
+            except UnicodeEncodeError:
+                raise FilterError(
+                    f"{each.option} {shown(path)}: its full path is not UTF-8; name another"
+                ) from None
 
 
 def refuse_overwriting(arguments: Namespace) -> None:
@@ -46,11 +50,11 @@ def refuse_loop(option: str, path: Path) -> None:
 def refuse_unheeded(arguments: Namespace) -> None:
     """Raise `FilterError` where an option of the selection goes with a run that brings its own plan.
 
-    Or where a wait is limited that the launcher does not know.
+    Also if `--queue` is given without `task-submit`.
     """
     if arguments.queue is not None and arguments.launcher != "task-submit":
         raise FilterError(f"--queue does not go with --launcher {arguments.launcher}, only with task-submit")
     brought = next((name for name in ("resume", "failed") if getattr(arguments, name)), None)
-    for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "date", "engines"):
+    for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "engines"):
         if brought and getattr(arguments, name, None):
             raise FilterError(f"--{name} does not go with --{brought}, which brings a plan of its own")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -30,9 +30,9 @@ BASE = Path("matrix.yaml")
 """The matrix that overlays are merged over."""
 
 
-def read_matrix(arguments: Namespace) -> Matrix:
-    """The matrix with its overlays. Raises `MatrixError`."""
-    return load([BASE, *arguments.matrix])
+def read_matrix(overlays: Iterable[str | Path]) -> Matrix:
+    """The matrix with these overlays. Raises `MatrixError`."""
+    return load([BASE, *map(Path, overlays)])
 
 
 def select_jobs(

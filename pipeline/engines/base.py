@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from golden.errors import UserError
 from golden.specs import Array
-from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.jobs import OUTCOMES, Platform, State, WorkloadName
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
@@ -59,8 +60,10 @@ class InfrastructureError(Exception):
     """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver)."""
 
 
-class ToolchainError(Exception):
+class ToolchainError(UserError):
     """Toolchains that were set up cannot be used; one line a problem, with its remedy. Exit code 6."""
+
+    exit_code = OUTCOMES[State.INFRASTRUCTURE].exit_code
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from golden.chain import INPUT
+from golden.errors import UserError
 from golden.geometry import C0
 from kernels.plan import Window
 from workloads.form import Convolution, Form, Loading
@@ -20,7 +21,7 @@ STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2",
 """The steps of convolutions that follow each other, in order: a fault belongs to one."""
 
 
-class FaultError(ValueError):
+class FaultError(UserError):
     """A fault's id cannot be understood; the message names the closest."""
 
 

@@ -16,16 +16,17 @@ from datetime import date
 from itertools import groupby
 from pathlib import Path
 
+from golden.errors import UserError
 from golden.profiles import resolve
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.faults.catalogue import FAULTS, Fault, FaultError, can_show, fault_named, no_place
+from pipeline.faults.catalogue import FAULTS, Fault, can_show, fault_named, no_place
 from pipeline.ground.jobs import Job, JobContext, Lane, State
+from pipeline.ground.settings import Settings
 from pipeline.ground.subject import subject_of
 from pipeline.ground.words import counted
-from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
-from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, select
+from pipeline.matrix.select import Filters, select
 from pipeline.work.comparison import comparison
 from pipeline.work.stages import stages_of
 
@@ -110,7 +111,7 @@ def _never_shows(fault: Fault, job: Job) -> str:
 def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:
     """The state is that of the first stage that did not pass, the diagnosis that of y."""
     try:
-        work = comparison(job, JobContext(folder, None, cache, inject=fault))
+        work = comparison(job, JobContext(folder, None, cache, Settings(inject=fault)))
         planned = stages_of(job, work.subject.workload, "all")
         if refused := work.admit(planned):
             return Case(job.geometry_name, fault, str(job.profile), State.SKIPPED, refused)
@@ -201,7 +202,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.write) -> int:
-    """Print the matrix; 0 where every goal is met, 1 where not, 4 for a line that cannot be understood."""
+    """Print the matrix; 0 where every goal is met, 1 where not, else that of the user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.faults.matrix", description=__doc__)
     for name in ("geometry", "profile", "fault"):
         parser.add_argument(
@@ -214,10 +215,10 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
     try:
         jobs = _jobs(options)
         faults = [fault_named(name) for name in options.fault] or list(FAULTS.values())
-    except (MatrixError, FilterError, EmptySelectionError, FaultError) as error:
+        totals = _printed(jobs, faults, options.output.absolute(), write)
+    except UserError as error:
         sys.stderr.write(f"{error}\n")
-        return 4
-    totals = _printed(jobs, faults, options.output.absolute(), write)
+        return error.exit_code
     write("\n" + "\n".join(totals.lines) + "\n")
     return 0 if totals.good else 1
 

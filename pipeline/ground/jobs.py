@@ -9,6 +9,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pipeline.ground.settings import Settings
+
 
 class Lane(str, Enum):
     """What is done with a kernel: compiled on any host, run on a device, or compared stage by stage."""
@@ -182,16 +184,13 @@ class JobContext:
     """What a job's process is given beside the job: all paths absolute.
 
     `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has
-    none); `cache` the golden cache; `inputs` a user's tensors in place of the profile's; `stage` is `all` or
-    `tile` (compare lane); `inject` the id of a fault (`pipeline.faults.catalogue`) to commit, or empty.
+    none); `cache` the golden cache; `settings` those of the run.
     """
 
     folder: Path
     device: int | None
     cache: Path
-    inputs: Path | None = None
-    stage: str = "all"
-    inject: str = ""
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from golden.errors import UserError
+
 _SHOWN = 60
 
 
-class MatrixError(Exception):
+class MatrixError(UserError):
     """A matrix is refused: one line, `file:line: key: what; remedy`.
 
     Args:

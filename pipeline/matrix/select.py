@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Job, Lane
 from pipeline.ground.words import counted
 from pipeline.matrix.errors import closest, shown
@@ -20,12 +21,14 @@ _UNRECORDED = 1.0
 _SHORTEST = 1e-3
 
 
-class FilterError(Exception):
-    """A filter or a shard makes no sense, an unknown name most often; one line. Exit code 4."""
+class FilterError(UserError):
+    """A filter or a shard makes no sense, an unknown name most often; one line."""
 
 
-class EmptySelectionError(Exception):
-    """Nothing is selected; one line that says by what. Exit code 5."""
+class EmptySelectionError(UserError):
+    """Nothing is selected; one line that says by what."""
+
+    exit_code = 5
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from golden.errors import UserError
 from pipeline.ground.files import read_file
 from pipeline.ground.jobs import Outcome
 from pipeline.ground.words import counted
@@ -30,7 +31,7 @@ _RECORD = re.compile(r"(?:(?:[\w. -]+=|\[\[ATTACHMENT\|).*\n?)*")
 """The facts and attachments that a record begins with."""
 
 
-class ReportError(Exception):
+class ReportError(UserError):
     """A report cannot be read, is not what it must be, or cannot be written; one line says which and why."""
 
 

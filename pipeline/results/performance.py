@@ -13,13 +13,14 @@ from pathlib import Path
 
 import msgspec
 
+from golden.errors import UserError
 from pipeline.engines.base import DEVICE_MODEL
 from pipeline.ground.files import read_file
 from pipeline.ground.jobs import Result, State
 from pipeline.run.messages import write_atomically
 
 
-class ReferencesError(ValueError):
+class ReferencesError(UserError):
     """The file of references cannot be used; one line: what, where, remedy."""
 
 

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.ground.jobs import FINGERPRINT, REPRODUCE, SINCE, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.results.fingerprint import fingerprint
 from pipeline.results.history import History
 from pipeline.results.performance import References, judge
 from pipeline.results.reproduce import command_line, interpreter
 
 
-def review(result: Result, references: References, history: History, settings: Mapping[str, str]) -> Result:
+def review(result: Result, references: References, history: History, settings: Settings) -> Result:
     """Judge the performance of a job that passed, and add to one that is not well what its reader needs.
 
     Args:
         result: as the job's process gave it.
         references: of performance.
         history: of the runs before this one.
-        settings: facts of the run that change its jobs, see `pipeline.results.reproduce`.
+        settings: of the run.
     """
     result = judge(result, references)
     if result.state is State.SKIPPED or (result.state is State.PASSED and not result.job.expected_failure):
         return result
-    if result.state is State.NONDETERMINISTIC:
-        settings = {**settings, "repeats": result.facts["repeats"]}
     facts = dict(result.facts)
     if result.state is not State.INTERRUPTED:  # its run is to be finished, see `with_resume`
         facts[REPRODUCE] = command_line(result.job, settings, interpreter())

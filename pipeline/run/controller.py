@@ -22,6 +22,7 @@ from pathlib import Path
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Result, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, threads, verdict
 from pipeline.run.artefacts import Artefacts
@@ -53,10 +54,9 @@ class RunOptions:
         locks: the host's folder of device locks (`devices.lock_folder`).
         jobs: how many run at a time; 0: as many as there are processors.
         pools: ids of the devices a platform may use, by its name; without an entry, those of matrix.yaml.
-        inputs, stage, inject: passed on to the jobs (`JobContext`).
+        settings: what the command line asks of every job; passed on to the jobs (`JobContext`).
         queue: set, jobs on cards go through `task-submit`, each waiting for one for so many seconds at most.
-        repeat: how often each job runs, to find nondeterminism.
-        retries: how often a job is tried again after an infrastructure error.
+        retries: how often a job is tried again after an infrastructure error, unless the settings say it.
         patterns: regular expressions that mark an infrastructure error in the text of a job that was not
             judged.
         deadline: when the whole run must have ended, counted from its start; None: no limit.
@@ -74,11 +74,8 @@ class RunOptions:
     locks: Path
     jobs: int = 0
     pools: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    inputs: Path | None = None
-    stage: str = "all"
+    settings: Settings = field(default_factory=Settings)
     queue: float | None = None
-    inject: str = ""
-    repeat: int = 1
     retries: int = 2
     patterns: tuple[str, ...] = verdict.DEFAULT_PATTERNS
     deadline: float | None = None
@@ -197,6 +194,9 @@ class _Run:
         self._plan = plan
         self._finished = finished
         self._options = options
+        self._settings = options.settings
+        given = options.settings.retries
+        self._retries = options.retries if given is None else given
         self._host = host
         self._folder = folder
         self._pool = pool
@@ -253,6 +253,7 @@ class _Run:
             self._options.facts,
             tuple(remark for remark in remarks if remark),
             resumed,
+            self._settings,
         )
 
     def _stop_time(self, begun: float) -> float | None:
@@ -365,9 +366,7 @@ class _Run:
             folder=str(folder / str(task.starts)),
             result=str(results / f"{number}.json"),
             cache=str(self._options.cache),
-            inputs=str(self._options.inputs) if self._options.inputs is not None else None,
-            stage=self._options.stage,
-            inject=self._options.inject,
+            settings=self._settings,
             device=device.number if device is not None else None,
             marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{number}/",
             threads=threads.share(self._workers),
@@ -445,13 +444,13 @@ class _Run:
         )
         if result.state is State.INFRASTRUCTURE:
             self._note_failure(task, running.device, result)
-            if task.attempt <= self._options.retries and not self._stopped:
+            if task.attempt <= self._retries and not self._stopped:
                 task.attempt += 1
                 self._requeue(task)
                 return
         else:
             task.repeats.append(result)
-            unfinished = verdict.is_judged(result) and len(task.repeats) < self._options.repeat
+            unfinished = verdict.is_judged(result) and len(task.repeats) < self._settings.repeat
             if unfinished and not self._stopped:
                 self._requeue(task)
                 return
@@ -460,7 +459,7 @@ class _Run:
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
         tries = {f"attempt_{number}": text for number, text in enumerate(task.failures, 1)}
         result = self._options.review(replace(result, facts={**result.facts, **tries}))
-        result = verdict.apply_expectation(result, self._host.now().date())
+        result = verdict.apply_expectation(result, self._settings.date or self._host.now().date())
         self._end(task, verdict.apply_requirement(result))
 
     def _relative(self, order: Order, artefact: str) -> str:

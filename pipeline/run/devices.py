@@ -19,6 +19,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock, Timeout
 
+from golden.errors import UserError
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import Platform
 from pipeline.run import processes
@@ -34,7 +35,7 @@ _FAILURES_ALLOWED = 2
 _KILL_PATIENCE = 5.0
 
 
-class DeviceError(ValueError):
+class DeviceError(UserError):
     """The devices asked for cannot be used; the message is one line: what, where, remedy."""
 
 

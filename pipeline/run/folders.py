@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
+from golden.errors import UserError
 from pipeline.ground.jobs import OUTCOMES, Job, Outcome
 from pipeline.run.journal import Record, read_journal
 
@@ -20,7 +21,7 @@ _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
 _JOURNAL = "journal.jsonl"
 
 
-class RunFolderError(ValueError):
+class RunFolderError(UserError):
     """A run folder cannot be used; the message is one line: what, where, remedy."""
 
 

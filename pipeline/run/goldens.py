@@ -58,20 +58,19 @@ class Wanted(msgspec.Struct, frozen=True):
         return wanted_golden(self.job, Path(self.inputs) if self.inputs is not None else None)
 
 
-def missing_goldens(plan: Sequence[Job], cache: Path, inputs: Path | None) -> Mapping[str, Wanted]:
+def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Mapping[str, Wanted]:
     """By job id, the goldens that jobs need and the cache lacks. Empty where there is no torch.
 
     A job whose workload cannot be had waits for none: it says itself what is wrong.
     """
     if find_spec("torch") is None:
         return {}
-    given = str(inputs) if inputs is not None else None
     first: dict[tuple[object, ...], Wanted | None] = {}
     missing = {}
     for job in plan:
         if job.profile is None:
             continue
-        one = Wanted(job, str(cache), given, job.timeout + _TORCH_IMPORT)
+        one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
         if one.kind not in first:
             first[one.kind] = None if _needs_none(one, cache) else one
         found = first[one.kind]

@@ -10,31 +10,35 @@ from pathlib import Path
 
 import msgspec
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encode
 from pipeline.run.states import INTERNAL_ERROR
 
 
-class JournalError(ValueError):
+class JournalError(UserError):
     """A journal cannot be used; the message is one line: file, line, what."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """First line: the run and its whole plan."""
+    """First line: the run, its whole plan and its settings."""
 
     run_id: str
     started: str
     plan: tuple[Job, ...]
     facts: Mapping[str, str]
+    settings: Settings
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
-    """The run was taken up again; `facts` are those that hold from now on."""
+    """The run was taken up again; `facts` and `settings` are those that hold from now on."""
 
     started: str
     facts: Mapping[str, str]
+    settings: Settings
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -84,9 +88,9 @@ class Journal:
     def run_started(self, run: RunInfo) -> None:
         """See `Listener`."""
         if run.resumed:
-            self._append(Resumed(run.started, run.facts))
+            self._append(Resumed(run.started, run.facts, run.settings))
         else:
-            self._append(Begun(run.run_id, run.started, run.plan, run.facts))
+            self._append(Begun(run.run_id, run.started, run.plan, run.facts, run.settings))
         self._sync()
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
@@ -122,12 +126,14 @@ class Record:
     """What a journal says of a run.
 
     `results` has the last of each job that ended; `notes` are for people; `broken`: the pipeline failed.
+    `settings` are those that held last.
     """
 
     run_id: str
     started: str
     plan: tuple[Job, ...]
     facts: Mapping[str, str]
+    settings: Settings
     results: Mapping[str, Result]
     closed: bool
     notes: tuple[str, ...]
@@ -158,6 +164,7 @@ def read_journal(path: Path) -> Record:
         raise JournalError(f"{path}: {error.strerror}") from error
     begun: Begun | None = None
     facts: Mapping[str, str] = {}
+    settings = Settings()
     results: dict[str, Result] = {}
     closed = broken = False
     for number, line in enumerate(lines, 1):
@@ -168,9 +175,8 @@ def read_journal(path: Path) -> Record:
             raise JournalError(f"{path}:{number}: damaged line: {error}; {remedy}") from error
         if isinstance(event, Begun):
             begun = event
-            facts = event.facts
-        elif isinstance(event, Resumed):
-            facts = event.facts
+        if isinstance(event, Begun | Resumed):
+            facts, settings = event.facts, event.settings
         elif isinstance(event, Finished):
             results[event.result.job.id] = event.result
         elif isinstance(event, Closed):
@@ -183,4 +189,4 @@ def read_journal(path: Path) -> Record:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
-    return Record(begun.run_id, begun.started, begun.plan, facts, results, closed, notes, broken)
+    return Record(begun.run_id, begun.started, begun.plan, facts, settings, results, closed, notes, broken)

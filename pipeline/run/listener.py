@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pipeline.ground.jobs import Job, Result
+from pipeline.ground.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class RunInfo:
 
     `plan` holds every job, whether it will be executed or skipped. `facts` are the caller's (git sha,
     versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed`: this
-    run was begun earlier.
+    run was begun earlier. `settings` are those that hold from now on.
     """
 
     run_id: str
@@ -27,6 +28,7 @@ class RunInfo:
     facts: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     resumed: bool = False
+    settings: Settings = field(default_factory=Settings)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from pipeline.ground.jobs import Job, Result
+from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2
 
@@ -32,7 +33,7 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     `target` is the dotted name `module:function` of the work, called as `target(job, context)`. The result
     goes to the file `result`. `marker` is the value of the job's mark in the environment. `threads` is how
     many the numeric libraries may use. `queue` is set where the work goes through `task-submit`: how many
-    seconds it may wait for a card, beside the job's timeout.
+    seconds it may wait for a card, beside the job's timeout. `settings` are those of the run.
     """
 
     job: Job
@@ -40,9 +41,7 @@ class Order(msgspec.Struct, frozen=True, tag=True):
     folder: str
     result: str
     cache: str
-    inputs: str | None
-    stage: str
-    inject: str
+    settings: Settings
     device: int | None
     marker: str
     threads: int

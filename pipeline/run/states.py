@@ -23,7 +23,7 @@ INTERNAL_ERROR = 3
 NOTHING_EXECUTED = 5
 
 
-class IllegalTransitionError(Exception):
+class IllegalTransitionError(RuntimeError):
     """A job was about to change state in a way the machine does not know: a fault of the pipeline."""
 
 

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         device, *_ = choose_ids(order.job.platform, lent=lent)
     except DeviceError as error:
         sys.stderr.write(f"{error}\n")
-        return 4
+        return error.exit_code
     folder = Path(order.folder)
     os.chdir(folder)
     # The scheduler ends a task without asking for stacks; they are written shortly before it would.

@@ -117,9 +117,7 @@ def _work(order: Order) -> Result:
         folder=Path(order.folder),
         device=order.device,
         cache=Path(order.cache),
-        inputs=Path(order.inputs) if order.inputs is not None else None,
-        stage=order.stage,
-        inject=order.inject,
+        settings=order.settings,
     )
     module, _, name = order.target.partition(":")
     target: Target = getattr(import_module(module), name)

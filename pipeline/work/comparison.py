@@ -148,7 +148,7 @@ class Comparison:
     @property
     def _wanted_fault(self) -> Fault | None:
         """The fault to commit, or None."""
-        return fault_named(self.context.inject) if self.context.inject else None
+        return fault_named(inject) if (inject := self.context.settings.inject) else None
 
     def _given(self, stage: ProgramRun) -> Mapping[str, Array]:
         """The outputs of the workload that a program reads: another stage's, or the golden's."""
@@ -244,8 +244,9 @@ def comparison(job: Job, context: JobContext) -> Comparison:
     Raises:
         InputsError: the context's tensors do not fit the job's geometry.
     """
-    subject = subject_of(job)
-    golden = golden_for(wanted_golden(job, context.inputs), context.cache)
+    subject, inputs = subject_of(job), context.settings.inputs
+    wanted = wanted_golden(job, Path(inputs) if inputs is not None else None)
+    golden = golden_for(wanted, context.cache)
     return Comparison(engine_for(job.platform.backend), job, context, subject, golden)
 
 

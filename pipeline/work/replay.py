@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import cast
 
 import numpy as np
 
+from golden.errors import UserError
 from golden.specs import Array
 from pipeline.diff import render
 from pipeline.diff.compare import digest
@@ -22,7 +24,7 @@ from pipeline.work.versus import steps_of, with_odd_one
 from workloads.stages import ProgramRun, Stage
 
 
-class ReplayError(ValueError):
+class ReplayError(UserError):
     """A job cannot be judged again; the message is one line: what, where, remedy."""
 
 
@@ -55,12 +57,12 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
         )
         raise ReplayError(f"{job_id}: run {record.run_id} kept no tensors and outputs of it: {why}")
     folder = (run_folder / inputs).parent
-    context = JobContext(folder, None, cache, run_folder / inputs, record.facts.get("stage", "all"))
+    context = JobContext(folder, None, cache, replace(record.settings, inputs=str(run_folder / inputs)))
     if job.other:
         steps = steps_of(job, context)
     else:
         work = comparison(job, context)
-        steps = [(work, stage) for stage in stages_of(job, work.subject.workload, context.stage)]
+        steps = [(work, stage) for stage in stages_of(job, work.subject.workload, record.settings.stage)]
     stages = {stage.name: stage for stage in known.stages}
     diagnoses: dict[str, Diagnosis] = {}
     for work, stage in steps:

@@ -59,7 +59,7 @@ def execute(job: Job, context: JobContext) -> Result:
     compiled = _compiled(job, context, workload) if job.lane is Lane.COMPILE else []
     if job.profile is None:
         return concluded(job, compiled, {}, {})
-    stages = stages_of(job, workload, context.stage)
+    stages = stages_of(job, workload, context.settings.stage)
     if not stages:
         return Result(job, State.SKIPPED, f"workload {workload.name} has no stage that computes a first tile")
     work = comparison(job, context)
@@ -105,10 +105,10 @@ def conclude(
     facts = {"golden_note": "; ".join(notes)} if notes else {}
     if lost:
         facts["not_kept"] = "; ".join(lost)
-    if context.inputs:
-        facts["inputs"] = str(context.inputs)
+    if context.settings.inputs is not None:
+        facts["inputs"] = context.settings.inputs
     if any(work.committed for work, _ in steps):
-        facts[INJECTED] = context.inject
+        facts[INJECTED] = context.settings.inject
     artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
     parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
     return replace(concluded(job, results, diagnoses, facts, parts), artefacts=artefacts)

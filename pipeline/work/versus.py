@@ -42,7 +42,7 @@ def execute(job: Job, context: JobContext) -> Result:
         steps = steps_of(job, context)
     except WorkloadError as error:
         return Result(job, State.COMPILE_ERROR, str(error))
-    mine = [(work, stage) for work, stage in steps if work.context.inject]
+    mine = [(work, stage) for work, stage in steps if work.context.settings.inject]
     if mine and (refused := mine[0][0].admit([stage for _, stage in mine])):
         return Result(job, State.SKIPPED, refused)
     return with_odd_one(conclude(job, context, steps))
@@ -70,7 +70,7 @@ def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
     its = Comparison(
         engine_for(two.backend),
         replace(job, platform=two),
-        replace(contexts[two], inject=""),
+        replace(contexts[two], settings=replace(context.settings, inject="")),
         subject_of(job, two),
         mine.golden,
         mine.outputs,

@@ -186,13 +186,16 @@ def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: 
     assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}\n")
 
 
-def test_a_fault_is_there_again_where_a_run_is_taken_up(pipeline: Pipeline) -> None:
+def test_a_fault_is_there_again_where_a_run_is_taken_up(pipeline: Pipeline, last_run: LastRun) -> None:
     fault = "no-padding-bottom-2-last"
     assert pipeline("run", *ONE, "--inject", fault).code == 1
     assert pipeline("run", "--failed", "last").code == 1
     other = pipeline("run", "--failed", "last", "--inject", "no-padding-top-2-first")
     assert other.code == 4
-    assert other.err == f"injected: the earlier run was begun with {fault}, not with no-padding-top-2-first\n"
+    assert other.err == (
+        f"--inject no-padding-top-2-first: run {last_run().name} was begun with --inject {fault}; "
+        "leave --inject out or begin a new run\n"
+    )
 
 
 @pytest.mark.parametrize("how", ["--resume", "--failed"])
@@ -205,7 +208,7 @@ def test_tensors_and_stage_are_the_same_where_a_run_is_taken_up(
     for other in (["--stage", "all"], ["--inputs", "other.npz"]):
         outcome = pipeline("compare", how, "last", *other)
         assert outcome.code == 4
-        assert "the earlier run was begun with" in outcome.err
+        assert f"run {last_run().name} was begun with" in outcome.err
     assert pipeline("compare", how, "last").code == 0
     found = report(last_run() / "junit.xml")
     assert len(found) == 1 + 4

@@ -68,3 +68,118 @@ def test_shards_are_balanced_by_what_jobs_took(pipeline: Pipeline, last_run: Las
     journal.write_text("".join(f"{json.dumps(event)}\n" for event in events))
     shards = [pipeline("list", *words, "--shard", f"{index}/2").out.splitlines() for index in (1, 2)]
     assert shards == [[JOB], [job for job in plan if job != JOB]]
+
+
+# What the command line asked of an earlier run holds where the run is taken up.
+
+ONE = ("run", *EMULATED, "--kernel", "fused", "--profile", "small")
+RUN_JOB = "device/emu-a2a3/bands/fused/small"
+
+
+def facts(out: str) -> dict[str, str]:
+    lines = (line.partition("=") for line in out.splitlines())
+    return {key: value for key, equals, value in lines if equals}
+
+
+def test_failed_jobs_are_repeated_as_often_unless_it_is_said_anew(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline(*ONE, "--inject", "unwritten", "--repeat", "3").code == 1
+    for words, repeats in (((), "3"), (("--repeat", "2"), "2"), ((), "2")):
+        assert pipeline("run", "--failed", "last", *words).code == 1
+        case = report(last_run() / "junit.xml")[RUN_JOB]
+        assert facts(case.out)["repeats"] == case.properties["repeat"] == repeats
+        assert facts(case.out)["reproduce"].endswith(f"--inject unwritten --repeat {repeats}")
+
+
+@pytest.mark.parametrize("how", ["--resume", "--failed"])
+def test_retries_and_those_of_an_overlay_hold_where_a_run_is_taken_up(
+    how: str, pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "sick.yaml").write_text(NEVER_IN_TIME)
+    for words, attempts in (((), "2"), (("--retries", "0"), "1")):
+        assert pipeline(*COMPILED, "--matrix", "sick.yaml", *words, "--deadline", "0.0001").code == 2
+        assert pipeline("compile", how, "last").code == 6
+        case = report(last_run() / "junit.xml")[JOB]
+        assert "infrastructure pattern no end after" in case.message
+        assert facts(case.out)["attempts"] == attempts
+        assert ("--retries 0" in facts(case.out)["reproduce"]) == bool(words)
+    assert pipeline("compile", "--failed", "last", "--retries", "1").code == 6
+    assert facts(report(last_run() / "junit.xml")[JOB].out)["attempts"] == "2"
+
+
+def test_an_overlay_that_is_gone_is_named_where_a_run_is_taken_up(
+    pipeline: Pipeline, refused: Callable[..., str], workspace: Path
+) -> None:
+    (workspace / "sick.yaml").write_text(NEVER_IN_TIME)
+    assert pipeline(*COMPILED, "--matrix", "sick.yaml").code == 6
+    (workspace / "sick.yaml").unlink()
+    assert refused("compile", "--failed", "last").startswith("sick.yaml: cannot be read")
+
+
+@pytest.mark.parametrize("how", ["--resume", "--failed"])
+def test_a_run_is_taken_up_with_the_references_it_was_begun_with(
+    how: str,
+    pipeline: Pipeline,
+    refused: Callable[..., str],
+    report: Report,
+    last_run: LastRun,
+    workspace: Path,
+) -> None:
+    mine, other = workspace / "mine.json", workspace / "other.json"
+    mine.write_text("{}")
+    other.write_text("{}")
+    words = (*ONE, "--inject", "unwritten", "--references", "mine.json")
+    assert pipeline(*words, "--deadline", "0.0001").code == 2
+    mine.unlink()
+    assert refused("run", how, "last").startswith(f"{mine}: No such file")
+    assert pipeline("run", how, "last", "--references", "other.json").code == 1
+    case = report(last_run() / "junit.xml")[RUN_JOB]
+    assert f"--references {other}" in facts(case.out)["reproduce"]
+
+
+def test_the_end_of_an_expected_failure_is_judged_by_the_night_that_is_asked_for(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "known.yaml").write_text(
+        f"expected_failures: [{{jobs: {RUN_JOB}, reason: known, link: 'https://issues.example/1', "
+        "until: 2020-03-10}]\n"
+    )
+    words = (*ONE, "--matrix", "known.yaml", "--inject", "unwritten")
+    assert pipeline(*words).code == 1
+    assert pipeline(*words, "--date", "2020-03-11").code == 1
+    assert pipeline(*words, "--date", "2020-03-10").code == 0
+    (case,) = report(last_run() / "junit.xml").values()
+    assert (case.kind, case.properties["date"]) == ("skipped", "2020-03-10")
+    assert "--date 2020-03-10" in facts(case.out)["reproduce"]
+    assert pipeline(*words, "--date", "2020-03-10", "--deadline", "0.0001").code == 2
+    assert pipeline("run", "--resume", "last").code == 0
+    other = pipeline("run", "--failed", "last", "--date", "2020-03-11")
+    assert other.err == (
+        f"--date 2020-03-11: run {last_run().name} was begun with --date 2020-03-10; "
+        "leave --date out or begin a new run\n"
+    )
+
+
+def test_a_resumed_run_tells_what_is_repeated_as_often_now(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline(*ONE, "--repeat", "3", "--deadline", "0.0001").code == 2
+    assert pipeline("run", "--resume", "last", "--repeat", "1").code == 0
+    case = report(last_run() / "junit.xml")[RUN_JOB]
+    assert (case.properties["repeat"], case.properties["resumed.repeat"]) == ("3", "1")
+    assert "repeats" not in facts(case.out)
+
+
+def test_a_journal_of_before_settings_is_refused(
+    pipeline: Pipeline, refused: Callable[..., str], last_run: LastRun
+) -> None:
+    assert pipeline(*COMPILED).code == 0
+    journal = last_run() / "journal.jsonl"
+    first, *rest = journal.read_text().splitlines(keepends=True)
+    begun = json.loads(first)
+    del begun["settings"]
+    journal.write_text("".join([f"{json.dumps(begun)}\n", *rest]))
+    line = refused("compile", "--failed", "last")
+    assert "journal.jsonl:1: damaged line: " in line
+    assert line.endswith("it is of another version, or was changed; begin a new run")

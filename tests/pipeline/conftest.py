@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result
+from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 
 SMALL = Geometry(24, 32, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
@@ -34,10 +36,10 @@ def job_of() -> Callable[..., Job]:
 
 @pytest.fixture
 def done(tmp_path: Path) -> Callable[..., Result]:
-    """Does a job, with its goldens in the folder `cache`; an option is one of `JobContext`."""
+    """Does a job, with its goldens in the folder `cache`; an option is one of `Settings`."""
 
-    def do(job: Job, folder: str = "job", **options: str) -> Result:
-        return execute(job, JobContext(tmp_path / folder, None, tmp_path / "cache", **options))
+    def do(job: Job, folder: str = "job", **options: Any) -> Result:
+        return execute(job, JobContext(tmp_path / folder, None, tmp_path / "cache", Settings(**options)))
 
     return do
 

@@ -34,7 +34,7 @@ _ROUNDS = 20
 """Timed launches on a card; a simulator, whose time tells little, gets one."""
 
 
-class PyptoError(Exception):
+class PyptoError(RuntimeError):
     """PyPTO ended without saying whether the kernel or the machine is to blame."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 
 DEVICES = (0, 1, 2, 3)
@@ -120,4 +121,4 @@ def perform(job: Job, context: JobContext) -> Result:
         raise InfrastructureError("runtime error 507018")
     name = trouble_of(job)
     TROUBLES[name][0]()
-    return execute(job, replace(context, inject=_WRONG if name == "wrong" else ""))
+    return execute(job, replace(context, settings=Settings(inject=_WRONG if name == "wrong" else "")))

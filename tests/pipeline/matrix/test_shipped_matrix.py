@@ -7,11 +7,11 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from kernels.catalogue import KERNELS
 
 from emulator.soc import SOCS
 from golden.geometry import MC62, Conv, Geometry
 from golden.profiles import PROFILES
-from kernels.catalogue import KERNELS
 from kernels.plan import Plan
 from pipeline.ground.jobs import Job, Lane
 from pipeline.ground.tiling import plan_for

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from golden.geometry import MC62
 from pipeline.commands.options import parser
 from pipeline.ground.jobs import REPRODUCE, Job, Lane, Platform, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.results.reproduce import command_line, interpreter, with_resume
 from pipeline.run.listener import RunSummary
 
@@ -31,46 +33,52 @@ PREFIX = "python -m pipeline "
     [
         (
             JOB,
-            {},
+            Settings(),
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile full-range@7",
         ),
         (
             replace(JOB, id="device/emu-a2a3/mc62/fused/small@nightly", profile="small@20260310"),
-            {"matrix": "a.yaml b.yaml"},
-            "run --matrix a.yaml --matrix b.yaml --platform emu-a2a3 --geometry mc62 --kernel fused "
-            "--profile small@nightly --date 2026-03-10",
+            Settings(matrix=("a.yaml", "b.yaml")),
+            "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile small@nightly "
+            "--matrix a.yaml --matrix b.yaml --date 2026-03-10",
         ),
         (
             replace(
                 JOB, id="compile/emu-a2a3/mc62/two-pass", lane=Lane.COMPILE, kernel="two-pass", profile=None
             ),
-            {},
+            Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel two-pass",
         ),
         (
             replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@7"),
-            {},
+            Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
         ),
         (
             replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20260310"),
-            {},
+            Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused --date 2026-03-10",
         ),
         (
             replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20269910"),
-            {},
+            Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
         ),
         (
             replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
-            {"injected": "offset-sign-1", "stage": "tile", "output": "/tmp/o", "references": "/tmp/r.json"},
+            Settings(inject="offset-sign-1", stage="tile", output="/tmp/o", references="/tmp/r.json"),
             "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile "
             "--references /tmp/r.json --output /tmp/o",
         ),
         (
+            JOB,
+            Settings(date=date(2026, 3, 9), repeat=5, retries=0),
+            "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile full-range@7 "
+            "--date 2026-03-09 --repeat 5 --retries 0",
+        ),
+        (
             replace(JOB, id="device/emu-a2a3/mc62/fused/inputs", profile="inputs"),
-            {"inputs": "/home/me/my tensors.npz"},
+            Settings(inputs="/home/me/my tensors.npz"),
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --inputs '/home/me/my tensors.npz'",
         ),
         (
@@ -82,22 +90,20 @@ PREFIX = "python -m pipeline "
                 profile="ties",
                 other=replace(EMULATED, name="emu-a5"),
             ),
-            {},
+            Settings(),
             "compare --engines emu-a2a3,emu-a5 --geometry mc62 --profile ties",
         ),
     ],
 )
-def test_a_job_is_told_as_the_command_line_that_runs_it(
-    job: Job, settings: dict[str, str], words: str
-) -> None:
+def test_a_job_is_told_as_the_command_line_that_runs_it(job: Job, settings: Settings, words: str) -> None:
     assert command_line(job, settings) == PREFIX + words
     parser().parse_args(shlex.split(words))
 
 
 def test_names_of_files_are_quoted_for_the_shell() -> None:
     overlay = "it's; rm -rf $HOME.yaml"
-    line = command_line(JOB, {"matrix": shlex.quote(overlay)})
-    assert shlex.split(line)[5] == overlay
+    words = shlex.split(command_line(JOB, Settings(matrix=(overlay,))))
+    assert words[words.index("--matrix") + 1] == overlay
 
 
 def test_this_python_is_named_as_one_would_type_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +111,7 @@ def test_this_python_is_named_as_one_would_type_it(tmp_path: Path, monkeypatch: 
     assert interpreter() == str(tmp_path / "environment" / "bin" / "python")
     monkeypatch.chdir(tmp_path)
     assert interpreter() == "environment/bin/python"
-    assert command_line(JOB, {}, interpreter()).startswith(interpreter())
+    assert command_line(JOB, Settings(), interpreter()).startswith(interpreter())
 
 
 @pytest.mark.parametrize(

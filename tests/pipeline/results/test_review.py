@@ -20,6 +20,7 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
+from pipeline.ground.settings import Settings
 from pipeline.results.history import History
 from pipeline.results.performance import Reference
 from pipeline.results.reproduce import interpreter
@@ -40,7 +41,7 @@ def history(tmp_path: Path) -> History:
 
 @pytest.mark.parametrize("state", [State.MISMATCH, State.CRASHED, State.TIMED_OUT, State.INFRASTRUCTURE])
 def test_a_failure_says_what_it_is_since_when_and_how_to_repeat_it(state: State, history: History) -> None:
-    facts = review(Result(job(), state, "why", facts={"own": "kept"}), {}, history, {}).facts
+    facts = review(Result(job(), state, "why", facts={"own": "kept"}), {}, history, Settings()).facts
     assert facts[FINGERPRINT] == f"{state.value} why"
     assert facts[SINCE] == NEW
     assert facts[REPRODUCE].startswith(f"{shlex.quote(interpreter())} -m pipeline run ")
@@ -49,26 +50,30 @@ def test_a_failure_says_what_it_is_since_when_and_how_to_repeat_it(state: State,
 
 @pytest.mark.parametrize("state", [State.PASSED, State.SKIPPED])
 def test_what_is_well_needs_nothing(state: State, history: History) -> None:
-    assert not review(Result(job(), state), {}, history, {}).facts
+    assert not review(Result(job(), state), {}, history, Settings()).facts
 
 
 def test_a_pass_that_will_be_red_says_how_to_repeat_it(history: History) -> None:
     expected = ExpectedFailure("known", "https://issues.example/1", date(2026, 12, 31))
-    assert set(review(Result(job(expected), State.PASSED), {}, history, {}).facts) == {REPRODUCE}
+    assert set(review(Result(job(expected), State.PASSED), {}, history, Settings()).facts) == {REPRODUCE}
 
 
 def test_a_pass_that_is_too_slow_is_a_failure_with_a_fingerprint(history: History) -> None:
     stages = (StageResult("fused", State.PASSED, facts={"cycles": "120"}),)
     references = {job().id: {"fused.cycles": Reference(100, 0, 0, "cycles")}}
-    found = review(Result(job(), State.PASSED, stages=stages), references, history, {})
+    found = review(Result(job(), State.PASSED, stages=stages), references, history, Settings())
     assert found.state is State.PERFORMANCE
     assert found.facts[FINGERPRINT].startswith("performance fused.cycles is # cycles")
 
 
 def test_a_chance_failure_is_repeated_as_often(history: History) -> None:
     result = Result(job(), State.NONDETERMINISTIC, "2 of 5 repeats differ", facts={"repeats": "5"})
-    assert review(result, {}, history, {}).facts[REPRODUCE].endswith(" --profile small --repeat 5")
+    assert (
+        review(result, {}, history, Settings(repeat=5))
+        .facts[REPRODUCE]
+        .endswith(" --profile small --repeat 5")
+    )
 
 
 def test_of_an_interrupted_job_it_is_not_said_how_to_run_it_alone(history: History) -> None:
-    assert REPRODUCE not in review(Result(job(), State.INTERRUPTED, "SIGINT"), {}, history, {}).facts
+    assert REPRODUCE not in review(Result(job(), State.INTERRUPTED, "SIGINT"), {}, history, Settings()).facts

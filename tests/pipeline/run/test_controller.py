@@ -14,6 +14,7 @@ import pytest
 
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import ExpectedFailure, Job, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, PlanError, RunOptions, run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
@@ -398,7 +399,9 @@ def test_repeats_whose_outputs_differ_are_nondeterministic(
     }
     for outputs in ends:
         (tmp_path / outputs).write_text(outputs)
-    summary = run(*(make_job(f"hashes:{tmp_path / outputs}") for outputs in ends), repeat=3)
+    summary = run(
+        *(make_job(f"hashes:{tmp_path / outputs}") for outputs in ends), settings=Settings(repeat=3)
+    )
     assert [(one.state, one.message) for one in summary.results] == list(ends.values())
 
 
@@ -467,7 +470,7 @@ def test_interrupted_repeats_do_not_count_as_a_pass(run: Run, make_job: MakeJob,
             os.kill(os.getpid(), signal.SIGINT)
 
     watcher.on_start = interrupt
-    assert only(run(make_job("passes"), repeat=50)).state is State.INTERRUPTED
+    assert only(run(make_job("passes"), settings=Settings(repeat=50))).state is State.INTERRUPTED
 
 
 # Artefacts

@@ -14,6 +14,7 @@ import pytest
 from golden import inputs, profiles
 from golden.cache import golden_for, is_cached
 from pipeline.ground.jobs import Job, Lane, State
+from pipeline.ground.settings import Settings
 from pipeline.run import goldens
 from pipeline.run.controller import RunOptions
 from pipeline.run.goldens import Goldens, Wanted, missing_goldens
@@ -51,9 +52,9 @@ def test_missing_are_those_that_a_job_needs_and_the_cache_lacks(make_job: MakeJo
 def test_golden_of_a_users_tensors_is_missing_until_it_is_cached(make_job: MakeJob, tmp_path: Path) -> None:
     job, path = make_job(profile="inputs"), tmp_path / "mine.npz"
     inputs.save_inputs(path, profiles.make("ties@3", job.geometry))
-    assert missing_goldens([job], tmp_path, path)[job.id].inputs == str(path)
+    assert missing_goldens([job], tmp_path, str(path))[job.id].inputs == str(path)
     golden_for(job.geometry, inputs.load_inputs(path, job.geometry), "vreq8", tmp_path)
-    assert missing_goldens([job], tmp_path, path) == {}
+    assert missing_goldens([job], tmp_path, str(path)) == {}
 
 
 def test_without_torch_nothing_is_computed_ahead(
@@ -132,7 +133,8 @@ def test_users_tensors_that_are_gone_speak_against_the_host_alone(
     missing = {
         job.id: Wanted(job.geometry, "inputs", "vreq8", str(options.cache), str(gone), 60) for job in jobs
     }
-    summary = run(*jobs, target="pipeline.work.stages:execute", inputs=gone, missing=missing)
+    settings = Settings(inputs=str(gone))
+    summary = run(*jobs, target="pipeline.work.stages:execute", settings=settings, missing=missing)
     expected = (State.INFRASTRUCTURE, f"no golden: {gone}: cannot be read: No such file or directory")
     assert [(result.state, result.message) for result in summary.results] == [expected] * 2
     assert summary.set_aside == ()

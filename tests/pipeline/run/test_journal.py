@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.run.journal import Journal, JournalError, read_journal
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -47,7 +50,9 @@ def test_journal_gives_back_what_it_was_told(tmp_path: Path, plan: tuple[Job, ..
     assert record.all_results()[0].message == f"text {plan[0].id} \\udcff"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@hypothesis_settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+)
 @given(data=st.data())
 def test_journal_cut_at_any_byte_loses_at_most_the_line_that_was_cut(
     tmp_path: Path, plan: tuple[Job, ...], data: st.DataObject
@@ -108,4 +113,13 @@ def test_a_journal_that_was_removed_meanwhile_is_missed(tmp_path: Path, plan: tu
     journal.run_started(info(plan))
     (tmp_path / "journal").unlink()
     with pytest.raises(JournalError, match="journal: was removed while it was being written"):
+        journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
+
+
+def test_a_journal_gives_back_the_settings_that_held_last(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+    path = tmp_path / "journal"
+    for settings, resumed in ((Settings(inject="a", repeat=3), False), (Settings(inject="a"), True)):
+        journal = Journal(path)
+        journal.run_started(replace(info(plan, resumed=resumed), settings=settings))
+        assert read_journal(path).settings == settings
         journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))

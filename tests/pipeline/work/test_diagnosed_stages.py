@@ -6,6 +6,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.ground.jobs import DIAGNOSIS, WRONG_STEP, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.work import comparison, stages
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
@@ -16,7 +17,7 @@ GEOMETRY = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 def run(folder: Path, fault: str, lane: Lane = Lane.COMPARE, kernel: str = "pair") -> Result:
     platform = Platform("emu", "emulator", "a2a3")
     job = Job(f"{lane.value}/emu/g/{kernel}/p", lane, platform, "g", GEOMETRY, kernel, "full-range@7", 60.0)
-    context = JobContext(folder / (fault or "none"), None, folder / "cache", inject=fault)
+    context = JobContext(folder / (fault or "none"), None, folder / "cache", Settings(inject=fault))
     return stages.execute(job, context)
 
 

@@ -11,6 +11,7 @@ from golden.geometry import Conv, Geometry
 from golden.inputs import load_inputs
 from golden.profiles import make
 from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.work import comparison, stages
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
@@ -22,7 +23,7 @@ JOB = Job(
 
 
 def run(folder: Path, goldens: Path, fault: str) -> Result:
-    return stages.execute(JOB, JobContext(folder, None, goldens, inject=fault))
+    return stages.execute(JOB, JobContext(folder, None, goldens, Settings(inject=fault)))
 
 
 def test_each_wrong_stage_keeps_its_output_and_difference(tmp_path: Path, goldens: Path) -> None:

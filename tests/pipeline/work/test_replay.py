@@ -11,6 +11,7 @@ import pytest
 from golden.geometry import Conv, Geometry
 from golden.inputs import InputsError
 from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.run.journal import Record
 from pipeline.work import stages, versus
 from pipeline.work.replay import ReplayError, account, replay
@@ -49,11 +50,11 @@ RunJob = Callable[..., Run]
 def run_job(tmp_path: Path, goldens: Path) -> RunJob:
     def run(job: Job, fault: str = "bias-missing-1", stage: str = "all") -> Run:
         folder = tmp_path / "run" / "jobs" / "it" / "1"
-        context = JobContext(folder, None, goldens, stage=stage, inject=fault)
+        settings = Settings(stage=stage, inject=fault)
+        context = JobContext(folder, None, goldens, settings)
         done = (versus if job.other else stages).execute(job, context)
         done = replace(done, artefacts=tuple(f"jobs/it/1/{path}" for path in done.artefacts))
-        facts = {"stage": stage, "injected": fault}
-        record = Record("r1", "", (job,), facts, {job.id: done}, closed=True, notes=())
+        record = Record("r1", "", (job,), {}, settings, {job.id: done}, closed=True, notes=())
         return Run(tmp_path / "run", goldens, record, done)
 
     return run

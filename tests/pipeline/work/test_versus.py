@@ -6,6 +6,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.settings import Settings
 from pipeline.work.versus import ODD, execute, odd_ones
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
@@ -14,7 +15,7 @@ JOB = Job("compare/one+two/g/small", Lane.COMPARE, ONE, "g", PAIR, "pair", "smal
 
 
 def run(folder: Path, fault: str) -> Result:
-    return execute(JOB, JobContext(folder / "job", None, folder / "cache", inject=fault))
+    return execute(JOB, JobContext(folder / "job", None, folder / "cache", Settings(inject=fault)))
 
 
 @pytest.mark.usefixtures("torch_installed")

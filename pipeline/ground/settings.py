@@ -1,0 +1,147 @@
+"""The settings of a run: what a command line asks of every job, and what becomes of it in later runs.
+
+Each setting is a field of `Settings`. The field declares all else there is to know of the setting: the
+facts of a report, the checks of `--resume` and `--failed` and the lines that repeat a job follow from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from golden.errors import UserError
+
+
+class SettingsError(UserError):
+    """A run cannot be taken up with other settings; one line: option, both values, remedy."""
+
+
+class TakenUp(Enum):
+    """Which value holds when `--resume` or `--failed` takes up an earlier run."""
+
+    SAME = "the value of the earlier run; another one is refused"
+    KEPT = "the value of the earlier run, unless the command line gives a new one"
+    OWN = "the value of the command line, whatever the earlier run had"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a field of `Settings` declares: its name, its default, which value a later run takes, its fact.
+
+    `fact` is the name under which the report shows the setting; empty: the report does not show it.
+    """
+
+    name: str
+    default: object
+    taken_up: TakenUp
+    fact: str
+
+    @property
+    def option(self) -> str:
+        """The option of the command line that gives the setting."""
+        return f"--{self.name}"
+
+    def words(self, value: object) -> list[str]:
+        """The option with a value, as words of a shell; none for the default."""
+        return [] if value == self.default else self.told(value)
+
+    def told(self, value: object) -> list[str]:
+        """The option with a value, as words of a shell, also for the default; none for an empty value."""
+        words: list[str] = []
+        for text in _texts(value):
+            # argparse takes a word that begins with a dash for another option.
+            words += [f"{self.option}={text}"] if text.startswith("-") else [self.option, text]
+        return words
+
+
+def _declared(taken_up: TakenUp, fact: str = "") -> Mapping[str, object]:
+    return {"taken_up": taken_up, "fact": fact}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a command line asks of every job of a run. A setting that was not given has its default.
+
+    Attributes:
+        matrix: paths of overlays, as the user gave them, in order.
+        date: the night that seeds and end dates are taken from; None: the day of the run.
+        inputs: absolute path of a file of tensors that replace those of the profiles, or None.
+        inject: id of a fault to commit (`pipeline.faults.catalogue`), or empty.
+        stage: what the compare lane compares: `all` or `tile`.
+        repeat: how often each job runs, to find nondeterminism.
+        retries: how often a job is tried again after an infrastructure error; None: what the matrix says.
+        references: absolute path of the performance references; None: the usual file.
+        output: absolute path of the folder of runs and goldens; None: the usual one.
+    """
+
+    matrix: tuple[str, ...] = field(default=(), metadata=_declared(TakenUp.SAME, "matrix"))
+    date: datetime.date | None = field(default=None, metadata=_declared(TakenUp.SAME, "date"))
+    inputs: str | None = field(default=None, metadata=_declared(TakenUp.SAME, "inputs"))
+    inject: str = field(default="", metadata=_declared(TakenUp.SAME, "inject"))
+    stage: str = field(default="all", metadata=_declared(TakenUp.SAME, "stage"))
+    repeat: int = field(default=1, metadata=_declared(TakenUp.KEPT, "repeat"))
+    retries: int | None = field(default=None, metadata=_declared(TakenUp.KEPT, "retries"))
+    references: str | None = field(default=None, metadata=_declared(TakenUp.KEPT, "references"))
+    output: str | None = field(default=None, metadata=_declared(TakenUp.OWN))
+
+    def words(self) -> list[str]:
+        """The options that give these settings, as words of a shell."""
+        return [word for each in DECLARED for word in each.words(getattr(self, each.name))]
+
+    def facts(self, begun: Settings | None = None) -> dict[str, str]:
+        """The settings that the report of a run shows, by the names of their facts.
+
+        Args:
+            begun: the settings that the run was begun with, if it is resumed; what differs is shown.
+        """
+        shown = {}
+        for each in DECLARED:
+            value = getattr(self, each.name)
+            usual = value == each.default and (begun is None or value == getattr(begun, each.name))
+            if each.fact and not usual:
+                shown[each.fact] = shlex.join(value) if isinstance(value, tuple) else str(value)
+        return shown
+
+
+DECLARED = tuple(
+    Declared(each.name, each.default, each.metadata["taken_up"], each.metadata["fact"])
+    for each in dataclasses.fields(Settings)
+)
+"""What is declared of each setting, in the order of the fields."""
+
+
+def take_up(run: str, begun: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with which an earlier run is resumed, or its failed jobs run again.
+
+    Args:
+        run: id of the earlier run.
+        begun: its settings.
+        given: the settings that the command line gives, by name.
+
+    Raises:
+        SettingsError: a setting is given that must stay as it was, with another value.
+    """
+    held: dict[str, Any] = {}
+    for each in DECLARED:
+        before = getattr(begun, each.name)
+        if each.taken_up is TakenUp.SAME and given.get(each.name, before) != before:
+            now, then = shlex.join(each.told(given[each.name])), shlex.join(each.told(before))
+            raise SettingsError(
+                f"{now}: run {run} was begun {f'with {then}' if then else f'without {each.option}'}; "
+                f"leave {each.option} out or begin a new run"
+            )
+        if each.taken_up is TakenUp.OWN:
+            held[each.name] = each.default
+    return replace(begun, **{**held, **given})
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """The values that the option is given; none where the setting is empty."""
+    if isinstance(value, tuple):
+        return value
+    return () if value in (None, "") else (str(value),)

@@ -1,0 +1,76 @@
+"""Errors that users cause, wherever they are defined: all have one parent, and it says the exit code."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import golden
+import kernels
+import pipeline
+from golden.errors import UserError
+from pipeline.commands import cli
+from pipeline.ground.jobs import OUTCOMES, State
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = (golden, kernels, pipeline)
+
+
+def import_everything() -> None:
+    for package in PACKAGES:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+
+
+def heirs(parent: type[Exception]) -> Iterator[type[Exception]]:
+    for heir in parent.__subclasses__():
+        if heir.__module__.partition(".")[0] in {package.__name__ for package in PACKAGES}:
+            yield heir
+        yield from heirs(heir)
+
+
+import_everything()
+USER_ERRORS = sorted(set(heirs(UserError)), key=lambda each: each.__qualname__)
+
+
+@pytest.mark.parametrize("error", USER_ERRORS, ids=lambda error: error.__qualname__)
+def test_it_ends_in_its_line_and_its_exit_code(
+    error: type[UserError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raised = error.__new__(error)
+    raised.args = ("what is wrong, where, what helps",)
+
+    def fail(*_arguments: object) -> int:
+        raise raised
+
+    monkeypatch.setattr(cli, "_do", fail)
+    assert cli.main(["list"]) == error.exit_code
+    assert error.exit_code in (4, 5, OUTCOMES[State.INFRASTRUCTURE].exit_code)
+    assert capsys.readouterr().err == "what is wrong, where, what helps\n"
+
+
+def caught() -> set[str]:
+    """Names of the errors that a handler in our packages names."""
+    handlers = (
+        node
+        for package in PACKAGES
+        for path in (ROOT / package.__name__).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler) and node.type is not None
+    )
+    names = (name for handler in handlers for name in ast.walk(handler.type or handler))
+    return {getattr(name, "id", getattr(name, "attr", "")) for name in names}
+
+
+def test_an_error_that_nobody_handles_is_the_users_or_a_fault_of_ours() -> None:
+    """A fault of ours is a `RuntimeError`; in `golden`, which others call, also a `ValueError`."""
+    handled = caught()
+    for error in heirs(Exception):
+        ours = (RuntimeError, ValueError) if error.__module__.startswith("golden.") else RuntimeError
+        assert issubclass(error, UserError) or issubclass(error, ours) or error.__name__ in handled, error
