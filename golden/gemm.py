@@ -11,7 +11,7 @@ from golden.definition import Definition
 from golden.draw import Draw
 from golden.geometry import GemmGeometry
 from golden.profiles import Profile
-from golden.specs import Array, Int8, Role, Tensors, TensorSpec
+from golden.specs import Array, Int8, Int32, Role, Tensors, TensorSpec
 
 
 def specs(geometry: GemmGeometry) -> tuple[TensorSpec, ...]:
@@ -25,9 +25,13 @@ def specs(geometry: GemmGeometry) -> tuple[TensorSpec, ...]:
 
 
 def compute(geometry: GemmGeometry, tensors: Tensors, variant: str) -> Mapping[str, Array]:
-    """`c`, exact: doubles hold every sum, which the geometry keeps below 2**31. No variant changes it."""
-    product = tensors["a"].astype(np.float64) @ tensors["b"].astype(np.float64)
-    return {"c": product.astype(np.int32)}
+    """`c`, exact; no variant changes it."""
+    return {"c": product(tensors["a"], tensors["b"])}
+
+
+def product(a: Int8, b: Int8) -> Int32:
+    """The product of int8 [m, k] and [k, n], int32: doubles hold every sum, which is kept below 2**31."""
+    return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32)
 
 
 def _small(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:

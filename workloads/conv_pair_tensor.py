@@ -19,7 +19,7 @@ from golden.reference import convolve
 from golden.specs import Array, Int8, Int32
 from kernels.tensor.canvas import Canvas, Indices
 from kernels.tensor.plan import Tiling, tiling_for
-from workloads.tensor_level import Launch, TensorLevel, TensorProgram
+from workloads.tensor_level import Launch, TensorLevel, TensorProgram, constants
 
 
 def _fused(geometry: Geometry, tiling: Tiling, inputs: Mapping[str, Array]) -> Launch:
@@ -55,26 +55,17 @@ def _on_canvas(canvas: Canvas, rows: Array) -> Array:
 
 
 def _conv1(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    return {"filter1": inputs["filter1"], **_constants(inputs, "1")}
+    return {"filter1": inputs["filter1"], **constants(inputs, "1")}
 
 
 def _conv2(geometry: Geometry, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    return {"filter2": _shifted_filter(geometry, inputs), **_constants(inputs, "2")}
+    return {"filter2": _shifted_filter(geometry, inputs), **constants(inputs, "2")}
 
 
 def _shifted_filter(geometry: Geometry, inputs: Mapping[str, Array]) -> Int8:
     """filter2 with K running (kh, kw, c), as the windows do."""
     blocks = inputs["filter2"].reshape(geometry.cmid // C0, geometry.conv2.kernel**2, C0, geometry.cout)
     return cast(Int8, np.ascontiguousarray(blocks.transpose(1, 0, 2, 3)).reshape(-1, geometry.cout))
-
-
-def _constants(inputs: Mapping[str, Array], conv: str) -> dict[str, Array]:
-    fields = vreq8.unpack(cast(vreq8.Table, inputs[f"scale{conv}"]))
-    return {
-        f"bias{conv}": inputs[f"bias{conv}"],
-        f"scale{conv}": fields.scale.reshape(1, -1),
-        f"offset{conv}": fields.offset.astype(np.float32).reshape(1, -1),
-    }
 
 
 def _golden_mid(geometry: Geometry, inputs: Mapping[str, Array]) -> Int8:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from golden import vreq8
 from golden.specs import Array
 from kernels.tensor.plan import Capacities
 
@@ -29,6 +30,21 @@ class Launch:
     output: str
     expected: Array
     kept: npt.NDArray[np.intp]
+
+
+def constants(inputs: Mapping[str, Array], suffix: str) -> dict[str, Array]:
+    """The bias of a convolution as it lies, and the fields of its table as rows of fp32.
+
+    Args:
+        inputs: a bias and a table packed for `vreq8`, by their names.
+        suffix: what stands behind these names.
+    """
+    fields = vreq8.unpack(cast(vreq8.Table, inputs[f"scale{suffix}"]))
+    return {
+        f"bias{suffix}": inputs[f"bias{suffix}"],
+        f"scale{suffix}": fields.scale.reshape(1, -1),
+        f"offset{suffix}": fields.offset.astype(np.float32).reshape(1, -1),
+    }
 
 
 @dataclass(frozen=True)

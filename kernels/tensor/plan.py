@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.errors import UserError
-from golden.geometry import C0, Geometry
+from golden.geometry import C0, ConvGeometry, GemmGeometry, Geometry
 from kernels.tensor.canvas import Canvas, canvas_of
 
 PROGRAMS = ("fused", "pass1", "pass2")
+"""The programs of the pair."""
 
 PLANS = Path(__file__).parent / "plans"
 
@@ -27,6 +28,9 @@ _L0_ROWS = 32
 
 _FEWEST_ROWS = 96
 """Below this a task costs more to schedule than to run."""
+
+_WIDEST_COLUMNS = 256
+"""Columns of a plain product's cube task: as wide as leaves room in L0C for enough rows."""
 
 _VEC_TILES = 4
 """Fp32 tiles that a requantisation holds in UB at once: its value and three rows of constants, broadcast."""
@@ -65,10 +69,34 @@ class Product:
     k_depth: int
     vec_rows: int
 
+    def describe(self) -> str:
+        """The numbers in one line."""
+        return f"{self.cube_rows}/{self.vec_rows}x{self.k_step}/{self.k_depth}"
+
+
+@dataclass(frozen=True)
+class GemmTiling:
+    """Tiles of a plain matrix product [M, K] x [K, N], whose sums go to GM as they are.
+
+    Attributes:
+        cube_rows, cube_columns: rows of M and columns of N in one cube task.
+        k_step: K in one L0 tile, a multiple of 32.
+        k_depth: K in one L1 tile, a multiple of `k_step`.
+    """
+
+    cube_rows: int
+    cube_columns: int
+    k_step: int
+    k_depth: int
+
+    def describe(self) -> str:
+        """The numbers in one line."""
+        return f"{self.cube_rows}x{self.cube_columns}x{self.k_step}/{self.k_depth}"
+
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tiles of a program; what a program does not have (conv1 in pass2) is there and not used.
+    """Tiles of a program of the pair; what a program does not have (conv1 in pass2) is there and not used.
 
     `spread_rows` is the rows of the canvas that one vector tile writes to conv2's windows.
     """
@@ -83,8 +111,7 @@ class Tiling:
 
     def describe(self) -> str:
         """The numbers in one line."""
-        products = (f"{p.cube_rows}/{p.vec_rows}x{p.k_step}/{p.k_depth}" for p in (self.conv1, self.conv2))
-        return f"{' '.join(products)} spread {self.spread_rows}"
+        return f"{self.conv1.describe()} {self.conv2.describe()} spread {self.spread_rows}"
 
 
 def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tiling:
@@ -110,15 +137,51 @@ def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
     conv2 = _product("conv2", canvas.out_rows, geometry.depth2, geometry.cout, capacities)
     tiling = Tiling(conv1, conv2, spread_rows=conv1.vec_rows)
     canvas = tiling.canvas(geometry)
-    for name, rows, depth in (
-        ("columns of conv1", canvas.rows, geometry.depth1),
-        ("windows of conv2", canvas.reach + canvas.plane_rows, geometry.depth2),
-    ):
-        if rows * depth > _LARGEST_TENSOR:
-            raise TilingError(
-                f"{name}: {rows} rows of {depth} bytes: a tensor of CANN PyPTO holds {_LARGEST_TENSOR}"
-            )
+    _check_tensor("columns of conv1", canvas.rows, geometry.depth1)
+    _check_tensor("windows of conv2", canvas.reach + canvas.plane_rows, geometry.depth2)
     return tiling
+
+
+def conv_tiling(geometry: ConvGeometry, capacities: Capacities) -> Product:
+    """The tiling of one convolution, by the rule of `tiling_by_rule`.
+
+    Raises:
+        TilingError: where the channel count fits no tile or a tensor passes 2**31 - 1 bytes.
+    """
+    rows = geometry.out_height * geometry.out_width
+    _check_tensor("columns of conv", rows, geometry.depth)
+    return _product("conv", rows, geometry.depth, geometry.cout, capacities)
+
+
+def gemm_tiling(geometry: GemmGeometry, capacities: Capacities) -> GemmTiling:
+    """A tiling of a matrix product of which every task fits the memories: about one cube task a core.
+
+    Raises:
+        TilingError: where the memories hold not even the smallest tile or a tensor passes 2**31 - 1 bytes.
+    """
+    _check_tensor("a of gemm", geometry.m, geometry.k)
+    _check_tensor("b of gemm", geometry.k, geometry.n)
+    _check_tensor("c of gemm", geometry.m, geometry.n * _INT32)
+    # Half of L0A and L0B each: one tile is loaded while the other is used.
+    operand, sums = 2 * _L0_ROWS * C0, _L0_ROWS * C0 * _INT32
+    if min(capacities.l0a, capacities.l0b) < operand or capacities.l0c < sums:
+        raise TilingError(
+            f"gemm: the smallest tile needs {operand} B of L0A and L0B and {sums} of L0C, "
+            f"which have {capacities.l0a}, {capacities.l0b} and {capacities.l0c}"
+        )
+    widest = min(_WIDEST_COLUMNS, capacities.l0b // C0 // 2, capacities.l0c // _L0_ROWS // _INT32)
+    columns = _largest_divisor(geometry.n, C0, widest)
+    fitting = min(capacities.l0c // (columns * _INT32), capacities.l0a // C0 // 2)
+    share = max(-(-geometry.m * geometry.n // columns // CUBE_CORES), _FEWEST_ROWS)
+    rows = min(_round_up(share, _L0_ROWS), fitting // _L0_ROWS * _L0_ROWS)
+    return GemmTiling(rows, columns, *_k_tiles(geometry.k, rows, columns, capacities))
+
+
+def _check_tensor(name: str, rows: int, row_bytes: int) -> None:
+    if rows * row_bytes > _LARGEST_TENSOR:
+        raise TilingError(
+            f"{name}: {rows} rows of {row_bytes} bytes: a tensor of CANN PyPTO holds {_LARGEST_TENSOR}"
+        )
 
 
 def _product(name: str, rows: int, depth: int, channels: int, capacities: Capacities) -> Product:
@@ -126,16 +189,22 @@ def _product(name: str, rows: int, depth: int, channels: int, capacities: Capaci
     share = max(-(-rows // CUBE_CORES), _FEWEST_ROWS)
     vec_rows = min(-(-share // 2), capacities.ub // (channels * _FP32 * _VEC_TILES), fitting)
     # Half of a memory each: one tile is loaded while the other is used.
-    widest_step = capacities.l0b // channels // 2
-    if vec_rows < 1 or widest_step < C0:
+    if vec_rows < 1 or capacities.l0b // channels // 2 < C0:
         raise TilingError(
             f"{name}: {channels} output channels: no tile of them fits L0 and UB, and they are not cut"
         )
     cube_rows = min(-(-share // vec_rows), fitting // vec_rows) * vec_rows
-    left_rows = _round_up(cube_rows, _L0_ROWS)
-    k_step = _largest_divisor(depth, C0, min(widest_step, capacities.l0a // left_rows // 2))
-    k_depth = _largest_divisor(depth, k_step, capacities.l1 // (left_rows + channels) // 2)
+    k_step, k_depth = _k_tiles(depth, cube_rows, channels, capacities)
     return Product(cube_rows, k_step, k_depth, vec_rows)
+
+
+def _k_tiles(depth: int, rows: int, columns: int, capacities: Capacities) -> tuple[int, int]:
+    """K in one L0 tile and in one L1 tile, each a half of its memory at most."""
+    left_rows = _round_up(rows, _L0_ROWS)
+    k_step = _largest_divisor(
+        depth, C0, min(capacities.l0b // columns // 2, capacities.l0a // left_rows // 2)
+    )
+    return k_step, _largest_divisor(depth, k_step, capacities.l1 // (left_rows + columns) // 2)
 
 
 def may_fit(geometry: Geometry, tiling: Tiling, capacities: Capacities) -> bool:

@@ -1,7 +1,7 @@
-"""The tensor-level kernels, as CANN's PyPTO compiles them: `fused`, `pass1` and `pass2`.
+"""The tensor-level kernels, as CANN's PyPTO compiles them: the pair's, one convolution, a matrix product.
 
 Each factory is handed the package as `pypto`, the shapes, a tiling and the options of the jit decorator, and
-returns the kernel; its parameters are the operands that `pipeline.engines.cann.operands` makes, by name.
+returns the kernel; its parameters are the operands that the host makes, by name, the output last.
 
 The front end reads the source of a kernel: its parameters are annotated with values, not types, it must not
 have a return annotation, and this module cannot postpone annotations. Helpers are called while the graph is
@@ -13,9 +13,9 @@ built and may be plain Python.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from golden.geometry import Geometry
+from golden.geometry import ConvGeometry, GemmGeometry, Geometry
 from kernels.tensor.canvas import Canvas
-from kernels.tensor.plan import Product, Tiling
+from kernels.tensor.plan import GemmTiling, Product, Tiling
 
 Options = Mapping[str, Any]
 
@@ -54,10 +54,7 @@ def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
             spread(pypto, canvas, saturated(pypto, padded), row, windows)
         end_tasks(pypto)
         acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
-        for row in range(0, out_rows, conv2.vec_rows):
-            begin_task(pypto, rows + row)
-            value = scaled(pypto, band(pypto, acc2, row, conv2.vec_rows), bias2, scale2, offset2)
-            pypto.assemble(saturated(pypto, value), [row, 0], y)
+        requantised(pypto, acc2, conv2.vec_rows, bias2, scale2, offset2, y, rows)
 
     return fused
 
@@ -77,10 +74,7 @@ def build_pass1(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
         mid: pypto.Tensor((rows, cmid), pypto.DT_INT8),
     ):
         acc1 = product(pypto, columns, filter1, conv1)
-        for row in range(0, rows, conv1.vec_rows):
-            begin_task(pypto, row)
-            value = scaled(pypto, band(pypto, acc1, row, conv1.vec_rows), bias1, scale1, offset1)
-            pypto.assemble(saturated(pypto, value), [row, 0], mid)
+        requantised(pypto, acc1, conv1.vec_rows, bias1, scale1, offset1, mid)
 
     return pass1
 
@@ -109,22 +103,57 @@ def build_pass2(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options
             spread(pypto, canvas, tile, row, windows)
         end_tasks(pypto)
         acc2 = product(pypto, cut(pypto, canvas, windows), filter2, conv2)
-        for row in range(0, out_rows, conv2.vec_rows):
-            begin_task(pypto, rows + row)
-            value = scaled(pypto, band(pypto, acc2, row, conv2.vec_rows), bias2, scale2, offset2)
-            pypto.assemble(saturated(pypto, value), [row, 0], y)
+        requantised(pypto, acc2, conv2.vec_rows, bias2, scale2, offset2, y, rows)
 
     return pass2
+
+
+def build_conv(pypto: Any, geometry: ConvGeometry, tiling: Product, options: Options) -> Any:
+    """One convolution as `pass1` computes it: a product on the host's img2col, requantised."""
+    rows, depth, cout = geometry.out_height * geometry.out_width, geometry.depth, geometry.cout
+
+    @pypto.frontend.jit(**options)
+    def conv(
+        columns: pypto.Tensor((rows, depth), pypto.DT_INT8),
+        filter: pypto.Tensor((depth, cout), pypto.DT_INT8),
+        bias: pypto.Tensor((1, cout), pypto.DT_INT32),
+        scale: pypto.Tensor((1, cout), pypto.DT_FP32),
+        offset: pypto.Tensor((1, cout), pypto.DT_FP32),
+        y: pypto.Tensor((rows, cout), pypto.DT_INT8),
+    ):
+        acc = product(pypto, columns, filter, tiling)
+        requantised(pypto, acc, tiling.vec_rows, bias, scale, offset, y)
+
+    return conv
+
+
+def build_gemm(pypto: Any, geometry: GemmGeometry, tiling: GemmTiling, options: Options) -> Any:
+    """The plain product c = a @ b; its int32 sums go from the cube to GM without the vector unit."""
+    m, k, n = geometry.m, geometry.k, geometry.n
+
+    @pypto.frontend.jit(**options)
+    def gemm(
+        a: pypto.Tensor((m, k), pypto.DT_INT8),
+        b: pypto.Tensor((k, n), pypto.DT_INT8),
+        c: pypto.Tensor((m, n), pypto.DT_INT32),
+    ):
+        set_cube_tiles(pypto, tiling.cube_rows, tiling.cube_columns, tiling)
+        pypto.assemble(pypto.matmul(a, b, pypto.DT_INT32), [0, 0], c)
+
+    return gemm
 
 
 def product(pypto: Any, left: Any, right: Any, tiles: Product) -> Any:
     """The int32 product of int8 `left` [M, K] and `right` [K, N]; sets the tiles for it and what follows."""
     columns = right.shape[1]
-    pypto.set_cube_tile_shapes(
-        [tiles.cube_rows, tiles.cube_rows], [tiles.k_step, tiles.k_depth], [columns, columns]
-    )
+    set_cube_tiles(pypto, tiles.cube_rows, columns, tiles)
     pypto.set_vec_tile_shapes(tiles.vec_rows, columns)
     return pypto.matmul(left, right, pypto.DT_INT32)
+
+
+def set_cube_tiles(pypto: Any, rows: int, columns: int, tiles: Product | GemmTiling) -> None:
+    """Set the tiles of the matrix products that follow: rows and columns of a task, and its steps of K."""
+    pypto.set_cube_tile_shapes([rows, rows], [tiles.k_step, tiles.k_depth], [columns, columns])
 
 
 def scaled(pypto: Any, acc: Any, bias: Any, scale: Any, offset: Any) -> Any:
@@ -142,6 +171,26 @@ def saturated(pypto: Any, value: Any) -> Any:
     clipped = pypto.clip(value, -128.0, 127.0)
     rounded = pypto.cast(clipped, pypto.DT_INT32, pypto.CastMode.CAST_RINT)
     return pypto.cast(pypto.cast(pypto.cast(rounded, pypto.DT_FP32), pypto.DT_FP16), pypto.DT_INT8)
+
+
+def requantised(
+    pypto: Any,
+    acc: Any,
+    vec_rows: int,
+    bias: Any,
+    scale: Any,
+    offset: Any,
+    output: Any,
+    first_task: int = 0,
+) -> None:
+    """Requantise int32 sums [R, C] into the int8 `output`, `vec_rows` rows a task.
+
+    Tasks are numbered by their first row, from `first_task` on.
+    """
+    for row in range(0, output.shape[0], vec_rows):
+        begin_task(pypto, first_task + row)
+        value = scaled(pypto, band(pypto, acc, row, vec_rows), bias, scale, offset)
+        pypto.assemble(saturated(pypto, value), [row, 0], output)
 
 
 def copied(pypto: Any, tile: Any) -> Any:
@@ -190,9 +239,11 @@ def spread(pypto: Any, canvas: Canvas, tile: Any, row: int, windows: Any) -> Non
             pypto.assemble(tile, to, windows)
 
 
-BUILD: Mapping[str, Callable[[Any, Geometry, Tiling, Options], Any]] = {
+BUILD: Mapping[str, Callable[..., Any]] = {
     "fused": build_fused,
     "pass1": build_pass1,
     "pass2": build_pass2,
+    "conv": build_conv,
+    "gemm": build_gemm,
 }
-"""The factory of each program."""
+"""The factory of each program, called `(pypto, geometry, tiling, options)`."""

@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden.geometry import MC62, Conv, Geometry
+from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels.tensor.plan import (
     PROGRAMS,
     Capacities,
+    GemmTiling,
+    Product,
     TilingError,
+    conv_tiling,
+    gemm_tiling,
     plan_path,
     read_plan,
     tiling_by_rule,
@@ -40,19 +44,52 @@ def test_tiles_by_rule_fit_the_memories(
     geometry = Geometry(height, width, cin, cmid, cout, *convs)
     tiling = tiling_by_rule(geometry, A2A3)
 
-    for product, depth, columns in (
-        (tiling.conv1, geometry.depth1, cmid),
-        (tiling.conv2, geometry.depth2, cout),
-    ):
-        left_rows = -(-product.cube_rows // 32) * 32  # as the compiler rounds them
-        assert product.k_step % 32 == 0
-        assert depth % product.k_depth == product.k_depth % product.k_step == 0
-        assert product.cube_rows % product.vec_rows == 0
-        assert left_rows * product.k_step <= A2A3.l0a
-        assert product.k_step * columns <= A2A3.l0b
-        assert left_rows * columns * 4 <= A2A3.l0c
-        assert (left_rows + columns) * product.k_depth <= A2A3.l1
-        assert product.vec_rows * columns * 4 * 4 <= A2A3.ub
+    assert_fits(tiling.conv1, geometry.depth1, cmid)
+    assert_fits(tiling.conv2, geometry.depth2, cout)
+
+
+def assert_fits(product: Product, depth: int, columns: int) -> None:
+    left_rows = -(-product.cube_rows // 32) * 32  # as the compiler rounds them
+    assert product.k_step % 32 == 0
+    assert depth % product.k_depth == product.k_depth % product.k_step == 0
+    assert product.cube_rows % product.vec_rows == 0
+    assert left_rows * product.k_step <= A2A3.l0a
+    assert product.k_step * columns <= A2A3.l0b
+    assert left_rows * columns * 4 <= A2A3.l0c
+    assert (left_rows + columns) * product.k_depth <= A2A3.l1
+    assert product.vec_rows * columns * 4 * 4 <= A2A3.ub
+
+
+@given(
+    size=st.tuples(st.integers(5, 300), st.integers(5, 200)),
+    cin=channels,
+    cout=channels,
+    kernel=st.integers(1, 5),
+    stride=st.integers(1, 3),
+)
+def test_tiles_of_one_convolution_fit_the_memories(
+    size: tuple[int, int], cin: int, cout: int, kernel: int, stride: int
+) -> None:
+    geometry = ConvGeometry(*size, cin, cout, Conv(kernel, stride, kernel // 2))
+    assert_fits(conv_tiling(geometry, A2A3), geometry.depth, cout)
+
+
+@given(m=st.integers(1, 500), k=st.integers(1, 300), n=st.integers(1, 200))
+def test_tiles_of_a_product_fit_the_memories(m: int, k: int, n: int) -> None:
+    geometry = GemmGeometry(16 * m, 32 * k, 32 * n)
+    tiling = gemm_tiling(geometry, A2A3)
+    assert tiling.cube_rows % 32 == tiling.k_step % 32 == tiling.cube_columns % 32 == 0
+    assert geometry.n % tiling.cube_columns == 0
+    assert geometry.k % tiling.k_depth == tiling.k_depth % tiling.k_step == 0
+    assert tiling.cube_rows * tiling.k_step <= A2A3.l0a
+    assert tiling.k_step * tiling.cube_columns <= A2A3.l0b
+    assert tiling.cube_rows * tiling.cube_columns * 4 <= A2A3.l0c
+    assert (tiling.cube_rows + tiling.cube_columns) * tiling.k_depth <= A2A3.l1
+
+
+def test_a_tiling_is_described_in_a_line() -> None:
+    assert Product(cube_rows=96, k_step=288, k_depth=576, vec_rows=48).describe() == "96/48x288/576"
+    assert GemmTiling(cube_rows=96, cube_columns=256, k_step=64, k_depth=512).describe() == "96x256x64/512"
 
 
 def test_a_channel_count_that_fits_no_tile_is_refused() -> None:
@@ -60,6 +97,37 @@ def test_a_channel_count_that_fits_no_tile_is_refused() -> None:
 
     with pytest.raises(TilingError, match=r"^conv2: 2048 output channels: no tile of them fits"):
         tiling_by_rule(geometry, A2A3)
+
+
+def test_what_fits_no_tile_of_the_other_workloads_is_refused() -> None:
+    with pytest.raises(TilingError, match=r"^conv: 2048 output channels: no tile of them fits L0 and UB"):
+        conv_tiling(ConvGeometry(8, 8, 32, 2048, Conv(1, 1, 0)), A2A3)
+    smallest = GemmGeometry(16, 32, 32)
+    assert gemm_tiling(smallest, replace(A2A3, l0a=2048, l0b=2048, l0c=4096)).cube_rows == 32
+    for memory, size in (("l0a", 2047), ("l0b", 2047), ("l0c", 4095)):
+        with pytest.raises(
+            TilingError, match=r"^gemm: .* needs 2048 B of L0A and L0B and 4096 of L0C, which"
+        ):
+            gemm_tiling(smallest, replace(A2A3, **{memory: size}))
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "message"),
+    [
+        (2**20, 2048, 32, "a of gemm: 1048576 rows of 2048 bytes: a tensor of CANN PyPTO holds 2147483647"),
+        (16, 65536, 32768, "b of gemm: 65536 rows of 32768 bytes: a tensor of CANN PyPTO holds 2147483647"),
+        (2**20, 32, 512, "c of gemm: 1048576 rows of 2048 bytes: a tensor of CANN PyPTO holds 2147483647"),
+    ],
+)
+def test_matrices_beyond_the_framework_s_tensors_are_refused(m: int, k: int, n: int, message: str) -> None:
+    with pytest.raises(TilingError) as caught:
+        gemm_tiling(GemmGeometry(m, k, n), A2A3)
+    assert str(caught.value) == message
+
+
+def test_columns_beyond_the_framework_s_tensors_are_refused() -> None:
+    with pytest.raises(TilingError, match=r"^columns of conv: 4194304 rows of 576 bytes: a tensor of CANN"):
+        conv_tiling(ConvGeometry(2048, 2048, 64, 32, Conv(3, 1, 1)), A2A3)
 
 
 def test_windows_beyond_the_framework_s_tensors_are_refused() -> None:

@@ -1,0 +1,32 @@
+"""The workload `gemm`: a matrix product, int8 x int8 -> int32, of operators that public PyPTO has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from golden import gemm
+from golden.geometry import GemmGeometry
+from kernels.gemm_plan import GemmPlan, make_gemm_plan
+from kernels.plan import Limits
+from workloads.base import Frame, Kernel, TileProgram, Workload
+from workloads.gemm_tensor import TENSOR_LEVEL
+
+
+def _plan(geometry: GemmGeometry, limits: Limits, options: Mapping[str, int]) -> GemmPlan:
+    return make_gemm_plan(geometry, limits)
+
+
+def _frame(tensor: str, geometry: GemmGeometry, plan: GemmPlan | None) -> Frame:
+    """A row of c is a row of one position, whose channels are its columns; a band is one of a's in L1."""
+    return Frame(1, plan.band_rows if plan else geometry.m)
+
+
+WORKLOAD = Workload(
+    definition=gemm.DEFINITION,
+    programs=(TileProgram("gemm", "kernels.gemm:build_gemm", ("a", "b"), "c", "c"),),
+    kernels=(Kernel("gemm", ("gemm",)),),
+    plan=_plan,
+    frame=_frame,
+    example=GemmGeometry(32, 64, 32),
+    tensor_level=TENSOR_LEVEL,
+)
