@@ -141,8 +141,10 @@ class Job:
     """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
 
     `profile` is None where the kernel is compiled only; in the compile lane it is what the compiled programs
-    are verified on, and no part of the id. `timeout` is in seconds, always finite. `band_rows` is the height
-    of a band in output rows where the matrix sets it, else None.
+    are verified on, and no part of the id. `written_profile` is set where the matrix writes the profile in
+    another way: `full-range@nightly`, whose seed each night gives. `timeout` is in seconds, always finite.
+    `band_rows` is the height of a band in output rows where the matrix sets it, else None. `other` is the
+    second platform of a job that holds two against one another; with `other_first` it was named first.
     """
 
     id: str
@@ -156,6 +158,38 @@ class Job:
     expected_failure: ExpectedFailure | None = None
     band_rows: int | None = None
     other: Platform | None = None
+    written_profile: str = ""
+    other_first: bool = False
+
+    @property
+    def platforms(self) -> tuple[Platform, ...]:
+        """The platform, or both of a job that holds two against one another, in the order they were named."""
+        if self.other is None:
+            return (self.platform,)
+        return (self.other, self.platform) if self.other_first else (self.platform, self.other)
+
+    @property
+    def platform_name(self) -> str:
+        """The name of the platform, or both names with `+` between them."""
+        return "+".join(platform.name for platform in self.platforms)
+
+    @property
+    def work(self) -> str:
+        """What is done on the geometry: kernel, profile as the matrix writes it, or both with `/` between.
+
+        The compile lane names no profile, and the compare lane, which runs every program, no kernel.
+        """
+        return work_name(self.lane, self.kernel, self.written_profile or self.profile)
+
+
+def work_name(lane: Lane, kernel: str, profile: str | None) -> str:
+    """What `Job.work` is of a job with this lane, kernel and profile."""
+    named: Mapping[Lane, tuple[str | None, ...]] = {
+        Lane.COMPILE: (kernel,),
+        Lane.DEVICE: (kernel, profile),
+        Lane.COMPARE: (profile,),
+    }
+    return "/".join(filter(None, named[lane]))
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Attachments:
 
 def suite_of(result: Result) -> str:
     """The suite a result's cases stand in: one a lane and platform (or pair of them)."""
-    return ".".join(one_line(result.job.id).split("/")[:2])
+    return one_line(f"{result.job.lane.value}.{result.job.platform_name}")
 
 
 def states_of(result: Result) -> list[State]:
@@ -77,8 +77,7 @@ def states_of(result: Result) -> list[State]:
 
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
     """The case of a job; in the compare lane also one a stage, and these then hold facts and diffs."""
-    lane, platform, geometry, name = one_line(result.job.id).split("/", 3)
-    classname = f"{lane}.{platform}.{geometry}"
+    classname, name = f"{suite_of(result)}.{one_line(result.job.geometry_name)}", one_line(result.job.work)
     if result.job.lane is not Lane.COMPARE:
         yield _job_case(classname, name, result, result.stages, result.seconds, attachments)
         return

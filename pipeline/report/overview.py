@@ -15,7 +15,6 @@ from pipeline.ground.jobs import (
     OUTCOMES,
     REPRODUCE,
     SINCE,
-    Job,
     Outcome,
     Result,
     State,
@@ -62,7 +61,7 @@ class Group:
         """How many ended how: by one cause and where, if it is known. Names are quoted by `quote`."""
         if not self.cause:
             return f"{len(self.results)} {self.state.value}"
-        platforms = ", ".join(dict.fromkeys(quote(_platform(result.job)) for result in self.results))
+        platforms = ", ".join(dict.fromkeys(quote(result.job.platform_name) for result in self.results))
         jobs = counted(len(self.results), "job")
         return f"{jobs}, one cause: {quote(self.cause)}, platform {platforms}"
 
@@ -87,7 +86,7 @@ class Group:
         jobs = [result.job for result in self.results]
         hit = {
             "lane": [job.lane.value for job in jobs],
-            "platform": [_platform(job) for job in jobs],
+            "platform": [job.platform_name for job in jobs],
             "geometry": [job.geometry_name for job in jobs],
             "kernel": [job.kernel for job in jobs],
             "profile": [job.profile for job in jobs if job.profile],
@@ -139,11 +138,6 @@ def overview(results: Sequence[Result]) -> Overview:
         broken=_grouped(red),
         skipped=_grouped(by_outcome.get(Outcome.SKIPPED, ())),
     )
-
-
-def _platform(job: Job) -> str:
-    """As the job's id names it: two where two are held against one another."""
-    return job.id.split("/")[1]
 
 
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:

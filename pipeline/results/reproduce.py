@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from golden import profiles
 from pipeline.commands.options import LANES, OUTPUT
 from pipeline.ground.jobs import REPRODUCE, Job, Lane, State
 from pipeline.run.listener import RunSummary
@@ -43,19 +43,19 @@ def command_line(job: Job, settings: Mapping[str, str], python: str = "python") 
             usual ones.
         python: the interpreter that has the pipeline's packages.
     """
-    lane, platforms, geometry, *_, last = job.id.split("/")
+    profile = job.written_profile or job.profile
     words = [python, "-m", "pipeline", _command(job)]
     for overlay in shlex.split(settings.get("matrix", "")):
         words += ["--matrix", overlay]
-    words += ["--engines", platforms.replace("+", ",")] if job.other else ["--platform", platforms]
-    words += ["--geometry", geometry]
-    if lane != Lane.COMPARE.value:
+    option = "--engines" if job.other else "--platform"
+    words += [option, ",".join(platform.name for platform in job.platforms)]
+    words += ["--geometry", job.geometry_name]
+    if job.lane is not Lane.COMPARE:
         words += ["--kernel", job.kernel]
-    if job.profile and job.profile != INPUTS and job.lane is not Lane.COMPILE:
-        words += ["--profile", last]
-    # An id of the compile lane does not tell whether the seed was drawn; if not, a date does no harm.
-    if last.endswith("@nightly") or job.lane is Lane.COMPILE:
-        words += _date(job.profile or "")
+    if profile and profile != INPUTS and job.lane is not Lane.COMPILE:
+        words += ["--profile", profile]
+    if job.written_profile:
+        words += ["--date", _night(job).isoformat()]
     for fact, option in _OPTIONS.items():
         if fact in settings:
             words += [option, settings[fact]]
@@ -78,10 +78,7 @@ def _command(job: Job) -> str:
     return next(name for name, lane in LANES.items() if lane is job.lane)
 
 
-def _date(profile: str) -> list[str]:
-    """The option that draws a profile's seed again, where it is one that a night gives."""
-    drawn = re.search(r"@(\d{4})(\d\d)(\d\d)$", profile)
-    try:
-        return ["--date", date(*map(int, drawn.groups())).isoformat()] if drawn else []
-    except ValueError:
-        return []
+def _night(job: Job) -> date:
+    """The night that gave the profile its seed, which is its date."""
+    _, seed = profiles.parse(job.profile or "")
+    return date(seed // 10_000, seed // 100 % 100, seed % 100)

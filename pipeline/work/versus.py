@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import Job, JobContext, Platform, Result
-from pipeline.matrix.pairing import platforms_of
 from pipeline.work.comparison import Comparison, Stage, comparison
 from pipeline.work.stages import conclude
 
@@ -48,7 +47,7 @@ def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
 
     A fault to inject is committed on the first platform only: it is then the odd one out.
     """
-    one, two = platforms_of(job)
+    one, two = job.platforms
     contexts = {
         each: context if each == job.platform else replace(context, device=None) for each in (one, two)
     }
@@ -81,7 +80,7 @@ def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
         job: of two platforms.
         clean: by stage, whether its output is what it was held against; stages that gave none are left out.
     """
-    one, two = platforms_of(job)
+    one, two = job.platforms
     found: dict[str, list[str]] = {}
     for name in PROGRAMS:
         stages = [stage.name for stage in _stages(name, one, two)]

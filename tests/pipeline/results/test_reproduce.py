@@ -35,48 +35,40 @@ PREFIX = "python -m pipeline "
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile full-range@7",
         ),
         (
-            replace(JOB, id="device/emu-a2a3/mc62/fused/small@nightly", profile="small@20260310"),
+            replace(JOB, profile="small@20260310", written_profile="small@nightly"),
             {"matrix": "a.yaml b.yaml"},
             "run --matrix a.yaml --matrix b.yaml --platform emu-a2a3 --geometry mc62 --kernel fused "
             "--profile small@nightly --date 2026-03-10",
         ),
         (
-            replace(
-                JOB, id="compile/emu-a2a3/mc62/two-pass", lane=Lane.COMPILE, kernel="two-pass", profile=None
-            ),
+            replace(JOB, lane=Lane.COMPILE, kernel="two-pass", profile=None),
             {},
             "compile --platform emu-a2a3 --geometry mc62 --kernel two-pass",
         ),
         (
-            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@7"),
+            replace(JOB, lane=Lane.COMPILE, profile="small@20260310"),
             {},
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
         ),
         (
-            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20260310"),
+            replace(JOB, lane=Lane.COMPILE, profile="small@20260310", written_profile="small@nightly"),
             {},
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused --date 2026-03-10",
         ),
         (
-            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20269910"),
-            {},
-            "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
-        ),
-        (
-            replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
+            replace(JOB, lane=Lane.COMPARE, kernel="pair", profile="ties"),
             {"injected": "offset-sign-1", "stage": "tile", "output": "/tmp/o", "references": "/tmp/r.json"},
             "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile "
             "--references /tmp/r.json --output /tmp/o",
         ),
         (
-            replace(JOB, id="device/emu-a2a3/mc62/fused/inputs", profile="inputs"),
+            replace(JOB, profile="inputs"),
             {"inputs": "/home/me/my tensors.npz"},
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --inputs '/home/me/my tensors.npz'",
         ),
         (
             replace(
                 JOB,
-                id="compare/emu-a2a3+emu-a5/mc62/ties",
                 lane=Lane.COMPARE,
                 kernel="pair",
                 profile="ties",
@@ -84,6 +76,18 @@ PREFIX = "python -m pipeline "
             ),
             {},
             "compare --engines emu-a2a3,emu-a5 --geometry mc62 --profile ties",
+        ),
+        (
+            replace(
+                JOB,
+                lane=Lane.COMPARE,
+                kernel="pair",
+                profile="ties",
+                other=replace(EMULATED, name="emu-a5"),
+                other_first=True,
+            ),
+            {},
+            "compare --engines emu-a5,emu-a2a3 --geometry mc62 --profile ties",
         ),
     ],
 )
