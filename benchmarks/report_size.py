@@ -28,6 +28,7 @@ from pipeline.ground.jobs import (
     Job,
     Lane,
     Platform,
+    PlatformKind,
     Result,
     StageResult,
     State,
@@ -50,7 +51,7 @@ LINE = "offset-unsigned: requantisation: the 9-bit offset is read as 0..511; ste
 
 def failure(number: int, wrong: StageResult) -> Result:
     """A job that failed in every stage."""
-    platform = Platform("a5sim", "pypto", "a5", "offset-unsigned")
+    platform = Platform("a5sim", "pypto", "a5", "offset-unsigned", kind=PlatformKind.SIMULATOR)
     profile = f"full-range@{number}"
     name = f"device/a5sim/mc62/two-pass/{profile}"
     job = Job(name, Lane.DEVICE, platform, "mc62", MC62, "two-pass", profile, 60.0)

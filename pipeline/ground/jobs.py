@@ -106,12 +106,21 @@ NEW = "new"
 """What `SINCE` says of a failure that the job's last run did not have."""
 
 
+class PlatformKind(str, Enum):
+    """What a platform's jobs run on: an NPU card, a simulator of one on the CPU, or this host alone."""
+
+    CARD = "card"
+    SIMULATOR = "simulator"
+    HOST = "host"
+
+
 @dataclass(frozen=True)
 class Platform:
     """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.
 
     `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend
-    needs none. A `required` platform turns a skip into an error.
+    needs none. A `required` platform turns a skip into an error. `kind` is one that the backend has
+    (`pipeline.engines.registry`); the matrix loader sets it.
     """
 
     name: str
@@ -120,11 +129,12 @@ class Platform:
     variant: str = "vreq8"
     devices: tuple[int, ...] = ()
     required: bool = False
+    kind: PlatformKind = PlatformKind.HOST
 
     @property
     def on_cards(self) -> bool:
-        """Whether its jobs run on cards: those of hw-native-sys PyPTO do, save its simulators (`a2a3sim`)."""
-        return self.backend == "pypto" and not self.name.endswith("sim")
+        """Whether its jobs run on cards, which are locked, lent out and may fail."""
+        return self.kind is PlatformKind.CARD
 
 
 @dataclass(frozen=True)

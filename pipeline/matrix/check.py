@@ -13,7 +13,7 @@ from golden.vreq8 import VARIANTS
 from kernels.catalogue import KERNELS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, PlatformKind
 from pipeline.ground.tiling import plan_for
 from pipeline.matrix.errors import closest, shown
 from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
@@ -103,7 +103,22 @@ def _platform(name: str, entry: PlatformEntry, source: Node) -> Platform:
     _check_known(source, (*path, "soc"), "soc", entry.soc, SOCS)
     _check_known(source, (*path, "variant"), "variant", entry.variant, VARIANTS)
     _refuse_repeats(source, (*path, "devices"), entry.devices)
-    return Platform(name, entry.backend, entry.soc, entry.variant, entry.devices, entry.required)
+    kind = _kind(entry, source, path)
+    return Platform(name, entry.backend, entry.soc, entry.variant, entry.devices, entry.required, kind)
+
+
+def _kind(entry: PlatformEntry, source: Node, path: KeyPath) -> PlatformKind:
+    """The kind that is written; where none is, the only one that the backend has."""
+    kinds = BACKENDS[entry.backend].kinds
+    wanted = " or ".join(f"`kind: {kind.value}`" for kind in kinds)
+    if entry.kind is None:
+        if len(kinds) > 1:
+            source.refuse(path, f"has no `kind`, which backend `{entry.backend}` needs; write {wanted}")
+        return kinds[0]
+    if entry.kind not in kinds:
+        what = f"`{shown(entry.kind)}` is nothing that backend `{entry.backend}` runs on; write {wanted}"
+        source.refuse((*path, "kind"), what)
+    return PlatformKind(entry.kind)
 
 
 def _check_blocks(matrix: Matrix, path: KeyPath, blocks: Sequence[CompileBlock | DeviceBlock]) -> None:

@@ -20,6 +20,7 @@ from golden.profiles import NIGHTLY, PROFILES
 from golden.vreq8 import VARIANTS
 from kernels.catalogue import KERNELS
 from pipeline.engines.registry import BACKENDS
+from pipeline.ground.jobs import PlatformKind
 from pipeline.matrix.durations import LONGEST, PATTERN, Duration
 
 
@@ -89,6 +90,10 @@ class PlatformEntry(Entry, frozen=True):
         ),
     ] = ()
     required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
+    kind: Annotated[
+        Annotated[str, _choice("what its jobs run on", (kind.value for kind in PlatformKind))] | None,
+        Meta(description="what its jobs run on: card or simulator; only backend pypto needs it written"),
+    ] = None
 
 
 Kernel = Annotated[str, _choice("a kernel", KERNELS)]

@@ -102,6 +102,7 @@ class PyptoEngine:
             arrays=arrays,
             device=request.device or 0,
             rounds=_ROUNDS if request.platform.on_cards else 1,
+            simulated=not request.platform.on_cards,
         )
         reply = self._perform(order)
         if reply.failure is None:

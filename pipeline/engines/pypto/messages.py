@@ -32,6 +32,7 @@ class Order:
         arrays: folder with a .npy file an input; None compiles only.
         device: physical id of the card; 0 on a simulator, which has none.
         rounds: timed launches after the one whose output counts.
+        simulated: whether the platform is a simulator, so that only the host's clock tells a time.
     """
 
     program: str
@@ -44,6 +45,7 @@ class Order:
     arrays: Path | None = None
     device: int = 0
     rounds: int = 1
+    simulated: bool = False
 
 
 class Fault(str, Enum):

@@ -115,11 +115,7 @@ def _run(order: Order, entry: TileProgram, plan: Plan, compiled: Any, build: Pat
         if _DEVICE_ERROR.search(str(error)):
             raise
         return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}
-    clock, times = (
-        ("host_us", stats.host_wall_us)
-        if order.platform.endswith("sim")
-        else ("device_us", stats.device_wall_us)
-    )
+    clock, times = ("host_us", stats.host_wall_us) if order.simulated else ("device_us", stats.device_wall_us)
     return {clock: f"{statistics.median(times):.1f}", "timed_rounds": str(len(times))}
 
 

@@ -16,9 +16,9 @@ LoadText = Callable[..., Matrix]
 MORE = """\
 platforms:
   other: {backend: emulator, soc: a5}
-  card: {backend: pypto, soc: a2a3, devices: [0]}
-  card2: {backend: pypto, soc: a5, devices: [0]}
-  sim: {backend: pypto, soc: a5, variant: offset-unsigned}
+  card: {backend: pypto, kind: card, soc: a2a3, devices: [0]}
+  card2: {backend: pypto, kind: card, soc: a5, devices: [0]}
+  sim: {backend: pypto, kind: simulator, soc: a5, variant: offset-unsigned}
 lanes:
   device:
     include:

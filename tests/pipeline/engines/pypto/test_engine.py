@@ -16,11 +16,11 @@ from golden.cache import golden_for
 from golden.geometry import C0, Geometry
 from pipeline.engines.base import SENTINEL, Array, CompileError, InfrastructureError, Request
 from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, PlatformKind, State
 from pipeline.work.stages import execute
 
-CARDS = Platform("a5", "pypto", "a5", devices=(3,))
-SIMULATOR = Platform("a2a3sim", "pypto", "a2a3")
+CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)
+SIMULATOR = Platform("a2a3sim", "pypto", "a2a3", kind=PlatformKind.SIMULATOR)
 ROWS = {"bias": np.int32, "scale": np.uint64}
 MakeRequest = Callable[..., Request]
 
