@@ -39,6 +39,7 @@ from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, named_run, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
+from pipeline.run.verdict import Pattern
 
 _KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
 _SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute"
@@ -163,7 +164,7 @@ def _options(arguments: Namespace, asked: _Asked, retries: Retries) -> RunOption
     limit = arguments.retries if arguments.retries is not None else retries.limit
     if limit is not None:
         options = replace(options, retries=limit)
-    return replace(options, patterns=(*options.patterns, *retries.patterns))
+    return replace(options, patterns=(*options.patterns, *map(Pattern, retries.patterns)))
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import Geometry
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Blame, Platform
 
 Array = npt.NDArray[np.generic]
 
@@ -39,7 +39,14 @@ class NotSupportedError(Exception):
 
 
 class InfrastructureError(Exception):
-    """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver)."""
+    """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver).
+
+    `blames` says whether the host or its device is at fault.
+    """
+
+    def __init__(self, message: str, blames: Blame = Blame.HOST) -> None:
+        super().__init__(message)
+        self.blames = blames
 
 
 class ToolchainError(Exception):

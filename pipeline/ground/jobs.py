@@ -50,6 +50,14 @@ class Outcome(str, Enum):
     ERROR = "error"
 
 
+class Blame(str, Enum):
+    """What an infrastructure error speaks against. A device that is blamed twice is set aside."""
+
+    NOTHING = "nothing"
+    DEVICE = "device"
+    HOST = "host"
+
+
 @dataclass(frozen=True)
 class Ending:
     """What an end state means outside: its JUnit outcome and the exit code a run with it deserves."""
@@ -290,7 +298,7 @@ class Result:
     """How a job ended.
 
     `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
-    a stage lie in a folder of its name.
+    a stage lie in a folder of its name. `blames` is set where the state is `infrastructure`.
     """
 
     job: Job
@@ -305,3 +313,4 @@ class Result:
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[str, ...] = ()
     output: str = ""
+    blames: Blame = Blame.NOTHING

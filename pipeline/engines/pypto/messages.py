@@ -49,10 +49,11 @@ class Order:
 
 
 class Fault(str, Enum):
-    """What a failure says: the kernel was refused, the machine failed, or neither is known."""
+    """What a failure says: the kernel was refused, the host or the device failed, or nothing is known."""
 
     REFUSED = "refused"
-    MACHINE = "machine"
+    HOST = "host"
+    DEVICE = "device"
     UNKNOWN = "unknown"
 
 

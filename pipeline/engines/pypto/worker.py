@@ -65,7 +65,7 @@ def perform(order: Order) -> Reply:
     try:
         compiled = _compile(order, entry, plan, build)
     except (ImportError, OSError) as error:
-        return Reply(failure=Failure(Fault.MACHINE, _words(error)))
+        return Reply(failure=Failure(Fault.HOST, _words(error)))
     except Exception as error:
         return Reply(artefacts=_kept(build), failure=Failure(Fault.REFUSED, "\n".join(_refusal(error))))
     facts = {"pto_sha256": _digest(build), **_memory(build, order)}
@@ -75,9 +75,9 @@ def perform(order: Order) -> Reply:
     try:
         facts |= _run(order, entry, plan, compiled, build)
     except ImportError as error:
-        return Reply(facts, _kept(build), Failure(Fault.MACHINE, _words(error)))
+        return Reply(facts, _kept(build), Failure(Fault.HOST, _words(error)))
     except Exception as error:
-        fault = Fault.MACHINE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
+        fault = Fault.DEVICE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
         return Reply(facts, _kept(build), Failure(fault, _words(error)))
     return Reply(facts, _kept(build))
 
