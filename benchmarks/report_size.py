@@ -19,7 +19,6 @@ import numpy as np
 from golden.geometry import MC62
 from pipeline.diff.compare import compare
 from pipeline.ground.jobs import (
-    CAUSE,
     DIAGNOSIS,
     FINGERPRINT,
     REPRODUCE,
@@ -65,7 +64,6 @@ def failure(number: int, wrong: StageResult) -> Result:
         stages=stages,
         facts={
             DIAGNOSIS: LINE,
-            CAUSE: "offset-unsigned",
             WRONG_STEP: "requant1 (as the diagnosis says)",
             REPRODUCE: f"python -m pipeline run --platform a5sim --geometry mc62 --profile {profile}",
             FINGERPRINT: "mismatch pass1 offset-unsigned",
@@ -73,6 +71,7 @@ def failure(number: int, wrong: StageResult) -> Result:
         },
         artefacts=tuple(f"{folder}/{stage.name}/{file}" for stage in stages for file in FILES),
         output="x" * 60_000,
+        causes=("offset-unsigned",),
     )
 
 

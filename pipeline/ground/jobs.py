@@ -95,12 +95,6 @@ WRONG_STEP = "wrong_step"
 """The fact of a result that says in a line which step of the pair is at fault."""
 
 
-CAUSE = "cause"
-"""The fact of a result that names what explains it: ids of faults that explain it alike, likeliest first."""
-
-BETWEEN_CAUSES = " or "
-"""What stands between the ids of a cause."""
-
 REPRODUCE = "reproduce"
 """The fact of a result that holds the command line which reruns its job on the same inputs."""
 
@@ -298,7 +292,8 @@ class Result:
     """How a job ended.
 
     `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
-    a stage lie in a folder of its name. `blames` is set where the state is `infrastructure`.
+    a stage lie in a folder of its name. `blames` is set where the state is `infrastructure`. `causes` are the
+    ids of faults that explain it alike, the likeliest first.
     """
 
     job: Job
@@ -314,3 +309,4 @@ class Result:
     artefacts: tuple[str, ...] = ()
     output: str = ""
     blames: Blame = Blame.NOTHING
+    causes: tuple[str, ...] = ()

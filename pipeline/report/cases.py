@@ -20,7 +20,7 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
-from pipeline.report.text import bounded, one_line
+from pipeline.report.text import alternatives, bounded, one_line
 
 BODY_LIMIT = 16_384
 """Characters of one failure body or one captured output; the run folder keeps what was cut."""
@@ -126,7 +126,8 @@ def _job_case(
     output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
     output = output and f"output of the job's process:\n{output}"
     stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in stage.facts.items()}
-    facts = {**_facts(result), "state": result.state.value, **result.facts, **stage_facts}
+    causes = {"cause": alternatives(result.causes)} if result.causes else {}
+    facts = {**_facts(result), "state": result.state.value, **result.facts, **causes, **stage_facts}
     return Case(
         classname,
         name,

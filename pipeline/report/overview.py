@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from pipeline.diff import render
 from pipeline.ground.jobs import (
-    BETWEEN_CAUSES,
-    CAUSE,
     DIAGNOSIS,
     NEW,
     OUTCOMES,
@@ -21,7 +19,7 @@ from pipeline.ground.jobs import (
 )
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
-from pipeline.report.text import one_line
+from pipeline.report.text import alternatives, one_line
 from pipeline.results.fingerprint import without_numbers
 
 MEANING: Mapping[State, str] = {
@@ -54,8 +52,8 @@ class Group:
     @property
     def cause(self) -> str:
         """The hypotheses that explain all of them, the likeliest first; empty where none is known."""
-        shared = [cause for cause in causes(self.results[0]) if all(cause in causes(r) for r in self.results)]
-        return one_line(BETWEEN_CAUSES.join(shared))
+        first, *others = self.results
+        return alternatives([cause for cause in first.causes if all(cause in one.causes for one in others)])
 
     def heading(self, quote: Callable[[str], str] = one_line) -> str:
         """How many ended how: by one cause and where, if it is known. Names are quoted by `quote`."""
@@ -143,14 +141,9 @@ def overview(results: Sequence[Result]) -> Overview:
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
     groups: dict[tuple[State, str], list[Result]] = {}
     # The surest come first: one that several faults explain alike joins a group that one of them explains.
-    for result in sorted(results, key=lambda result: len(causes(result))):
+    for result in sorted(results, key=lambda result: len(result.causes)):
         told = one_line(result.facts.get(DIAGNOSIS, "")) or without_numbers(headline(result))
-        alike = causes(result) or [told]
+        alike = result.causes or (told,)
         cause = next((cause for cause in alike if (result.state, cause) in groups), alike[0])
         groups.setdefault((result.state, cause), []).append(result)
     return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))
-
-
-def causes(result: Result) -> list[str]:
-    """The hypotheses that explain a result alike, the likeliest first."""
-    return list(filter(None, result.facts.get(CAUSE, "").split(BETWEEN_CAUSES)))

@@ -13,8 +13,6 @@ from pipeline.diff.steps import wrong_side
 from pipeline.engines.base import CompileError, Engine, NotSupportedError
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
-    BETWEEN_CAUSES,
-    CAUSE,
     DIAGNOSIS,
     VERIFY,
     WRONG_STEP,
@@ -127,30 +125,32 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
     return timed(StageResult(stage.name, State.PASSED, facts=compiled.facts), start)
 
 
-def _cause(stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]) -> dict[str, str]:
-    """Facts of a job: the first diagnosis of its stages that explains, and the step that is wrong."""
+def _explanation(
+    stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Causes and facts of a job: the first diagnosis of its stages that explains; the step that is wrong."""
     clean = {stage.name.removeprefix(VERIFY): stage.state is State.PASSED for stage in stages if stage.diffs}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
-    causes = explaining.findings[0].hypotheses if explaining else ()
+    causes = tuple(explaining.findings[0].hypotheses) if explaining else ()
     facts = {
         DIAGNOSIS: explaining.line if explaining else "",
-        CAUSE: BETWEEN_CAUSES.join(causes),
         WRONG_STEP: wrong_side(clean, causes[0] if causes else ""),
     }
-    return {name: fact for name, fact in facts.items() if fact}
+    return causes, {name: fact for name, fact in facts.items() if fact}
 
 
 def concluded(
     job: Job, stages: Sequence[StageResult], diagnoses: Mapping[str, Diagnosis], facts: Mapping[str, str]
 ) -> Result:
     """The job's state and message: those of the first stage that is wrong, else of one that could not run."""
-    facts = {**facts, **_cause(stages, diagnoses)}
+    causes, explained = _explanation(stages, diagnoses)
+    facts = {**facts, **explained}
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
     facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
     if wrong:
         lead = f"first wrong stage: {wrong[0].name}: " if len(stages) > 1 else ""
         message, details = lead + wrong[0].message, wrong[0].details
-        return Result(job, wrong[0].state, message, details, stages=tuple(stages), facts=facts)
+        return Result(job, wrong[0].state, message, details, stages=tuple(stages), facts=facts, causes=causes)
     skipped = [stage for stage in stages if stage.state is State.SKIPPED]
     if skipped:
         message = f"{skipped[0].name}: {skipped[0].message}"

@@ -176,3 +176,10 @@ def test_class_name_and_name_are_the_parts_of_the_id_also_where_a_night_gave_the
     case = only(replace(result, job=job))
     assert (case.classname, case.name) == ("device.emu.mc62", "fused/small@nightly")
     assert "profile=small@20260310" in case.out.splitlines()
+
+
+def test_causes_that_explain_alike_are_one_fact(result_of: MakeResult) -> None:
+    explained = result_of("device/emu/mc62/fused/small", State.MISMATCH, causes=("band-up", "scale32"))
+    assert "cause=band-up or scale32" in only(explained).out.splitlines()
+    unexplained = result_of("device/emu/mc62/fused/small", State.MISMATCH)
+    assert "cause=" not in only(unexplained).out
