@@ -19,7 +19,6 @@ import numpy as np
 from golden.geometry import MC62
 from pipeline.diff.compare import compare
 from pipeline.ground.jobs import (
-    CAUSE,
     DIAGNOSIS,
     FINGERPRINT,
     REPRODUCE,
@@ -28,6 +27,7 @@ from pipeline.ground.jobs import (
     Job,
     Lane,
     Platform,
+    PlatformKind,
     Result,
     StageResult,
     State,
@@ -50,7 +50,7 @@ LINE = "offset-unsigned: requantisation: the 9-bit offset is read as 0..511; ste
 
 def failure(number: int, wrong: StageResult) -> Result:
     """A job that failed in every stage."""
-    platform = Platform("a5sim", "pypto", "a5", "offset-unsigned")
+    platform = Platform("a5sim", "pypto", "a5", "offset-unsigned", kind=PlatformKind.SIMULATOR)
     profile = f"full-range@{number}"
     name = f"device/a5sim/mc62/two-pass/{profile}"
     job = Job(name, Lane.DEVICE, platform, "mc62", MC62, "two-pass", profile, 60.0)
@@ -64,7 +64,6 @@ def failure(number: int, wrong: StageResult) -> Result:
         stages=stages,
         facts={
             DIAGNOSIS: LINE,
-            CAUSE: "offset-unsigned",
             WRONG_STEP: "requant1 (as the diagnosis says)",
             REPRODUCE: f"python -m pipeline run --platform a5sim --geometry mc62 --profile {profile}",
             FINGERPRINT: "mismatch pass1 offset-unsigned",
@@ -72,6 +71,7 @@ def failure(number: int, wrong: StageResult) -> Result:
         },
         artefacts=tuple(f"{folder}/{stage.name}/{file}" for stage in stages for file in FILES),
         output="x" * 60_000,
+        causes=("offset-unsigned",),
     )
 
 

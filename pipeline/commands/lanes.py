@@ -40,6 +40,7 @@ from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, named_run, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
+from pipeline.run.verdict import Mark
 
 _KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
 _SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute"
@@ -153,7 +154,8 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
     )
     if asked.retries.limit is not None:
         options = replace(options, retries=asked.retries.limit)
-    return replace(options, patterns=(*options.patterns, *asked.retries.patterns))
+    marks = (Mark(pattern) for pattern in asked.retries.patterns)
+    return replace(options, marks=(*options.marks, *marks))
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from golden import profiles
 from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, Result, State
 from pipeline.ground.subject import subject_of
-from pipeline.matrix.expand import COMPARED, expand
+from pipeline.matrix.expand import COMPARED, expand, named
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines
@@ -67,11 +67,15 @@ def select_jobs(
         facts = {"shard": arguments.shard, f"division.{arguments.command}": division(jobs, durations)}
         jobs = take_shard(jobs, parse_shard(arguments.shard), durations)
     # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
-    settled = tuple(
-        job if job.profile is None else replace(job, profile=profiles.resolve(job.profile, today))
-        for job in jobs
-    )
-    return settled, facts
+    return tuple(_settled(job, today) for job in jobs), facts
+
+
+def _settled(job: Job, today: date) -> Job:
+    """The job with its profile as it is on this day."""
+    if job.profile is None:
+        return job
+    profile = profiles.resolve(job.profile, today)
+    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
 
 
 def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
@@ -106,8 +110,8 @@ def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
             raise InputsError(f"{error}, in geometry {name}: choose the file's with --geometry") from error
     found: dict[str, Job] = {}
     for job in plan:
-        renamed = f"{job.id.rpartition('/')[0]}/{INPUTS}"
-        found.setdefault(renamed, replace(job, id=renamed, profile=INPUTS))
+        renamed = named(replace(job, profile=INPUTS, written_profile=""))
+        found.setdefault(renamed.id, renamed)
     return tuple(found.values())
 
 

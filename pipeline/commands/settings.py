@@ -11,7 +11,6 @@ from pipeline.commands.options import OUTPUT
 from pipeline.faults.catalogue import FaultError, fault_named
 from pipeline.ground.jobs import Job
 from pipeline.ground.settings import DECLARED
-from pipeline.matrix.pairing import platforms_of
 
 
 def settings_given(arguments: Namespace) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def check_injection(name: str, plan: Sequence[Job]) -> None:
     """Raise `FaultError` where there is no such fault, or a job that is not the emulator's."""
     fault_named(name)
     for job in plan:
-        platform = platforms_of(job)[0] if job.other else job.platform
+        platform = job.platforms[0]
         if platform.backend != "emulator":
             raise FaultError(
                 f"--inject {name}: faults are injected on the emulator only, and {job.id} runs on "

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from golden.errors import UserError
 from golden.specs import Array
-from pipeline.ground.jobs import OUTCOMES, Platform, State, WorkloadName
+from pipeline.ground.jobs import OUTCOMES, Blame, Platform, State, WorkloadName
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
@@ -57,7 +57,14 @@ class NotSupportedError(Exception):
 
 
 class InfrastructureError(Exception):
-    """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver)."""
+    """The engine failed for a reason that says nothing about the kernel (a sick device, a missing driver).
+
+    `blames` says whether the host or its device is at fault.
+    """
+
+    def __init__(self, message: str, blames: Blame = Blame.HOST) -> None:
+        super().__init__(message)
+        self.blames = blames
 
 
 class ToolchainError(UserError):

@@ -1,19 +1,35 @@
-"""Which backends there are, and the engine behind each."""
+"""Which backends there are, the engine behind each, and what its jobs can run on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
 
 from pipeline.engines.base import Engine
+from pipeline.ground.jobs import PlatformKind
 from workloads.base import Workload
 
-BACKENDS: Mapping[str, str] = {
-    "emulator": "pipeline.engines.emulator:EmulatorEngine",
-    "cann": "pipeline.engines.cann.engine:CannEngine",
-    "pypto": "pipeline.engines.pypto.engine:PyptoEngine",
+
+@dataclass(frozen=True)
+class Backend:
+    """The engine's class as `module:name`, imported when it is used, and the kinds of platform it can be.
+
+    Where there are several kinds, the matrix has to say which one a platform is.
+    """
+
+    engine: str
+    kinds: tuple[PlatformKind, ...] = (PlatformKind.HOST,)
+
+
+BACKENDS: Mapping[str, Backend] = {
+    "emulator": Backend("pipeline.engines.emulator:EmulatorEngine"),
+    "cann": Backend("pipeline.engines.cann.engine:CannEngine"),
+    "pypto": Backend(
+        "pipeline.engines.pypto.engine:PyptoEngine", (PlatformKind.CARD, PlatformKind.SIMULATOR)
+    ),
 }
-"""A backend's name in the matrix, and its engine's class; imported when it is used, not before."""
+"""The backends by their names in the matrix."""
 
 
 _TENSOR_LEVEL = frozenset({"cann"})
@@ -29,6 +45,6 @@ def has_program(backend: str, workload: Workload, program: str) -> bool:
 
 def engine_for(backend: str) -> Engine:
     """A new engine of a backend."""
-    module, _, name = BACKENDS[backend].partition(":")
+    module, _, name = BACKENDS[backend].engine.partition(":")
     engine: Engine = getattr(import_module(module), name)()
     return engine

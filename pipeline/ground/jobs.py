@@ -51,6 +51,14 @@ class Outcome(str, Enum):
     ERROR = "error"
 
 
+class Blame(str, Enum):
+    """What an infrastructure error speaks against. A device that is blamed twice is set aside."""
+
+    NOTHING = "nothing"
+    DEVICE = "device"
+    HOST = "host"
+
+
 @dataclass(frozen=True)
 class Ending:
     """What an end state means outside: its JUnit outcome and the exit code a run with it deserves."""
@@ -91,12 +99,6 @@ WRONG_STEP = "wrong_step"
 """The fact of a result that says in a line which step of the pair is at fault."""
 
 
-CAUSE = "cause"
-"""The fact of a result that names what explains it: ids of faults that explain it alike, likeliest first."""
-
-BETWEEN_CAUSES = " or "
-"""What stands between the ids of a cause."""
-
 REPRODUCE = "reproduce"
 """The fact of a result that holds the command line which reruns its job on the same inputs."""
 
@@ -113,12 +115,21 @@ NEW = "new"
 """What `SINCE` says of a failure that the job's last run did not have."""
 
 
+class PlatformKind(str, Enum):
+    """What a platform's jobs run on: an NPU card, a simulator of one on the CPU, or this host alone."""
+
+    CARD = "card"
+    SIMULATOR = "simulator"
+    HOST = "host"
+
+
 @dataclass(frozen=True)
 class Platform:
     """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.
 
     `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend
-    needs none. A `required` platform turns a skip into an error.
+    needs none. A `required` platform turns a skip into an error. `kind` is one that the backend has
+    (`pipeline.engines.registry`); the matrix loader sets it.
     """
 
     name: str
@@ -127,11 +138,12 @@ class Platform:
     variant: str = "vreq8"
     devices: tuple[int, ...] = ()
     required: bool = False
+    kind: PlatformKind = PlatformKind.HOST
 
     @property
     def on_cards(self) -> bool:
-        """Whether its jobs run on cards: those of hw-native-sys PyPTO do, save its simulators (`a2a3sim`)."""
-        return self.backend == "pypto" and not self.name.endswith("sim")
+        """Whether its jobs run on cards, which are locked, lent out and may fail."""
+        return self.kind is PlatformKind.CARD
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,10 @@ class Job:
     `pipeline.ground.subject` makes the workload's own types of them.
 
     `profile` is None where the kernel is compiled only; in the compile lane it is what the compiled programs
-    are verified on, and no part of the id. `timeout` is in seconds, always finite.
+    are verified on, and no part of the id. `written_profile` is set where the matrix writes the profile in
+    another way: `full-range@nightly`, whose seed each night gives. `timeout` is in seconds, always finite.
+    `other` is the second platform of a job that holds two against one another; with `other_first` it was
+    named first.
     """
 
     id: str
@@ -177,6 +192,38 @@ class Job:
     expected_failure: ExpectedFailure | None = None
     plan_options: Mapping[str, int] = field(default_factory=dict)
     other: Platform | None = None
+    written_profile: str = ""
+    other_first: bool = False
+
+    @property
+    def platforms(self) -> tuple[Platform, ...]:
+        """The platform, or both of a job that holds two against one another, in the order they were named."""
+        if self.other is None:
+            return (self.platform,)
+        return (self.other, self.platform) if self.other_first else (self.platform, self.other)
+
+    @property
+    def platform_name(self) -> str:
+        """The name of the platform, or both names with `+` between them."""
+        return "+".join(platform.name for platform in self.platforms)
+
+    @property
+    def work(self) -> str:
+        """What is done on the geometry: kernel, profile as the matrix writes it, or both with `/` between.
+
+        The compile lane names no profile, and the compare lane, which runs every program, no kernel.
+        """
+        return work_name(self.lane, self.kernel, self.written_profile or self.profile)
+
+
+def work_name(lane: Lane, kernel: str, profile: str | None) -> str:
+    """What `Job.work` is of a job with this lane, kernel and profile."""
+    named: Mapping[Lane, tuple[str | None, ...]] = {
+        Lane.COMPILE: (kernel,),
+        Lane.DEVICE: (kernel, profile),
+        Lane.COMPARE: (profile,),
+    }
+    return "/".join(filter(None, named[lane]))
 
 
 @dataclass(frozen=True)
@@ -264,7 +311,8 @@ class Result:
     """How a job ended.
 
     `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
-    a stage lie in a folder of its name.
+    a stage lie in a folder of its name. `blames` is set where the state is `infrastructure`. `causes` are the
+    ids of faults that explain it alike, the likeliest first.
     """
 
     job: Job
@@ -279,3 +327,5 @@ class Result:
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[str, ...] = ()
     output: str = ""
+    blames: Blame = Blame.NOTHING
+    causes: tuple[str, ...] = ()

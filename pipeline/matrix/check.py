@@ -11,7 +11,7 @@ from golden.profiles import ProfileError, parse, resolve
 from golden.vreq8 import VARIANTS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
 from pipeline.ground.patterns import Pattern, PatternError
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.tiling import limits_of
@@ -124,7 +124,22 @@ def _platform(name: str, entry: PlatformEntry, source: Node) -> Platform:
     _check_known(source, (*path, "soc"), "soc", entry.soc, SOCS)
     _check_known(source, (*path, "variant"), "variant", entry.variant, VARIANTS)
     _refuse_repeats(source, (*path, "devices"), entry.devices)
-    return Platform(name, entry.backend, entry.soc, entry.variant, entry.devices, entry.required)
+    kind = _kind(entry, source, path)
+    return Platform(name, entry.backend, entry.soc, entry.variant, entry.devices, entry.required, kind)
+
+
+def _kind(entry: PlatformEntry, source: Node, path: KeyPath) -> PlatformKind:
+    """The kind that is written; where none is, the only one that the backend has."""
+    kinds = BACKENDS[entry.backend].kinds
+    wanted = " or ".join(f"`kind: {kind.value}`" for kind in kinds)
+    if entry.kind is None:
+        if len(kinds) > 1:
+            source.refuse(path, f"has no `kind`, which backend `{entry.backend}` needs; write {wanted}")
+        return kinds[0]
+    if entry.kind not in kinds:
+        what = f"`{shown(entry.kind)}` is nothing that backend `{entry.backend}` runs on; write {wanted}"
+        source.refuse((*path, "kind"), what)
+    return PlatformKind(entry.kind)
 
 
 def _check_blocks(matrix: Matrix, path: KeyPath, blocks: Sequence[CompileBlock | DeviceBlock]) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import translate
 from functools import cached_property
 from itertools import product
 from typing import Protocol
 
-from pipeline.ground.jobs import ExpectedFailure, Job, Lane
+from pipeline.ground.jobs import ExpectedFailure, Job, Lane, work_name
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import ExpectedFailureRule
 
@@ -41,9 +41,17 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """The job's id."""
-        kernel = self.kernel if self.lane is not Lane.COMPARE else None
-        profile = self.profile if self.lane is not Lane.COMPILE else None
-        return "/".join(filter(None, [self.lane.value, self.platform, self.geometry, kernel, profile]))
+        work = work_name(self.lane, self.kernel, self.profile)
+        return _id(self.lane, self.platform, self.geometry, work)
+
+
+def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
+    return "/".join([lane.value, platform, geometry, work])
+
+
+def named(job: Job) -> Job:
+    """The job with the id that its fields give it; for one whose fields were changed."""
+    return replace(job, id=_id(job.lane, job.platform_name, job.geometry_name, job.work))
 
 
 class Rule(Protocol):

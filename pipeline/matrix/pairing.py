@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pipeline.ground.jobs import Job, Lane, Platform
-from pipeline.matrix.expand import COMPARED
+from pipeline.matrix.expand import COMPARED, named
 from pipeline.matrix.select import EmptySelectionError, FilterError
 
 
@@ -57,28 +57,21 @@ def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...
         )
     holder, other = (two, one) if two.on_cards else (one, two)
     return tuple(
-        replace(
-            mine[work],
-            id="/".join([Lane.COMPARE.value, f"{one.name}+{two.name}", *work]),
-            lane=Lane.COMPARE,
-            kernel=COMPARED,
-            platform=holder,
-            other=other,
-            timeout=mine[work].timeout + its[work].timeout,
-            expected_failure=mine[work].expected_failure or its[work].expected_failure,
+        named(
+            replace(
+                mine[work],
+                lane=Lane.COMPARE,
+                kernel=COMPARED,
+                platform=holder,
+                other=other,
+                other_first=other is one,
+                timeout=mine[work].timeout + its[work].timeout,
+                expected_failure=mine[work].expected_failure or its[work].expected_failure,
+            )
         )
         for work in shared
     )
 
 
-def platforms_of(job: Job) -> tuple[Platform, Platform]:
-    """The two platforms of such a job, in the order of its id."""
-    assert job.other is not None
-    first = job.id.split("/")[1].partition("+")[0]
-    return (job.platform, job.other) if job.platform.name == first else (job.other, job.platform)
-
-
-def _work(job: Job) -> tuple[str, str]:
-    """Geometry and profile as the job's id names them."""
-    _, _, geometry, *_, profile = job.id.split("/")
-    return geometry, profile
+def _work(job: Job) -> tuple[str, str | None]:
+    return job.geometry_name, job.profile

@@ -21,6 +21,7 @@ from emulator.soc import SOCS
 from golden.profiles import NIGHTLY
 from golden.vreq8 import VARIANTS
 from pipeline.engines.registry import BACKENDS
+from pipeline.ground.jobs import PlatformKind
 from pipeline.matrix.durations import LONGEST, PATTERN, Duration
 from workloads.base import Workload
 from workloads.registry import DEFAULT, SHIPPED, workload_named
@@ -123,6 +124,10 @@ class PlatformEntry(Entry, frozen=True):
         ),
     ] = ()
     required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
+    kind: Annotated[
+        Annotated[str, _choice("what its jobs run on", (kind.value for kind in PlatformKind))] | None,
+        Meta(description="what its jobs run on: card or simulator; only backend pypto needs it written"),
+    ] = None
 
 
 Kernel = Annotated[

@@ -21,7 +21,7 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
-from pipeline.report.text import bounded, one_line
+from pipeline.report.text import alternatives, bounded, one_line
 
 BODY_LIMIT = 16_384
 """Characters of one failure body or one captured output; the run folder keeps what was cut."""
@@ -67,7 +67,7 @@ class Attachments:
 
 def suite_of(result: Result) -> str:
     """The suite a result's cases stand in: one a lane and platform (or pair of them)."""
-    return ".".join(one_line(result.job.id).split("/")[:2])
+    return one_line(f"{result.job.lane.value}.{result.job.platform_name}")
 
 
 def states_of(result: Result) -> list[State]:
@@ -78,8 +78,7 @@ def states_of(result: Result) -> list[State]:
 
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
     """The case of a job; in the compare lane also one a stage, and these then hold facts and diffs."""
-    lane, platform, geometry, name = one_line(result.job.id).split("/", 3)
-    classname = f"{lane}.{platform}.{geometry}"
+    classname, name = f"{suite_of(result)}.{one_line(result.job.geometry_name)}", one_line(result.job.work)
     if result.job.lane is not Lane.COMPARE:
         yield _job_case(classname, name, result, result.stages, result.seconds, attachments)
         return
@@ -128,7 +127,8 @@ def _job_case(
     output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
     output = output and f"output of the job's process:\n{output}"
     stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in stage.facts.items()}
-    facts = {**_facts(result), "state": result.state.value, **result.facts, **stage_facts}
+    causes = {"cause": alternatives(result.causes)} if result.causes else {}
+    facts = {**_facts(result), "state": result.state.value, **result.facts, **causes, **stage_facts}
     return Case(
         classname,
         name,

@@ -8,21 +8,18 @@ from dataclasses import dataclass
 
 from pipeline.diff import render
 from pipeline.ground.jobs import (
-    BETWEEN_CAUSES,
-    CAUSE,
     DIAGNOSIS,
     NEW,
     OUTCOMES,
     REPRODUCE,
     SINCE,
-    Job,
     Outcome,
     Result,
     State,
 )
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
-from pipeline.report.text import one_line
+from pipeline.report.text import alternatives, one_line
 from pipeline.results.fingerprint import without_numbers
 
 MEANING: Mapping[State, str] = {
@@ -55,14 +52,14 @@ class Group:
     @property
     def cause(self) -> str:
         """The hypotheses that explain all of them, the likeliest first; empty where none is known."""
-        shared = [cause for cause in causes(self.results[0]) if all(cause in causes(r) for r in self.results)]
-        return one_line(BETWEEN_CAUSES.join(shared))
+        first, *others = self.results
+        return alternatives([cause for cause in first.causes if all(cause in one.causes for one in others)])
 
     def heading(self, quote: Callable[[str], str] = one_line) -> str:
         """How many ended how: by one cause and where, if it is known. Names are quoted by `quote`."""
         if not self.cause:
             return f"{len(self.results)} {self.state.value}"
-        platforms = ", ".join(dict.fromkeys(quote(_platform(result.job)) for result in self.results))
+        platforms = ", ".join(dict.fromkeys(quote(result.job.platform_name) for result in self.results))
         jobs = counted(len(self.results), "job")
         return f"{jobs}, one cause: {quote(self.cause)}, platform {platforms}"
 
@@ -87,7 +84,7 @@ class Group:
         jobs = [result.job for result in self.results]
         hit = {
             "lane": [job.lane.value for job in jobs],
-            "platform": [_platform(job) for job in jobs],
+            "platform": [job.platform_name for job in jobs],
             "geometry": [job.geometry_name for job in jobs],
             "kernel": [job.kernel for job in jobs],
             "profile": [job.profile for job in jobs if job.profile],
@@ -141,22 +138,12 @@ def overview(results: Sequence[Result]) -> Overview:
     )
 
 
-def _platform(job: Job) -> str:
-    """As the job's id names it: two where two are held against one another."""
-    return job.id.split("/")[1]
-
-
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
     groups: dict[tuple[State, str], list[Result]] = {}
     # The surest come first: one that several faults explain alike joins a group that one of them explains.
-    for result in sorted(results, key=lambda result: len(causes(result))):
+    for result in sorted(results, key=lambda result: len(result.causes)):
         told = one_line(result.facts.get(DIAGNOSIS, "")) or without_numbers(headline(result))
-        alike = causes(result) or [told]
+        alike = result.causes or (told,)
         cause = next((cause for cause in alike if (result.state, cause) in groups), alike[0])
         groups.setdefault((result.state, cause), []).append(result)
     return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))
-
-
-def causes(result: Result) -> list[str]:
-    """The hypotheses that explain a result alike, the likeliest first."""
-    return list(filter(None, result.facts.get(CAUSE, "").split(BETWEEN_CAUSES)))

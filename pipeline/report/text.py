@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ILLEGAL = re.compile(
@@ -40,3 +41,8 @@ def bounded(text: str, limit: int) -> str:
 def one_line(text: str, limit: int = 500) -> str:
     """`bounded` text with every run of white space as one blank: for attributes, names and facts."""
     return " ".join(bounded(text, limit).split())
+
+
+def alternatives(causes: Iterable[str]) -> str:
+    """Causes that explain alike, as people and the fact `cause` read them; empty where there is none."""
+    return one_line(" or ".join(causes))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from golden import profiles
 from pipeline.commands.options import LANES, OUTPUT
 from pipeline.ground.jobs import INPUTS, REPRODUCE, Job, Lane, State
 from pipeline.ground.settings import Settings
@@ -29,17 +29,17 @@ def command_line(job: Job, settings: Settings, python: str = "python") -> str:
         settings: of the job's run; all that are not the default are named.
         python: the interpreter that has the pipeline's packages.
     """
-    lane, platforms, geometry, *_, last = job.id.split("/")
+    profile = job.written_profile or job.profile
     words = [python, "-m", "pipeline", _command(job)]
-    words += ["--engines", platforms.replace("+", ",")] if job.other else ["--platform", platforms]
-    words += ["--geometry", geometry]
-    if lane != Lane.COMPARE.value:
+    option = "--engines" if job.other else "--platform"
+    words += [option, ",".join(platform.name for platform in job.platforms)]
+    words += ["--geometry", job.geometry_name]
+    if job.lane is not Lane.COMPARE:
         words += ["--kernel", job.kernel]
-    if job.profile and job.profile != INPUTS and job.lane is not Lane.COMPILE:
-        words += ["--profile", last]
-    # An id of the compile lane does not tell whether the seed was drawn; if not, a date does no harm.
-    if settings.date is None and (last.endswith("@nightly") or job.lane is Lane.COMPILE):
-        settings = replace(settings, date=_night(job.profile or ""))
+    if profile and profile != INPUTS and job.lane is not Lane.COMPILE:
+        words += ["--profile", profile]
+    if job.written_profile and settings.date is None:
+        settings = replace(settings, date=_night(job))
     return shlex.join(words + settings.words())
 
 
@@ -63,10 +63,7 @@ def _command(job: Job) -> str:
     return next(name for name, lane in LANES.items() if lane is job.lane)
 
 
-def _night(profile: str) -> date | None:
-    """The night that gave a profile its seed; None where the seed is not a date."""
-    drawn = re.search(r"@(\d{4})(\d\d)(\d\d)$", profile)
-    try:
-        return date(*map(int, drawn.groups())) if drawn else None
-    except ValueError:
-        return None
+def _night(job: Job) -> date:
+    """The night that gave the profile its seed, which is its date."""
+    seed = profiles.seed_of(job.profile or "")
+    return date(seed // 10_000, seed // 100 % 100, seed % 100)

@@ -20,8 +20,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Result, State
-from pipeline.ground.patterns import Pattern
+from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, threads, verdict
@@ -57,8 +56,7 @@ class RunOptions:
         settings: what the command line asks of every job; passed on to the jobs (`JobContext`).
         queue: set, jobs on cards go through `task-submit`, each waiting for one for so many seconds at most.
         retries: how often a job is tried again after an infrastructure error, unless the settings say it.
-        patterns: regular expressions that mark an infrastructure error in the text of a job that was not
-            judged.
+        marks: what marks an infrastructure error in the text of a job that was not judged.
         deadline: when the whole run must have ended, counted from its start; None: no limit.
         grace: time between TERM and KILL.
         artefact_bytes: limit on what the jobs' folders may hold together.
@@ -77,7 +75,7 @@ class RunOptions:
     settings: Settings = field(default_factory=Settings)
     queue: float | None = None
     retries: int = 2
-    patterns: tuple[str, ...] = verdict.DEFAULT_PATTERNS
+    marks: tuple[verdict.Mark, ...] = verdict.DEFAULT_MARKS
     deadline: float | None = None
     grace: float = 5.0
     artefact_bytes: int = 2 * 1024**3
@@ -201,7 +199,7 @@ class _Run:
         self._folder = folder
         self._pool = pool
         self._workers = max(1, min(options.jobs or threads.processors(), len(plan)))
-        self._patterns = [Pattern(pattern) for pattern in options.patterns]
+        self._marks = [verdict.compiled(mark) for mark in options.marks]
         self._watchers = Broadcast(listeners)
         self._everybody = Broadcast([Journal(folder.journal), *listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
@@ -412,7 +410,7 @@ class _Run:
         if running is None:
             raise RuntimeError("a keeper reported on nothing")
         self._give_back(running.device, report.alive)
-        result = verdict.judge(running.task.job, report, Path(running.order.result), self._patterns)
+        result = verdict.judge(running.task.job, report, Path(running.order.result), self._marks)
         self._settle(running, result)
 
     def _lost(self, running: _Running, lost: KeeperLost) -> None:
@@ -475,7 +473,7 @@ class _Run:
         task.failures.append(f"{where}: {result.message}")
         if device is not None:
             task.tried.add(device.number)
-            if verdict.is_device_at_fault(result):
+            if result.blames is Blame.DEVICE:
                 self._pool.report_failure(device, result.message)
 
     def _requeue(self, task: _Task) -> None:

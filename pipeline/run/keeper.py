@@ -25,7 +25,7 @@ import psutil
 
 from pipeline.run import processes, worker
 from pipeline.run.capture import Capture
-from pipeline.run.messages import Cancel, Fault, Hello, Lines, Order, Report, encode, plain_text
+from pipeline.run.messages import Cancel, Ended, Fault, Hello, Lines, Order, Report, encode, plain_text
 from pipeline.run.signals import SignalWatch
 
 _STACKS_LIMIT = 256 * 1024
@@ -94,7 +94,7 @@ class _Execution:
         self._status: int | None = None
         self._childless = False
         self._grace = order.grace
-        self._ended = "itself"
+        self._ended = Ended.ITSELF
 
     def report(self) -> Report:
         """Execute the order."""
@@ -112,7 +112,7 @@ class _Execution:
             try:
                 self._watch(reading, started + self._order.limit)
                 seconds = time.monotonic() - started
-                if self._ended == "timed-out":
+                if self._ended is Ended.TIMED_OUT:
                     self._ask_for_stacks(stacks)
                 swept, alive = self._end_tree()
                 while self._take(reading):
@@ -135,7 +135,7 @@ class _Execution:
             while self._status is None:
                 left = deadline - time.monotonic()
                 if told or left <= 0:
-                    self._ended = "cancelled" if told else "timed-out"
+                    self._ended = Ended.CANCELLED if told else Ended.TIMED_OUT
                     break
                 for key, _ in selector.select(left):
                     if key.fileobj is children:

@@ -23,8 +23,12 @@ class Role(Enum):
     GOLDENS = b"g"
 
 
-NO_GOLDEN = "no golden: "
-"""How the message begins of a job whose host, not its kernel or device, kept it from having its golden."""
+class Ended(str, Enum):
+    """Who ended a job's process: it did itself, its time ran out, or the controller cancelled it."""
+
+    ITSELF = "itself"
+    TIMED_OUT = "timed-out"
+    CANCELLED = "cancelled"
 
 
 class Order(msgspec.Struct, frozen=True, tag=True):
@@ -75,14 +79,13 @@ class Fault(msgspec.Struct, frozen=True, tag=True):
 class Report(msgspec.Struct, frozen=True, tag=True):
     """Keeper to controller: how the process of an order ended, and that nothing of it is alive but `alive`.
 
-    `status` is its exit code, or minus the signal that ended it. `ended` says who asked for the end:
-    `itself`, `timed-out`, `cancelled`. `stacks` is what faulthandler wrote (at a timeout: every thread).
-    `swept` and `alive` describe processes that the job left behind: those that were killed, and those that
-    could not be.
+    `status` is its exit code, or minus the signal that ended it. `ended` says who asked for the end. `stacks`
+    is what faulthandler wrote (at a timeout: every thread). `swept` and `alive` describe processes that the
+    job left behind: those that were killed, and those that could not be.
     """
 
     status: int
-    ended: str
+    ended: Ended
     seconds: float
     output: str
     stacks: str

@@ -4,25 +4,46 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
 import msgspec
 
-from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.ground.patterns import Pattern
-from pipeline.run.messages import NO_GOLDEN, Report, read_result
+from pipeline.run.messages import Ended, Report, read_result
 from pipeline.run.states import is_end
 
-_HOST_TAKES_NO_FILES = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 
-DEFAULT_PATTERNS = (
-    *(f"(^|[^0-9]){code}([^0-9]|$)" for code in (507018, 507010, 507899, 507901)),
-    *_HOST_TAKES_NO_FILES,
+@dataclass(frozen=True)
+class Mark:
+    """A regular expression that marks an infrastructure error, and what such an error speaks against."""
+
+    text: str
+    blames: Blame = Blame.DEVICE
+
+
+_FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
+_SICK = (507018, 507010, 507899, 507901)
+
+DEFAULT_MARKS = (
+    *(Mark(text, Blame.HOST) for text in _FULL),
+    *(Mark(f"(^|[^0-9]){code}([^0-9]|$)") for code in _SICK),
 )
-"""What a sick device prints (CANN's aclError list): AICPU exception, lost heartbeat, driver internal error,
-host-device channel disconnected. And what a host says that takes no more files."""
+"""What the system reports where no more can be written, and what a sick device prints (CANN's aclError list):
+AICPU exception, lost heartbeat, driver internal error, host-device channel disconnected.
+
+The first that is found counts: on a full disk a device is not blamed."""
+
+Marks = Sequence[tuple[Pattern, Blame]]
+"""Marks, compiled."""
+
+
+def compiled(mark: Mark) -> tuple[Pattern, Blame]:
+    """A mark, ready to search with. Raises `PatternError`."""
+    return Pattern(mark.text), mark.blames
+
 
 _CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 # A mismatch or a compile error is a judgement on the kernel; text found beside it does not take that back.
@@ -35,10 +56,10 @@ _NOT_A_WORKERS = frozenset(
 )
 
 
-def judge(job: Job, report: Report, result_file: Path, patterns: Sequence[Pattern]) -> Result:
+def judge(job: Job, report: Report, result_file: Path, marks: Marks) -> Result:
     """The result of one process of `job`: what it wrote where it ended well, else how it ended.
 
-    `patterns` mark infrastructure errors in the text of a job that was not judged.
+    `marks` tell infrastructure errors in the text of a job that was not judged.
     """
     written, fault = _read(result_file, job)
     state, message = _ending(job, report, written, fault)
@@ -53,7 +74,7 @@ def judge(job: Job, report: Report, result_file: Path, patterns: Sequence[Patter
         result = replace(result, details="\n".join(part for part in (result.details, report.stacks) if part))
     if report.swept:
         result = replace(result, facts={**result.facts, "swept_processes": "; ".join(report.swept)})
-    return _infrastructure(result, patterns) if state in _MAYBE_INFRASTRUCTURE else result
+    return _infrastructure(result, marks) if state in _MAYBE_INFRASTRUCTURE else result
 
 
 def _read(path: Path, job: Job) -> tuple[Result | None, str]:
@@ -69,10 +90,10 @@ def _read(path: Path, job: Job) -> tuple[Result | None, str]:
 
 
 def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tuple[State, str]:
-    if report.ended == "timed-out":
+    if report.ended is Ended.TIMED_OUT:
         stacks = "" if report.stacks else "; it did not write its stacks"
         return State.TIMED_OUT, f"no end after {job.timeout:g} s{stacks}"
-    if report.ended == "cancelled":
+    if report.ended is Ended.CANCELLED:
         return State.INTERRUPTED, ""
     if report.status < 0:
         name = _name(-report.status)
@@ -109,12 +130,12 @@ def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
     return Result(job, State.KILLED, "its keeper was killed")
 
 
-def _infrastructure(result: Result, patterns: Sequence[Pattern]) -> Result:
+def _infrastructure(result: Result, marks: Marks) -> Result:
     """As an infrastructure error where a pattern marks it as one."""
-    for pattern in patterns:
+    for pattern, blames in marks:
         if any(map(pattern.occurs, (result.message, result.details, result.output))):
             message = f"infrastructure pattern {pattern.text} ({result.state.value}: {result.message})"
-            return replace(result, state=State.INFRASTRUCTURE, message=message)
+            return replace(result, state=State.INFRASTRUCTURE, message=message, blames=blames)
     return result
 
 
@@ -159,11 +180,6 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
     return frozenset({("verdict", result.state.value)} | stages | hashes)
 
 
-def is_device_at_fault(result: Result) -> bool:
-    """Whether an infrastructure error speaks against the device: a full disk or a missing torch does not."""
-    return not any(text in result.message for text in (*_HOST_TAKES_NO_FILES, NO_GOLDEN))
-
-
 def apply_expectation(result: Result, today: date) -> Result:
     """Excuse a failure that is expected, and fail a pass that is not.
 
@@ -193,4 +209,5 @@ def apply_requirement(result: Result) -> Result:
         result,
         state=State.INFRASTRUCTURE,
         message=f"required platform {result.job.platform.name} is not available: {result.message}",
+        blames=Blame.HOST,
     )

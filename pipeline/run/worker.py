@@ -23,9 +23,9 @@ import msgspec
 from golden.inputs import InputsError
 from golden.reference import TorchError
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Job, JobContext, Result, State
+from pipeline.ground.jobs import Blame, Job, JobContext, Result, State
 from pipeline.run import processes, threads
-from pipeline.run.messages import NO_GOLDEN, Order, encode, write_atomically
+from pipeline.run.messages import Order, encode, write_atomically
 
 Target = Callable[[Job, JobContext], Result]
 
@@ -96,13 +96,18 @@ def perform(order: Order) -> None:
     try:
         result = _work(order) if order.queue is None else _submitted(order, order.queue)
     except InfrastructureError as error:
-        result = Result(order.job, State.INFRASTRUCTURE, str(error), traceback.format_exc())
+        result = _not_judged(order.job, str(error), error.blames)
     except (InputsError, TorchError) as error:
-        result = Result(order.job, State.INFRASTRUCTURE, f"{NO_GOLDEN}{error}", traceback.format_exc())
+        result = _not_judged(order.job, f"no golden: {error}", Blame.HOST)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         result = Result(order.job, State.CRASHED, message, traceback.format_exc())
     write_atomically(Path(order.result), encode(result))
+
+
+def _not_judged(job: Job, message: str, blames: Blame) -> Result:
+    """The result of a job whose work ended in the error that is being handled, by no fault of the kernel."""
+    return Result(job, State.INFRASTRUCTURE, message, traceback.format_exc(), blames=blames)
 
 
 def _submitted(order: Order, queue: float) -> Result:

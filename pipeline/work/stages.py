@@ -12,8 +12,6 @@ from pipeline.diff.steps import StageParts, parts_of, wrong_side
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
-    BETWEEN_CAUSES,
-    CAUSE,
     DIAGNOSIS,
     INJECTED,
     VERIFY,
@@ -139,22 +137,21 @@ def _compile(engine: Engine, request: Request) -> StageResult:
     return timed(StageResult(name, State.PASSED, facts=compiled.facts), start)
 
 
-def _cause(
+def _explanation(
     stages: Sequence[StageResult],
     diagnoses: Mapping[str, Diagnosis],
     parts: Mapping[str, StageParts | None],
-) -> dict[str, str]:
-    """Facts of a job: the first diagnosis of its stages that explains, and the step that is wrong."""
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Causes and facts of a job: the first diagnosis of its stages that explains; the step that is wrong."""
     clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.diffs}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
-    causes = explaining.findings[0].hypotheses if explaining else ()
+    causes = tuple(explaining.findings[0].hypotheses) if explaining else ()
     known = {name: of_stage for name, of_stage in parts.items() if of_stage is not None}
     facts = {
         DIAGNOSIS: explaining.line if explaining else "",
-        CAUSE: BETWEEN_CAUSES.join(causes),
         WRONG_STEP: wrong_side(clean, causes[0] if causes else "", known),
     }
-    return {name: fact for name, fact in facts.items() if fact}
+    return causes, {name: fact for name, fact in facts.items() if fact}
 
 
 def concluded(
@@ -173,13 +170,14 @@ def concluded(
         facts: what else there is to say of the job.
         parts: what each stage goes through, by its name, where that is known.
     """
-    facts = {**facts, **_cause(stages, diagnoses, parts or {})}
+    causes, explained = _explanation(stages, diagnoses, parts or {})
+    facts = {**facts, **explained}
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
     facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
     if wrong:
         lead = f"first wrong stage: {wrong[0].name}: " if len(stages) > 1 else ""
         message, details = lead + wrong[0].message, wrong[0].details
-        return Result(job, wrong[0].state, message, details, stages=tuple(stages), facts=facts)
+        return Result(job, wrong[0].state, message, details, stages=tuple(stages), facts=facts, causes=causes)
     skipped = [stage for stage in stages if stage.state is State.SKIPPED]
     if skipped:
         message = f"{skipped[0].name}: {skipped[0].message}"

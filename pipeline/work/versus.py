@@ -8,7 +8,6 @@ from dataclasses import replace
 from pipeline.engines.registry import engine_for, has_program
 from pipeline.ground.jobs import Job, JobContext, Platform, Result, State
 from pipeline.ground.subject import subject_of, workload_of
-from pipeline.matrix.pairing import platforms_of
 from pipeline.work.comparison import Comparison, comparison
 from pipeline.work.stages import conclude
 from workloads.base import TileProgram, Workload, WorkloadError
@@ -62,7 +61,7 @@ def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
 
     A fault to inject is committed on the first platform only: it is then the odd one out.
     """
-    one, two = platforms_of(job)
+    one, two = job.platforms
     contexts = {
         each: context if each == job.platform else replace(context, device=None) for each in (one, two)
     }
@@ -98,7 +97,7 @@ def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
         job: of two platforms.
         clean: by stage, whether its output is what it was held against; stages that gave none are left out.
     """
-    one, two = platforms_of(job)
+    one, two = job.platforms
     workload = workload_of(job)
     found: dict[str, list[str]] = {}
     for name in compared_programs(workload, one, two):

@@ -27,7 +27,7 @@ geometries:
 platforms:
   emu-a2a3: {backend: emulator, soc: a2a3, devices: [0, 1]}
   emu-a5: {backend: emulator, soc: a5, devices: [0, 1]}
-  a2a3: {backend: pypto, soc: a2a3, devices: [0]}
+  a2a3: {backend: pypto, kind: card, soc: a2a3, devices: [0]}
 lanes:
   compile:
     include:

@@ -26,12 +26,16 @@ from pipeline.engines.base import (
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Blame, Platform
 from workloads.base import Workload
 
 _LOG = "pypto.log"
 _ROUNDS = 20
 """Timed launches on a card; a simulator, whose time tells little, gets one."""
+
+
+_BLAMES = {Fault.HOST: Blame.HOST, Fault.DEVICE: Blame.DEVICE}
+"""What the faults blame that say nothing about the kernel."""
 
 
 class PyptoError(RuntimeError):
@@ -105,6 +109,7 @@ class PyptoEngine:
             arrays=arrays,
             device=request.device or 0,
             rounds=_ROUNDS if request.platform.on_cards else 1,
+            simulated=not request.platform.on_cards,
         )
         reply = self._perform(order)
         if reply.failure is None:
@@ -114,7 +119,8 @@ class PyptoEngine:
             raise CompileError(text)
         sys.stdout.write(f"{text}\n")
         first = text.partition("\n")[0]
-        raise InfrastructureError(first) if fault is Fault.MACHINE else PyptoError(first)
+        blames = _BLAMES.get(fault)
+        raise PyptoError(first) if blames is None else InfrastructureError(first, blames)
 
     def _perform(self, order: Order) -> Reply:
         """Have a process of PyPTO's interpreter do an order; what it prints goes to a log in the folder."""

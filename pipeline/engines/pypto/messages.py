@@ -35,6 +35,7 @@ class Order:
         arrays: folder with a .npy file an input; None compiles only.
         device: physical id of the card; 0 on a simulator, which has none.
         rounds: timed launches after the one whose output counts.
+        simulated: whether the platform is a simulator, so that only the host's clock tells a time.
     """
 
     program: str
@@ -49,13 +50,15 @@ class Order:
     arrays: Path | None = None
     device: int = 0
     rounds: int = 1
+    simulated: bool = False
 
 
 class Fault(str, Enum):
-    """What a failure says: the kernel was refused, the machine failed, or neither is known."""
+    """What a failure says: the kernel was refused, the host or the device failed, or nothing is known."""
 
     REFUSED = "refused"
-    MACHINE = "machine"
+    HOST = "host"
+    DEVICE = "device"
     UNKNOWN = "unknown"
 
 

@@ -68,7 +68,7 @@ def perform(order: Order) -> Reply:
     try:
         compiled = _compile(order, entry, plan, build)
     except (ImportError, OSError) as error:
-        return Reply(failure=Failure(Fault.MACHINE, _words(error)))
+        return Reply(failure=Failure(Fault.HOST, _words(error)))
     except Exception as error:
         return Reply(artefacts=_kept(build), failure=Failure(Fault.REFUSED, "\n".join(_refusal(error))))
     facts = {"pto_sha256": _digest(build), **_memory(build, order)}
@@ -78,9 +78,9 @@ def perform(order: Order) -> Reply:
     try:
         facts |= _run(order, entry, untouched_output(*form), compiled, build)
     except ImportError as error:
-        return Reply(facts, _kept(build), Failure(Fault.MACHINE, _words(error)))
+        return Reply(facts, _kept(build), Failure(Fault.HOST, _words(error)))
     except Exception as error:
-        fault = Fault.MACHINE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
+        fault = Fault.DEVICE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
         return Reply(facts, _kept(build), Failure(fault, _words(error)))
     return Reply(facts, _kept(build))
 
@@ -128,11 +128,7 @@ def _run(order: Order, entry: TileProgram, output: Any, compiled: Any, build: Pa
         if _DEVICE_ERROR.search(str(error)):
             raise
         return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}
-    clock, times = (
-        ("host_us", stats.host_wall_us)
-        if order.platform.endswith("sim")
-        else ("device_us", stats.device_wall_us)
-    )
+    clock, times = ("host_us", stats.host_wall_us) if order.simulated else ("device_us", stats.device_wall_us)
     return {clock: f"{statistics.median(times):.1f}", "timed_rounds": str(len(times))}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 
@@ -118,7 +118,7 @@ def trouble_of(job: Job) -> str:
 def perform(job: Job, context: JobContext) -> Result:
     """Have the job's trouble, then do its work."""
     if context.device == SICK:
-        raise InfrastructureError("runtime error 507018")
+        raise InfrastructureError("runtime error 507018", Blame.DEVICE)
     name = trouble_of(job)
     TROUBLES[name][0]()
     return execute(job, replace(context, settings=Settings(inject=_WRONG if name == "wrong" else "")))

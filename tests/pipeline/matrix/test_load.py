@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, PlatformKind
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
@@ -133,13 +133,70 @@ def test_verification_is_on_one_known_profile(
 def test_the_compile_lane_verifies_nothing_on_cards(
     verifying: Callable[[str], str], refusal: Refusal, load_text: LoadText
 ) -> None:
-    on_cards = verifying("small").replace("backend: emulator", "backend: pypto")
+    on_cards = verifying("small").replace("backend: emulator", "backend: pypto\n    kind: card")
     assert refusal(on_cards) == (
-        "matrix.yaml:22: lanes.compile.include[0].verify: "
+        "matrix.yaml:23: lanes.compile.include[0].verify: "
         "emu runs on cards, and the compile lane holds none; verify it in the device lane"
     )
-    simulated = on_cards.replace("emu", "emusim")
+    simulated = on_cards.replace("kind: card", "kind: simulator")
     assert load_text(simulated).document.lanes.compile.include[0].verify == "small"
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("backend: emulator", PlatformKind.HOST),
+        ("backend: emulator\n    kind: host", PlatformKind.HOST),
+        ("backend: cann", PlatformKind.HOST),
+        ("backend: pypto\n    kind: card", PlatformKind.CARD),
+        ("backend: pypto\n    kind: simulator", PlatformKind.SIMULATOR),
+    ],
+)
+def test_a_platform_is_of_the_kind_that_is_written_whatever_its_name(
+    written: str, kind: PlatformKind, load_text: LoadText, sound: str
+) -> None:
+    for name in ("emu", "my-sim", "cards"):
+        matrix = load_text(
+            sound.replace("backend: emulator", written)
+            .replace("emu:", f"{name}:")
+            .replace("[emu]", f"[{name}]")
+        )
+        assert matrix.platforms[name].kind is kind
+        assert matrix.platforms[name].on_cards == (kind is PlatformKind.CARD)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (
+            "pypto",
+            "11: platforms.emu: has no `kind`, which backend `pypto` needs; "
+            "write `kind: card` or `kind: simulator`",
+        ),
+        (
+            "pypto\n    kind: host",
+            "13: platforms.emu.kind: `host` is nothing that backend `pypto` runs on; "
+            "write `kind: card` or `kind: simulator`",
+        ),
+        (
+            "emulator\n    kind: card",
+            "13: platforms.emu.kind: `card` is nothing that backend `emulator` runs on; write `kind: host`",
+        ),
+        (
+            "cann\n    kind: sim",
+            "13: platforms.emu.kind: `sim` is nothing that backend `cann` runs on; write `kind: host`",
+        ),
+        (
+            "pypto\n    kind: [card]",
+            "13: platforms.emu.kind: expected `str`, got `array`; write what its jobs run on: "
+            "card or simulator; only backend pypto needs it written",
+        ),
+    ],
+)
+def test_a_kind_that_is_missing_or_not_the_backends_is_refused(
+    written: str, said: str, sound: str, refusal: Refusal
+) -> None:
+    assert refusal(sound.replace("backend: emulator", f"backend: {written}")) == f"matrix.yaml:{said}"
 
 
 def test_a_night_may_draw_the_seed(load_text: LoadText, sound: str) -> None:

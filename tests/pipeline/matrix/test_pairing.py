@@ -8,7 +8,7 @@ import pytest
 from pipeline.ground.jobs import Job, Lane
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
-from pipeline.matrix.pairing import pair_up, parse_engines, platforms_of
+from pipeline.matrix.pairing import pair_up, parse_engines
 from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, select
 
 LoadText = Callable[..., Matrix]
@@ -16,9 +16,9 @@ LoadText = Callable[..., Matrix]
 MORE = """\
 platforms:
   other: {backend: emulator, soc: a5}
-  card: {backend: pypto, soc: a2a3, devices: [0]}
-  card2: {backend: pypto, soc: a5, devices: [0]}
-  sim: {backend: pypto, soc: a5, variant: offset-unsigned}
+  card: {backend: pypto, kind: card, soc: a2a3, devices: [0]}
+  card2: {backend: pypto, kind: card, soc: a5, devices: [0]}
+  sim: {backend: pypto, kind: simulator, soc: a5, variant: offset-unsigned}
 lanes:
   device:
     include:
@@ -49,7 +49,7 @@ def test_what_both_run_is_compared_once(matrix: Matrix) -> None:
     assert job.id == "compare/emu+other/tiny/small"
     assert (job.lane, job.kernel, job.profile) == (Lane.COMPARE, "pair", "small")
     assert job.timeout == 300 + 60
-    assert [platform.name for platform in platforms_of(job)] == ["emu", "other"]
+    assert [platform.name for platform in job.platforms] == ["emu", "other"]
 
 
 def test_the_job_holds_the_card_whichever_is_named_first(matrix: Matrix) -> None:
@@ -57,7 +57,7 @@ def test_the_job_holds_the_card_whichever_is_named_first(matrix: Matrix) -> None
         small, ties = paired(matrix, engines)
         assert small.id == f"compare/{engines.replace(',', '+')}/tiny/small"
         assert small.platform.name == "card"
-        assert ",".join(platform.name for platform in platforms_of(small)) == engines
+        assert ",".join(platform.name for platform in small.platforms) == engines
         assert small.expected_failure is None
         assert ties.expected_failure is not None
 

@@ -15,7 +15,7 @@ from golden.profiles import PROFILES
 from kernels.plan import Plan
 from pipeline.ground.jobs import Job, Lane
 from pipeline.ground.tiling import plan_for
-from pipeline.matrix.expand import expand
+from pipeline.matrix.expand import expand, named
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
 
@@ -42,6 +42,10 @@ def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: 
     for soc in SOCS:
         for name, (geometry, band_rows) in shapes.items():
             assert plan_for(geometry, soc, band_rows) == plans[name]
+
+
+def test_an_id_is_made_of_the_jobs_fields(jobs: tuple[Job, ...]) -> None:
+    assert jobs == tuple(map(named, jobs))
 
 
 def test_the_two_given_shapes_are_there(matrix: Matrix) -> None:

@@ -21,7 +21,7 @@ def result_of() -> MakeResult:
 
     def make(job_id: str, state: State = State.PASSED, **facts: Any) -> Result:
         lane, platform, geometry, name = job_id.split("/", 3)
-        kernel, _, profile = name.partition("/")
+        kernel, _, profile = f"pair/{name}".partition("/") if lane == "compare" else name.partition("/")
         job = Job(
             id=job_id,
             lane=Lane(lane),

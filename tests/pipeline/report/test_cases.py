@@ -88,7 +88,7 @@ def test_the_compare_lane_has_a_case_a_stage_and_counts_each_second_once(
         StageResult("pass2", State.SKIPPED, message="stage tile"),
     )
     result = result_of(
-        "compare/emu/mc62/pair/small",
+        "compare/emu/mc62/small",
         State.MISMATCH,
         message="first wrong: fused",
         stages=stages,
@@ -96,10 +96,10 @@ def test_the_compare_lane_has_a_case_a_stage_and_counts_each_second_once(
     )
     cases = list(cases_of(result, NONE))
     assert [(case.name, case.state, case.seconds) for case in cases] == [
-        ("pair/small", State.MISMATCH, 0.5),
-        ("pair/small/fused", State.MISMATCH, 2.0),
-        ("pair/small/pass1", State.PASSED, 1.0),
-        ("pair/small/pass2", State.SKIPPED, 0.0),
+        ("small", State.MISMATCH, 0.5),
+        ("small/fused", State.MISMATCH, 2.0),
+        ("small/pass1", State.PASSED, 1.0),
+        ("small/pass2", State.SKIPPED, 0.0),
     ]
     assert [case.state for case in cases] == states_of(result)
     assert "pass2: skipped: stage tile" in cases[0].body
@@ -142,7 +142,7 @@ def test_artefacts_are_attached_as_each_consumer_wants_them(result_of: MakeResul
 def test_in_the_compare_lane_each_stage_attaches_its_own_files(result_of: MakeResult) -> None:
     files = ("jobs/x/1/inputs.npz", "jobs/x/1/fused/diff.json", "jobs/x/1/fused/channels.png")
     stages = (StageResult("fused", State.MISMATCH), StageResult("pass1", State.PASSED))
-    result = result_of("compare/emu/mc62/pair/small", State.MISMATCH, stages=stages, artefacts=files)
+    result = result_of("compare/emu/mc62/small", State.MISMATCH, stages=stages, artefacts=files)
     attached = [
         [line for line in case.out.splitlines() if line.startswith("[[")] for case in cases_of(result, NONE)
     ]
@@ -156,7 +156,7 @@ def test_in_the_compare_lane_each_stage_attaches_its_own_files(result_of: MakeRe
 def test_every_failed_case_says_how_to_repeat_it(result_of: MakeResult) -> None:
     stages = (StageResult("fused", State.MISMATCH), StageResult("pass1", State.PASSED))
     result = result_of(
-        "compare/emu/mc62/pair/small", State.MISMATCH, stages=stages, facts={REPRODUCE: "python -m it"}
+        "compare/emu/mc62/small", State.MISMATCH, stages=stages, facts={REPRODUCE: "python -m it"}
     )
     told = ["reproduce=python -m it" in case.out.splitlines() for case in cases_of(result, NONE)]
     assert told == [True, True, False]
@@ -165,3 +165,21 @@ def test_every_failed_case_says_how_to_repeat_it(result_of: MakeResult) -> None:
 def test_a_suite_is_named_by_its_jobs_ids(result_of: MakeResult) -> None:
     assert suite_of(result_of("device/emu/mc62/fused/small")) == "device.emu"
     assert suite_of(result_of("compare/emu+a5sim/mc62/small")) == "compare.emu+a5sim"
+
+
+def test_class_name_and_name_are_the_parts_of_the_id_also_where_a_night_gave_the_seed(
+    result_of: MakeResult,
+) -> None:
+    """History is keyed by them, so the seed of a night must not be in them."""
+    result = result_of("device/emu/mc62/fused/small")
+    job = replace(result.job, profile="small@20260310", written_profile="small@nightly")
+    case = only(replace(result, job=job))
+    assert (case.classname, case.name) == ("device.emu.mc62", "fused/small@nightly")
+    assert "profile=small@20260310" in case.out.splitlines()
+
+
+def test_causes_that_explain_alike_are_one_fact(result_of: MakeResult) -> None:
+    explained = result_of("device/emu/mc62/fused/small", State.MISMATCH, causes=("band-up", "scale32"))
+    assert "cause=band-up or scale32" in only(explained).out.splitlines()
+    unexplained = result_of("device/emu/mc62/fused/small", State.MISMATCH)
+    assert "cause=" not in only(unexplained).out

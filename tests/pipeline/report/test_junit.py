@@ -29,7 +29,7 @@ def one_of_each(result_of: MakeResult) -> list[Result]:
     """Every end state as a job, and as a stage of one compare job."""
     jobs = [result_of(f"device/emu-a2a3/mc62/fused/p{n}", state) for n, state in enumerate(END_STATES)]
     stages = tuple(StageResult(f"stage-{state.value}", state) for state in END_STATES)
-    return [*jobs, result_of("compare/emu-a5/mc62/pair/small", State.MISMATCH, stages=stages)]
+    return [*jobs, result_of("compare/emu-a5/mc62/small", State.MISMATCH, stages=stages)]
 
 
 def write_report(path: Path, results: list[Result], facts: dict[str, str] = FACTS) -> ET.Element:

@@ -94,8 +94,9 @@ def test_a_diagnosis_is_the_cause_where_there_is_one(result_of: MakeResult) -> N
 
 
 def explained(result_of: MakeResult, job: str, cause: str, since: str = "") -> Result:
-    facts = {"cause": cause, "diagnosis": f"{cause}: in words"} | ({"since": since} if since else {})
-    return result_of(job, State.MISMATCH, message=f"{job} is wrong", facts=facts)
+    facts = {"diagnosis": f"{cause}: in words"} | ({"since": since} if since else {})
+    causes = tuple(cause.split(" or "))
+    return result_of(job, State.MISMATCH, message=f"{job} is wrong", facts=facts, causes=causes)
 
 
 def test_jobs_are_grouped_by_cause_and_one_that_has_several_joins_the_surest(result_of: MakeResult) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from golden.geometry import MC62
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import CAUSE, Diff, Job, Lane, Platform, Result, StageResult, State
+from pipeline.ground.jobs import Diff, Job, Lane, Platform, Result, StageResult, State
 from pipeline.results.fingerprint import fingerprint
 
 JOB = Job(
@@ -29,14 +29,13 @@ def wrong(rows: int, by: int = 9) -> Diff:
     return compare("y", actual, golden, width=4, band_rows=3, sentinel=None)
 
 
-def mismatch(diff: Diff, cause: str = "", stage: str = "fused") -> Result:
+def mismatch(diff: Diff, *causes: str, stage: str = "fused") -> Result:
     stages = (StageResult("first", State.PASSED), StageResult(stage, State.MISMATCH, diffs=(diff,)))
-    facts = {CAUSE: cause} if cause else {}
-    return Result(JOB, State.MISMATCH, f"{stage}: {diff.mismatches} differ", stages=stages, facts=facts)
+    return Result(JOB, State.MISMATCH, f"{stage}: {diff.mismatches} differ", stages=stages, causes=causes)
 
 
 def test_it_names_state_stage_and_likeliest_cause() -> None:
-    found = fingerprint(mismatch(wrong(9), "offset-unsigned-1 or offset-sign-1"))
+    found = fingerprint(mismatch(wrong(9), "offset-unsigned-1", "offset-sign-1"))
     assert found == "mismatch fused offset-unsigned-1"
 
 

@@ -37,35 +37,28 @@ PREFIX = "python -m pipeline "
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile full-range@7",
         ),
         (
-            replace(JOB, id="device/emu-a2a3/mc62/fused/small@nightly", profile="small@20260310"),
+            replace(JOB, profile="small@20260310", written_profile="small@nightly"),
             Settings(matrix=("a.yaml", "b.yaml")),
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --profile small@nightly "
             "--matrix a.yaml --matrix b.yaml --date 2026-03-10",
         ),
         (
-            replace(
-                JOB, id="compile/emu-a2a3/mc62/two-pass", lane=Lane.COMPILE, kernel="two-pass", profile=None
-            ),
+            replace(JOB, lane=Lane.COMPILE, kernel="two-pass", profile=None),
             Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel two-pass",
         ),
         (
-            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@7"),
+            replace(JOB, lane=Lane.COMPILE, profile="small@20260310"),
             Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
         ),
         (
-            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20260310"),
+            replace(JOB, lane=Lane.COMPILE, profile="small@20260310", written_profile="small@nightly"),
             Settings(),
             "compile --platform emu-a2a3 --geometry mc62 --kernel fused --date 2026-03-10",
         ),
         (
-            replace(JOB, id="compile/emu-a2a3/mc62/fused", lane=Lane.COMPILE, profile="small@20269910"),
-            Settings(),
-            "compile --platform emu-a2a3 --geometry mc62 --kernel fused",
-        ),
-        (
-            replace(JOB, id="compare/emu-a2a3/mc62/ties", lane=Lane.COMPARE, kernel="pair", profile="ties"),
+            replace(JOB, lane=Lane.COMPARE, kernel="all", profile="ties"),
             Settings(inject="offset-sign-1", stage="tile", output="/tmp/o", references="/tmp/r.json"),
             "compare --platform emu-a2a3 --geometry mc62 --profile ties --inject offset-sign-1 --stage tile "
             "--references /tmp/r.json --output /tmp/o",
@@ -77,14 +70,13 @@ PREFIX = "python -m pipeline "
             "--date 2026-03-09 --repeat 5 --retries 0",
         ),
         (
-            replace(JOB, id="device/emu-a2a3/mc62/fused/inputs", profile="inputs"),
+            replace(JOB, profile="inputs"),
             Settings(inputs="/home/me/my tensors.npz"),
             "run --platform emu-a2a3 --geometry mc62 --kernel fused --inputs '/home/me/my tensors.npz'",
         ),
         (
             replace(
                 JOB,
-                id="compare/emu-a2a3+emu-a5/mc62/ties",
                 lane=Lane.COMPARE,
                 kernel="pair",
                 profile="ties",
@@ -92,6 +84,18 @@ PREFIX = "python -m pipeline "
             ),
             Settings(),
             "compare --engines emu-a2a3,emu-a5 --geometry mc62 --profile ties",
+        ),
+        (
+            replace(
+                JOB,
+                lane=Lane.COMPARE,
+                kernel="pair",
+                profile="ties",
+                other=replace(EMULATED, name="emu-a5"),
+                other_first=True,
+            ),
+            {},
+            "compare --engines emu-a5,emu-a2a3 --geometry mc62 --profile ties",
         ),
     ],
 )

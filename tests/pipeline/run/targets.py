@@ -19,7 +19,7 @@ import psutil
 from golden.cache import golden_for, is_cached
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Diff, Job, JobContext, Result, StageResult, State
+from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
 
 Work = Callable[[Job, JobContext, str], Result]
 
@@ -116,7 +116,15 @@ def raises(job: Job, context: JobContext, argument: str) -> Result:
 
 def claims_sick(job: Job, context: JobContext, argument: str) -> Result:
     if str(context.device) in argument.split(","):
-        raise InfrastructureError(f"device {context.device} is wedged")
+        raise InfrastructureError(f"device {context.device} is wedged", Blame.DEVICE)
+    return Result(job, State.PASSED)
+
+
+def blames(job: Job, context: JobContext, argument: str) -> Result:
+    """Fail on device 0 with an error that blames what the argument names first, in the words that follow."""
+    whom, _, words = argument.partition(":")
+    if context.device == 0:
+        raise InfrastructureError(words, Blame(whom))
     return Result(job, State.PASSED)
 
 

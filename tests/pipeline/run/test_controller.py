@@ -13,11 +13,12 @@ import psutil
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import ExpectedFailure, Job, Result, State
+from pipeline.ground.jobs import Blame, ExpectedFailure, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, PlanError, RunOptions, run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
+from pipeline.run.verdict import DEFAULT_PATTERNS, Pattern
 
 Run = Callable[..., RunSummary]
 MakeJob = Callable[..., Job]
@@ -326,6 +327,33 @@ def test_device_that_fails_twice_is_set_aside_and_named(run: Run, make_job: Make
     assert sum(result.attempts for result in summary.results) == 6
 
 
+@pytest.mark.parametrize(
+    ("whom", "words"),
+    [
+        ("device", "no golden: the device says: No space left on device"),
+        ("host", "runtime error 507018"),
+        ("nothing", "runtime error 507018"),
+    ],
+)
+def test_a_device_is_set_aside_by_what_an_error_blames_not_by_its_words(
+    run: Run, make_job: MakeJob, whom: str, words: str
+) -> None:
+    summary = run(*(make_job(f"blames:{whom}:{words}", devices=(0, 1)) for _ in range(2)), jobs=1)
+    assert {(result.state, result.device) for result in summary.results} == {(State.PASSED, 1)}
+    assert [aside.device for aside in summary.set_aside] == (["emulated-0"] if whom == "device" else [])
+
+
+@pytest.mark.parametrize(
+    ("printed", "aside"),
+    [("507018", ["emulated-0"]), ("507018, then: No space left on device", []), ("E4 of the lab", [])],
+)
+def test_a_pattern_says_what_it_blames(run: Run, make_job: MakeJob, printed: str, aside: list[str]) -> None:
+    patterns = (*DEFAULT_PATTERNS, Pattern("E4 of the lab", Blame.HOST))
+    summary = run(make_job(f"prints_and_exits:{printed}", devices=(0,)), retries=2, patterns=patterns)
+    assert summary.results[0].state is State.INFRASTRUCTURE
+    assert [one.device for one in summary.set_aside] == aside
+
+
 def test_retries_end_and_only_infrastructure_errors_exit_6(run: Run, make_job: MakeJob) -> None:
     summary = run(make_job("claims_sick:0,1", devices=(0, 1)), make_job("passes"), retries=2)
     assert summary.results[0].state is State.INFRASTRUCTURE
@@ -350,7 +378,7 @@ def test_a_pattern_that_other_engines_search_for_all_night_does_not_hold_up_the_
     run: Run, make_job: MakeJob
 ) -> None:
     job = make_job(f"prints_and_exits:{'a' * 60}b 507018")
-    result = only(run(job, retries=0, patterns=("(a+)+$", "(a|a)+$", "507018")))
+    result = only(run(job, retries=0, patterns=tuple(map(Pattern, ("(a+)+$", "(a|a)+$", "507018")))))
     assert result.state is State.INFRASTRUCTURE
     assert result.message.startswith("infrastructure pattern 507018 (crashed: ")
 

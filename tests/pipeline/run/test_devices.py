@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, PlatformKind
 from pipeline.run import devices
 from pipeline.run.devices import DeviceError, DevicePool, choose_ids, lock_folder, lock_name, parse_ids
 
-CARD = Platform("a2a3", "pypto", "a2a3", devices=(0, 1, 2))
+CARD = Platform("a2a3", "pypto", "a2a3", devices=(0, 1, 2), kind=PlatformKind.CARD)
 EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=(0, 1))
 
 
@@ -33,7 +33,7 @@ def test_id_given_twice_is_refused() -> None:
 
 
 def test_pool_is_what_was_asked_for_else_lent_else_in_the_matrix_else_found() -> None:
-    anything = Platform("a2a3", "pypto", "a2a3")
+    anything = Platform("a2a3", "pypto", "a2a3", kind=PlatformKind.CARD)
     assert choose_ids(CARD, requested=[2], lent=[1, 2], discovered=[0, 1, 2]) == (2,)
     assert choose_ids(CARD, lent=[1]) == (1,)
     assert choose_ids(CARD, discovered=[0, 1, 2, 3]) == (0, 1, 2)
@@ -47,7 +47,11 @@ def test_lent_cards_do_not_bind_emulated_devices() -> None:
 
 
 @pytest.mark.parametrize(
-    "platform", [Platform("a2a3sim", "pypto", "a2a3"), Platform("cann-a2a3", "cann", "a2a3")]
+    "platform",
+    [
+        Platform("a2a3sim", "pypto", "a2a3", kind=PlatformKind.SIMULATOR),
+        Platform("cann-a2a3", "cann", "a2a3"),
+    ],
 )
 def test_what_needs_no_card_holds_none(platform: Platform) -> None:
     assert choose_ids(platform, requested=[1], lent=[1], discovered=[0, 1]) == ()
@@ -71,7 +75,7 @@ def test_unknown_id_is_an_error(platform: Platform, sources: dict[str, list[int]
 
 
 def test_a_card_has_one_lock_whatever_platform_drives_it() -> None:
-    assert lock_name(CARD, 0) == lock_name(Platform("a2a3-trial", "pypto", "a2a3"), 0)
+    assert lock_name(CARD, 0) == lock_name(Platform("a2a3-trial", "pypto", "a2a3", kind=PlatformKind.CARD), 0)
     assert lock_name(CARD, 0) != lock_name(EMULATED, 0)
 
 
@@ -115,9 +119,11 @@ def test_two_pools_never_hold_the_same_device(tmp_path: Path) -> None:
 
 def test_stale_holder_blocks_nobody(tmp_path: Path) -> None:
     hold = (
-        "import sys, os, signal; from pathlib import Path; from pipeline.ground.jobs import Platform;"
+        "import sys, os, signal; from pathlib import Path;"
+        "from pipeline.ground.jobs import Platform, PlatformKind;"
         "from pipeline.run.devices import DevicePool;"
-        "pool = DevicePool(Path(sys.argv[1])); pool.acquire(Platform('a2a3', 'pypto', 'a2a3'), [0]);"
+        "pool = DevicePool(Path(sys.argv[1]));"
+        "pool.acquire(Platform('a2a3', 'pypto', 'a2a3', kind=PlatformKind.CARD), [0]);"
         "print('held', flush=True);"
         "os.kill(os.getpid(), signal.SIGSTOP)"
     )

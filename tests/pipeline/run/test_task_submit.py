@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Job, Platform, Result, State
+from pipeline.ground.jobs import Job, Platform, PlatformKind, Result, State
 from pipeline.run.devices import DeviceError
 from pipeline.run.listener import RunSummary
 from pipeline.run.task_submit import require
 
-CARDS = Platform("a2a3", "pypto", "a2a3", devices=(0, 5))
+CARDS = Platform("a2a3", "pypto", "a2a3", devices=(0, 5), kind=PlatformKind.CARD)
 
 # Hands its --run over to the server, which runs it outside our process tree, and waits for the exit code.
 CLIENT = """\

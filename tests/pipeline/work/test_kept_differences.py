@@ -10,7 +10,7 @@ import pytest
 from golden.geometry import Conv, Geometry
 from golden.inputs import load_inputs
 from golden.profiles import make
-from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.work import comparison, stages
 
@@ -32,7 +32,7 @@ def test_each_wrong_stage_keeps_its_output_and_difference(tmp_path: Path, golden
     assert wrong == ["fused", "pass2-on-own-mid"]
     files = ("actual-y.npy", "diff.json", "diff.npz", "rows-columns.png", "channels.png")
     assert list(result.artefacts) == ["inputs.npz", *(f"{stage}/{file}" for stage in wrong for file in files)]
-    assert result.facts[CAUSE].split(" or ")[0] == "planes-swapped-2"
+    assert result.causes[0] == "planes-swapped-2"
     with np.load(tmp_path / "fused" / "diff.npz") as arrays:
         actual = np.load(tmp_path / "fused" / "actual-y.npy")
         assert np.array_equal(arrays["expected"] + arrays["difference"], actual)
@@ -68,6 +68,6 @@ def test_where_nothing_can_be_kept_the_mismatch_stands(
     monkeypatch.setattr(comparison, "save_inputs", full)
     result = run(tmp_path, goldens, "bias-missing-1")
     assert result.state is State.MISMATCH
-    assert result.facts[CAUSE] == "bias-missing-1"
+    assert result.causes == ("bias-missing-1",)
     assert "fused: OSError: [Errno 28] No space left on device" in result.facts["not_kept"]
     assert result.artefacts == ()

@@ -10,7 +10,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from golden.inputs import InputsError
-from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.run.journal import Record
 from pipeline.work import stages, versus
@@ -66,7 +66,7 @@ def test_a_mismatch_is_judged_as_it_was(job: Job, run_job: RunJob) -> None:
     again = run.again()
     assert again.state is run.result.state is State.MISMATCH
     assert again.message == run.result.message
-    assert again.facts[CAUSE] == run.result.facts[CAUSE] == "bias-missing-1"
+    assert again.causes == run.result.causes == ("bias-missing-1",)
     for now, then in zip(again.stages, run.result.stages, strict=True):
         assert (now.name, now.state, now.diffs) == (then.name, then.state, then.diffs)
 

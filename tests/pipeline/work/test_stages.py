@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Geometry
-from pipeline.ground.jobs import CAUSE, WRONG_STEP, Diff, Job, Lane, Result, StageResult, State
+from pipeline.ground.jobs import WRONG_STEP, Diff, Job, Lane, Result, StageResult, State
 from pipeline.work.stages import COMPARISON, concluded, stages_of
 
 Jobs = Callable[..., Job]
@@ -83,7 +83,7 @@ def test_a_second_pass_is_verified_on_what_the_first_one_gave(job_of: Jobs, done
         "verify-pass2": State.MISMATCH,
     }
     assert result.message.startswith("first wrong stage: verify-pass1: mid: ")
-    assert result.facts[CAUSE] == "bias-missing-1"
+    assert result.causes == ("bias-missing-1",)
     assert "verify-pass1/actual-mid.npy" in result.artefacts
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import CAUSE, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.work.versus import ODD, execute, odd_ones
 
@@ -39,7 +39,7 @@ def test_the_engine_with_a_fault_stands_alone(tmp_path: Path) -> None:
     assert result.state is State.MISMATCH
     assert result.facts[ODD] == "one in fused, pass1"
     assert result.message.startswith("odd one out: one in fused, pass1; first wrong stage: fused-on-one: y: ")
-    assert result.facts[CAUSE] == "bias-missing-1"
+    assert result.causes == ("bias-missing-1",)
     wrong = {stage.name for stage in result.stages if stage.state is State.MISMATCH}
     assert wrong == {"fused-on-one", "fused-one-vs-two", "pass1-on-one", "pass1-one-vs-two"}
     for stage in ("fused-on-one", "fused-one-vs-two"):

@@ -16,11 +16,11 @@ from golden.cache import golden_for
 from golden.geometry import C0, Geometry
 from pipeline.engines.base import SENTINEL, Array, CompileError, InfrastructureError, Request
 from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, PlatformKind, State
 from pipeline.work.stages import execute
 
-CARDS = Platform("a5", "pypto", "a5", devices=(3,))
-SIMULATOR = Platform("a2a3sim", "pypto", "a2a3")
+CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)
+SIMULATOR = Platform("a2a3sim", "pypto", "a2a3", kind=PlatformKind.SIMULATOR)
 ROWS = {"bias": np.int32, "scale": np.uint64}
 MakeRequest = Callable[..., Request]
 
@@ -176,6 +176,8 @@ def test_a_sick_device_is_no_fault_of_the_kernel(
         engine.run(request_of("fused", CARDS, device=3), arrays)
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+    if isinstance(caught.value, InfrastructureError):
+        assert caught.value.blames is Blame.DEVICE
     assert next(iter(orders.values())) in capsys.readouterr().out
 
 

@@ -19,7 +19,7 @@ from pipeline.engines.identity import Framework
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.engine import PyptoEngine
 from pipeline.engines.pypto.messages import Fault, Order, Reply, decode_reply, encode
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, PlatformKind
 
 VARIABLE = "PIPELINE_TEST_PYPTO_PYTHON"
 PYTHON = os.environ.get(VARIABLE, "")
@@ -65,7 +65,9 @@ def test_it_is_identified_and_its_missing_operators_are_named(environment: dict[
     assert installed.framework is Framework.HW_NATIVE_SYS
     assert {"load", "move", "tile.extract", "tile.matmul_acc"} <= set(installed.operators)
     missing = [f"pl.{name}" for name in NEEDED if name not in installed.operators]
-    found = toolchain.available(Platform("a5", "pypto", "a5"), ["fused"], True, environment)
+    found = toolchain.available(
+        Platform("a5", "pypto", "a5", kind=PlatformKind.CARD), ["fused"], True, environment
+    )
     assert found.reason == (f"{installed.description} has no {', '.join(missing)}" if missing else "")
 
 
@@ -108,6 +110,6 @@ def test_our_kernels_are_refused_where_an_operator_is_missing_at_the_line_that_n
     if set(NEEDED) <= set(toolchain.inquire(environment).operators):
         pytest.skip("this PyPTO has every operator")
     geometry = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
-    request = Request("fused", geometry, Platform("a2a3", "pypto", "a2a3"), tmp_path)
+    request = Request("fused", geometry, Platform("a2a3", "pypto", "a2a3", kind=PlatformKind.CARD), tmp_path)
     with pytest.raises(CompileError, match=r"^(fused_conv2d|blocks)\.py:\d+: InvalidOperationError: "):
         PyptoEngine(environment).compile(request)

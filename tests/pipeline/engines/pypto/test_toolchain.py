@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from kernels.catalogue import PROGRAMS
+
 from pipeline.engines.npu_smi import parse
 from pipeline.engines.pypto import toolchain
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, PlatformKind
 
 DATA = Path(__file__).parents[3] / "data"
-CARDS = Platform("a2a3", "pypto", "a2a3")
-SIMULATOR = Platform("a5sim", "pypto", "a5")
+CARDS = Platform("a2a3", "pypto", "a2a3", kind=PlatformKind.CARD)
+SIMULATOR = Platform("a5sim", "pypto", "a5", kind=PlatformKind.SIMULATOR)
 ALL = tuple(PROGRAMS)
 
 
@@ -25,7 +25,12 @@ def reason(platform: Platform, environment: dict[str, str], *, compile_only: boo
 
 
 @pytest.mark.parametrize(
-    ("platform", "name"), [(CARDS, "a2a3"), (SIMULATOR, "a5sim"), (Platform("lab", "pypto", "a5"), "a5")]
+    ("platform", "name"),
+    [
+        (CARDS, "a2a3"),
+        (SIMULATOR, "a5sim"),
+        (Platform("lab-sim", "pypto", "a5", kind=PlatformKind.CARD), "a5"),
+    ],
 )
 def test_platforms_have_the_toolchains_names(platform: Platform, name: str) -> None:
     assert toolchain.toolchain_name(platform) == name
