@@ -68,8 +68,9 @@ def make_gemm_plan(geometry: GemmGeometry, limits: Limits) -> GemmPlan:
             fitting.append((tile_m, tile_n))
     if not fitting:
         raise PlanError(refused)
-    # Each row of a passes into L0A n / tile_n times, each column of b into L0B m / tile_m times.
-    tile_m, tile_n = min(fitting, key=lambda tile: (1 / tile[0] + 1 / tile[1], tile))
+    # Each row of a passes into L0A n / tile_n times, each column of b into L0B m / tile_m times. Of equals
+    # the highest tile is taken: L0B is filled at half the rate of L0A.
+    tile_m, tile_n = min(fitting, key=lambda tile: (1 / tile[0] + 1 / tile[1], -tile[0]))
     block_columns = max(_divisors(n, tile_n, limits.l1 // k - tile_m))
     band_rows = max(_divisors(m, tile_m, limits.l1 // k - block_columns))
     step = max(_divisors(k, C0, min(limits.l0a // tile_m, limits.l0b // tile_n)))

@@ -20,17 +20,27 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @pytest.fixture(scope="session")
-def limits() -> Limits:
+def limits_of() -> Callable[[str], Limits]:
+    """`limits_of(soc)`: the capacities of a soc."""
+
+    def limits_of(soc: str) -> Limits:
+        capacity = SOCS[soc].capacity
+        return Limits(
+            l1=capacity[Space.Mat],
+            l0a=capacity[Space.Left],
+            l0b=capacity[Space.Right],
+            l0c=capacity[Space.Acc],
+            bias=capacity[Space.Bias],
+            fixpipe=capacity[Space.LeftScale],
+        )
+
+    return limits_of
+
+
+@pytest.fixture(scope="session")
+def limits(limits_of: Callable[[str], Limits]) -> Limits:
     """The capacities of a2a3, the smaller soc."""
-    capacity = SOCS["a2a3"].capacity
-    return Limits(
-        l1=capacity[Space.Mat],
-        l0a=capacity[Space.Left],
-        l0b=capacity[Space.Right],
-        l0c=capacity[Space.Acc],
-        bias=capacity[Space.Bias],
-        fixpipe=capacity[Space.LeftScale],
-    )
+    return limits_of("a2a3")
 
 
 @pytest.fixture(scope="session")
