@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import Geometry
-from pipeline.ground.jobs import Blame, Platform
+from pipeline.ground.jobs import Blame, Metric, Platform
 
 Array = npt.NDArray[np.generic]
 
@@ -19,15 +19,8 @@ SENTINEL = -86
 """What every element of an int8 output (0xAA) holds before a program runs: what is not written then shows."""
 
 
-DEVICE_MODEL = "device_model"
-"""The fact that says on which model of card a program ran: times of another model are not comparable."""
-
-
-VERDICT = "verdict."
-"""What the facts begin with that hold a framework's own verdicts on a run, one a compiler pass."""
-
-ACCEPTED = "pass"
-"""The verdict that all is equal."""
+ACCEPTED_PASSES = "accepted_passes"
+"""The metric that says of how many compiler passes a framework's own verifier accepts the result."""
 
 
 class CompileError(Exception):
@@ -84,15 +77,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compilation found: facts for the report and the artefacts it left in the request's folder."""
+    """What a compilation found: facts, metrics, and the artefacts it left in the request's folder."""
 
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[Path, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass(frozen=True)
 class Executed:
-    """What a run gave: outputs by parameter name, facts, artefacts, and the engine's own complaints.
+    """What a run gave: outputs by parameter name, facts, metrics, artefacts, and the engine's own complaints.
 
     A non-empty `problems` fails the stage even where the outputs are right.
     """
@@ -101,6 +95,7 @@ class Executed:
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 class Engine(Protocol):

@@ -221,6 +221,35 @@ class JobContext:
     inject: str = ""
 
 
+class Source(str, Enum):
+    """Who measured, counted or estimated a metric."""
+
+    COUNTER = "counter"
+    ESTIMATE = "estimate"
+    COMPILER = "compiler"
+    COST_MODEL = "cost model"
+    VERIFIER = "verifier"
+    DEVICE_CLOCK = "device clock"
+    HOST_CLOCK = "host clock"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that an engine gives of a program.
+
+    `unit` is `B`, `cycles`, `us` (microseconds), or names what is counted. `limit` is how much of it there
+    is, such as a memory's capacity; None where nothing bounds it. `model` is the model of the device that it
+    was measured on; empty where no device was used.
+    """
+
+    name: str
+    value: float
+    unit: str
+    source: Source
+    limit: float | None = None
+    model: str = ""
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """One wrong element: its index, the actual and the expected value, both widened."""
@@ -275,7 +304,8 @@ class Diff:
 class StageResult:
     """One comparison stage of a job: a program run on given inputs, compared with something.
 
-    `facts` become `key=value` lines of the report; `message` is one line, `details` may be many.
+    `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
+    many.
     """
 
     name: str
@@ -285,6 +315,7 @@ class StageResult:
     seconds: float = 0.0
     diffs: tuple[Diff, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
+from pipeline.report.metrics import facts_of
 from pipeline.report.text import alternatives, bounded, one_line
 
 BODY_LIMIT = 16_384
@@ -125,7 +126,7 @@ def _job_case(
     outcome = OUTCOMES[result.state].outcome
     output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
     output = output and f"output of the job's process:\n{output}"
-    stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in stage.facts.items()}
+    stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in facts_of(stage).items()}
     causes = {"cause": alternatives(result.causes)} if result.causes else {}
     facts = {**_facts(result), "state": result.state.value, **result.facts, **causes, **stage_facts}
     return Case(
@@ -157,7 +158,7 @@ def _stage_case(
     own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
     if REPRODUCE in result.facts and OUTCOMES[stage.state].outcome is Outcome.FAILURE:
         own[REPRODUCE] = result.facts[REPRODUCE]
-    facts = {**_facts(result), **own, **stage.facts}
+    facts = {**_facts(result), **own, **facts_of(stage)}
     return Case(
         classname,
         name,

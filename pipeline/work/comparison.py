@@ -91,7 +91,8 @@ class Comparison:
         if fault and tensor == "y":
             output = spoiled_output(fault, self._plan(), output.astype(np.int8))
         self.outputs[stage.name] = output
-        return timed(self.judge(stage, tensor, output, executed.facts, executed.problems), start)
+        judged = self.judge(stage, tensor, output, executed.facts, executed.problems)
+        return timed(replace(judged, metrics=executed.metrics), start)
 
     def keep(self, stage: Stage, result: StageResult) -> tuple[StageResult, list[Path]]:
         """Leave in the job's folder what `replay` needs, and the difference in full.

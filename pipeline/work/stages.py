@@ -122,7 +122,7 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
         return timed(StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error)), start)
     except NotSupportedError as error:
         return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
-    return timed(StageResult(stage.name, State.PASSED, facts=compiled.facts), start)
+    return timed(StageResult(stage.name, State.PASSED, facts=compiled.facts, metrics=compiled.metrics), start)
 
 
 def _explanation(

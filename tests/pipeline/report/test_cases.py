@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
+from pipeline.ground.jobs import (
+    DIAGNOSIS,
+    REPRODUCE,
+    Diff,
+    ExpectedFailure,
+    Metric,
+    Result,
+    Source,
+    StageResult,
+    State,
+)
 from pipeline.report.cases import Attachments, Case, cases_of, states_of, suite_of
 
 MakeResult = Callable[..., Result]
@@ -183,3 +193,12 @@ def test_causes_that_explain_alike_are_one_fact(result_of: MakeResult) -> None:
     assert "cause=band-up or scale32" in only(explained).out.splitlines()
     unexplained = result_of("device/emu/mc62/fused/small", State.MISMATCH)
     assert "cause=" not in only(unexplained).out
+
+
+def test_the_metrics_of_a_stage_are_facts_of_its_job(result_of: MakeResult) -> None:
+    peak = Metric("l1_peak", 1024, "B", Source.COMPILER, 524_288)
+    stages = (StageResult("fused", State.PASSED, facts={"tiling": "x"}, metrics=(peak,)),)
+    out = only(result_of("compile/emu/mc62/fused", stages=stages)).out.splitlines()
+    assert {"fused.l1_peak=1024 of 524288", "fused.tiling=x"} <= set(out)
+    *_, of_stage = cases_of(result_of("compare/emu/mc62/small", stages=stages), NONE)
+    assert "l1_peak=1024 of 524288" in of_stage.out.splitlines()
