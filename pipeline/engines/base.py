@@ -24,7 +24,14 @@ ACCEPTED_PASSES = "accepted_passes"
 
 
 class CompileError(Exception):
-    """The engine refuses the program; the message gives its true reason, with file and line if known."""
+    """The engine refuses the program; the message gives its true reason, with file and line if known.
+
+    `artefacts` are files it left in the request's folder that tell more.
+    """
+
+    def __init__(self, message: str, artefacts: tuple[Path, ...] = ()) -> None:
+        super().__init__(message)
+        self.artefacts = artefacts
 
 
 class NotSupportedError(Exception):

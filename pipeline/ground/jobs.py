@@ -305,7 +305,7 @@ class StageResult:
     """One comparison stage of a job: a program run on given inputs, compared with something.
 
     `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
-    many.
+    many. `artefacts` are paths of its files, relative as those of its `Result`.
     """
 
     name: str
@@ -316,14 +316,16 @@ class StageResult:
     diffs: tuple[Diff, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
+    artefacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Result:
     """How a job ended.
 
-    `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
-    a stage lie in a folder of its name. `blames` is set where the state is `infrastructure`. `causes` are the
+    `output` is what its process printed, bounded. `artefacts` are paths of the job's own files, relative to
+    the job's folder, once the controller has the result to the run's; `files` are those of its stages too.
+    `blames` is set where the state is `infrastructure`. `causes` are the
     ids of faults that explain it alike, the likeliest first.
     """
 
@@ -341,3 +343,8 @@ class Result:
     output: str = ""
     blames: Blame = Blame.NOTHING
     causes: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The artefacts of the job, then those of its stages."""
+        return (*self.artefacts, *(path for stage in self.stages for path in stage.artefacts))

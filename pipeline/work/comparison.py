@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -83,8 +83,7 @@ class Comparison:
         try:
             executed = self.engine.run(request, self._inputs(stage, fault))
         except CompileError as error:
-            result = StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error))
-            return timed(result, start)
+            return timed(refused(stage, self.context, error), start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (tensor, output), *_ = executed.outputs.items()
@@ -92,13 +91,14 @@ class Comparison:
             output = spoiled_output(fault, self._plan(), output.astype(np.int8))
         self.outputs[stage.name] = output
         judged = self.judge(stage, tensor, output, executed.facts, executed.problems)
-        return timed(replace(judged, metrics=executed.metrics), start)
+        left = named(executed.artefacts, self.context)
+        return timed(replace(judged, metrics=executed.metrics, artefacts=left), start)
 
-    def keep(self, stage: Stage, result: StageResult) -> tuple[StageResult, list[Path]]:
+    def keep(self, stage: Stage, result: StageResult) -> StageResult:
         """Leave in the job's folder what `replay` needs, and the difference in full.
 
         Returns:
-            The result of this stage, which says what its mismatches share, and the files.
+            The result of this stage, which names its files and says what its mismatches share.
 
         Raises:
             OSError: there is no room.
@@ -106,7 +106,7 @@ class Comparison:
         inputs = self.context.folder / INPUTS_FILE
         if not inputs.exists():
             save_inputs(inputs, self.golden.tensors)
-        files = [inputs]
+        files: list[Path] = []
         folder = self.context.folder / stage.name
         folder.mkdir(exist_ok=True)
         output = self.outputs[stage.name if stage.program else stage.mid]
@@ -115,11 +115,12 @@ class Comparison:
             files.append(folder / actual_file(diff.tensor))
             np.save(files[-1], output)
         if diff.clean or diff.problem:
-            return result, files
+            return replace(result, artefacts=(*named(files, self.context), *result.artefacts))
         expected = cast(Int8, self.expected(stage, diff.tensor, len(output)))
         examined = examine(self._evidence(stage, diff.tensor, output), expected, diff)
         details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
-        return replace(result, details=details), [*files, *write_files(folder, examined)]
+        files += write_files(folder, examined)
+        return replace(result, details=details, artefacts=(*named(files, self.context), *result.artefacts))
 
     def _plan(self) -> Plan:
         return plan_for(self.job.geometry, self.job.platform.soc, self.job.band_rows)
@@ -252,6 +253,17 @@ def request_for(job: Job, context: JobContext, stage: Stage) -> Request:
     folder = context.folder / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     return Request(stage.program, job.geometry, job.platform, folder, context.device, job.band_rows)
+
+
+def named(files: Iterable[Path], context: JobContext) -> tuple[str, ...]:
+    """The paths of a job's files as its results name them."""
+    return tuple(str(path.relative_to(context.folder)) for path in files)
+
+
+def refused(stage: Stage, context: JobContext, error: CompileError) -> StageResult:
+    """The result of a stage whose program the engine refuses."""
+    left = named(error.artefacts, context)
+    return StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error), artefacts=left)
 
 
 def first_line(error: Exception) -> str:

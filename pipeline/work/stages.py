@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kernels.catalogue import KERNELS
 from pipeline.diff.diagnosis import Diagnosis
@@ -23,7 +22,17 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
-from pipeline.work.comparison import Comparison, Stage, comparison, first_line, request_for, timed
+from pipeline.work.comparison import (
+    INPUTS_FILE,
+    Comparison,
+    Stage,
+    comparison,
+    first_line,
+    named,
+    refused,
+    request_for,
+    timed,
+)
 
 COMPARISON: Sequence[Stage] = (
     Stage("fused", "fused"),
@@ -82,7 +91,7 @@ def conclude(
     results = list(compiled)
     uncompiled = {stage.name for stage in compiled if stage.state is not State.PASSED}
     diagnoses: dict[str, Diagnosis] = {}
-    kept: list[Path] = []
+    kept = False
     lost: list[str] = []
     for work, stage in steps:
         if stage.program in uncompiled:
@@ -91,8 +100,8 @@ def conclude(
         result = work.run(stage)
         if result.state is State.MISMATCH:
             try:
-                result, files = work.keep(stage, result)
-                kept += files
+                result = work.keep(stage, result)
+                kept = True
             except Exception as error:  # whatever fails here must not hide the mismatch
                 lost.append(f"{stage.name}: {type(error).__name__}: {first_line(error)}")
         results.append(result)
@@ -105,7 +114,7 @@ def conclude(
         facts["inputs"] = str(context.inputs)
     if context.inject:
         facts["injected"] = context.inject
-    artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
+    artefacts = (INPUTS_FILE,) if kept else ()
     return replace(concluded(job, results, diagnoses, facts), artefacts=artefacts)
 
 
@@ -119,10 +128,14 @@ def _compile(engine: Engine, job: Job, context: JobContext, stage: Stage) -> Sta
     try:
         compiled = engine.compile(request_for(job, context, stage))
     except CompileError as error:
-        return timed(StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error)), start)
+        return timed(refused(stage, context, error), start)
     except NotSupportedError as error:
         return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
-    return timed(StageResult(stage.name, State.PASSED, facts=compiled.facts, metrics=compiled.metrics), start)
+    left = named(compiled.artefacts, context)
+    result = StageResult(
+        stage.name, State.PASSED, facts=compiled.facts, metrics=compiled.metrics, artefacts=left
+    )
+    return timed(result, start)
 
 
 def _explanation(

@@ -21,6 +21,7 @@ from pipeline.engines.base import (
     Array,
     Availability,
     Compiled,
+    CompileError,
     Executed,
     InfrastructureError,
     NotSupportedError,
@@ -222,9 +223,10 @@ def _scratch(folder: Path) -> Iterator[Path]:
     scratch.mkdir()
     try:
         yield scratch
-    except Exception:
-        for log in scratch.glob(f"*/{child.LOG}"):
-            _keep(log, folder / f"{log.parent.name}.log")
+    except Exception as error:
+        logs = [_keep(log, folder / f"{log.parent.name}.log") for log in scratch.glob(f"*/{child.LOG}")]
+        if isinstance(error, CompileError):
+            error.artefacts = tuple(logs)
         raise
     finally:
         shutil.rmtree(scratch)

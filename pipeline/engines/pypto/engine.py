@@ -122,7 +122,7 @@ class PyptoEngine:
             return reply
         fault, text = reply.failure.fault, reply.failure.text
         if fault is Fault.REFUSED:
-            raise CompileError(text)
+            raise CompileError(text, _files(request.folder, reply))
         sys.stdout.write(f"{text}\n")
         first = text.partition("\n")[0]
         blames = _BLAMES.get(fault)

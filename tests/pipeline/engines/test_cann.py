@@ -266,8 +266,10 @@ def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
     assert verified.facts["verdict.tensor_graph"] == "fail"
     assert "; the verifier rejects tensor_graph: off by up to " in result.message
     assert verified.diffs[0].mismatches > 0
-    assert {"inputs.npz", "verify-fused/actual-y.npy"} <= set(result.artefacts)
-    assert (tmp_path / "job" / "verify-fused" / "verdicts.csv").exists()
+    assert {"inputs.npz", "fused/cost.txt", "verify-fused/actual-y.npy", "verify-fused/verdicts.csv"} <= set(
+        result.files
+    )
+    assert all((tmp_path / "job" / path).is_file() for path in result.files)
 
 
 def test_rows_that_a_kernel_never_writes_fail_its_verification(

@@ -11,6 +11,7 @@ import pytest
 from golden.geometry import Conv, Geometry
 from golden.inputs import InputsError
 from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.run.artefacts import relocated
 from pipeline.run.journal import Record
 from pipeline.work import stages, versus
 from pipeline.work.replay import ReplayError, account, replay
@@ -38,7 +39,7 @@ class Run:
         return replay(self.record, self.folder, self.result.job.id, self.cache)
 
     def file(self, name: str) -> Path:
-        (found,) = (path for path in self.result.artefacts if path.endswith(name))
+        (found,) = (path for path in self.result.files if path.endswith(name))
         return self.folder / found
 
 
@@ -51,7 +52,7 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
         folder = tmp_path / "run" / "jobs" / "it" / "1"
         context = JobContext(folder, None, goldens, stage=stage, inject=fault)
         done = (versus if job.other else stages).execute(job, context)
-        done = replace(done, artefacts=tuple(f"jobs/it/1/{path}" for path in done.artefacts))
+        done = relocated(done, lambda path: f"jobs/it/1/{path}")
         facts = {"stage": stage, "injected": fault}
         record = Record("r1", "", (job,), facts, {job.id: done}, closed=True, notes=())
         return Run(tmp_path / "run", goldens, record, done)

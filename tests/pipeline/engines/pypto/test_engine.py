@@ -113,6 +113,8 @@ def test_what_compiling_ends_with_is_told_apart(
         PyptoEngine(stand_in.environment(**orders)).compile(request_of("fused", CARDS))
     assert re.search(message, str(caught.value).splitlines()[0])
     assert "C++ Traceback" not in str(caught.value)
+    if isinstance(caught.value, CompileError):
+        assert "pypto.log" in [path.name for path in caught.value.artefacts if path.is_file()]
 
 
 def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
