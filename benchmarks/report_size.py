@@ -44,7 +44,7 @@ STAGES = ("pass1", "pass2")
 OBJECTS_LIMIT = 250_000
 """What GitLab reads of a file."""
 
-FILES = ("actual-y.npy", "diff.json", "diff.npz", "rows-columns.png", "channels.png")
+FILES = ("actual-y.npy", "diff.json", "diff.npz", "rows-columns.png", "channels.png", "pypto.log")
 LINE = "offset-unsigned: requantisation: the 9-bit offset is read as 0..511; step requant1 and requant2"
 
 
@@ -54,8 +54,11 @@ def failure(number: int, wrong: StageResult) -> Result:
     profile = f"full-range@{number}"
     name = f"device/a5sim/mc62/two-pass/{profile}"
     job = Job(name, Lane.DEVICE, platform, "mc62", MC62, "two-pass", profile, 60.0)
-    stages = tuple(replace(wrong, name=stage) for stage in STAGES)
     folder = f"jobs/{name.replace('/', '+')}/1"
+    stages = tuple(
+        replace(wrong, name=stage, artefacts=tuple(f"{folder}/{stage}/{file}" for file in FILES))
+        for stage in STAGES
+    )
     return Result(
         job,
         State.MISMATCH,
@@ -69,7 +72,7 @@ def failure(number: int, wrong: StageResult) -> Result:
             FINGERPRINT: "mismatch pass1 offset-unsigned",
             SINCE: "20260310-040000-1a2b3c",
         },
-        artefacts=tuple(f"{folder}/{stage.name}/{file}" for stage in stages for file in FILES),
+        artefacts=(f"{folder}/inputs.npz",),
         output="x" * 60_000,
         causes=("offset-unsigned",),
     )

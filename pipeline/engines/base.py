@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from golden.errors import UserError
 from golden.specs import Array
-from pipeline.ground.jobs import OUTCOMES, Blame, Platform, State, WorkloadName
+from pipeline.ground.jobs import OUTCOMES, Blame, Metric, Platform, State, WorkloadName
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
@@ -37,19 +37,19 @@ def untouched_output(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> npt
     )
 
 
-DEVICE_MODEL = "device_model"
-"""The fact that says on which model of card a program ran: times of another model are not comparable."""
-
-
-VERDICT = "verdict."
-"""What the facts begin with that hold a framework's own verdicts on a run, one a compiler pass."""
-
-ACCEPTED = "pass"
-"""The verdict that all is equal."""
+ACCEPTED_PASSES = "accepted_passes"
+"""The metric that says of how many compiler passes a framework's own verifier accepts the result."""
 
 
 class CompileError(Exception):
-    """The engine refuses the program; the message gives its true reason, with file and line if known."""
+    """The engine refuses the program; the message gives its true reason, with file and line if known.
+
+    `artefacts` are files it left in the request's folder that tell more.
+    """
+
+    def __init__(self, message: str, artefacts: tuple[Path, ...] = ()) -> None:
+        super().__init__(message)
+        self.artefacts = artefacts
 
 
 class NotSupportedError(Exception):
@@ -104,15 +104,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compilation found: facts for the report and the artefacts it left in the request's folder."""
+    """What a compilation found: facts, metrics, and the artefacts it left in the request's folder."""
 
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[Path, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass(frozen=True)
 class Executed:
-    """What a run gave: outputs by parameter name, facts, artefacts, and the engine's own complaints.
+    """What a run gave: outputs by parameter name, facts, metrics, artefacts, and the engine's own complaints.
 
     A non-empty `problems` fails the stage even where the outputs are right.
     """
@@ -121,6 +122,7 @@ class Executed:
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[Path, ...] = ()
     problems: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
 
 class Engine(Protocol):

@@ -27,7 +27,7 @@ from pipeline.engines.base import (
 )
 from pipeline.faults.catalogue import fault_named
 from pipeline.faults.injection import program_with
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Metric, Platform, Source
 from workloads.base import Workload
 
 _REFUSALS = (KernelError, PlanError, SyntaxError)
@@ -54,7 +54,7 @@ class EmulatorEngine:
             report = compile_program(_program(request), SOCS[request.platform.soc])
         except _REFUSALS as error:
             raise CompileError(_words(error)) from error
-        return Compiled(_facts(report), _leave(report, request.folder))
+        return Compiled(_facts(report), _leave(report, request.folder), _metrics(report))
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Walk the program with data, exactly as the platform's variant requantises, or with a fault.
@@ -76,7 +76,8 @@ class EmulatorEngine:
             )
         except _REFUSALS as error:
             raise CompileError(_words(error)) from error
-        return Executed({entry.output: output}, _facts(report), _leave(report, request.folder))
+        artefacts = _leave(report, request.folder)
+        return Executed({entry.output: output}, _facts(report), artefacts, metrics=_metrics(report))
 
 
 def _words(error: Exception) -> str:
@@ -95,17 +96,22 @@ def _program(request: Request) -> Program:
 
 
 def _facts(report: Report) -> dict[str, str]:
-    counts = report.counts
-    facts = {f"gm_read.{name}": str(size) for name, size in counts.read.items()}
-    facts |= {f"gm_written.{name}": str(size) for name, size in counts.written.items()}
+    return {"estimated_cycles": "unavailable"} if report.estimate is None else {}
+
+
+def _metrics(report: Report) -> tuple[Metric, ...]:
+    """Bytes moved and used as the walk counted them, and what one core would take for it."""
+    counts, counter, estimate = report.counts, Source.COUNTER, Source.ESTIMATE
+    metrics = [Metric(f"gm_read.{name}", size, "B", counter) for name, size in counts.read.items()]
+    metrics += [Metric(f"gm_written.{name}", size, "B", counter) for name, size in counts.written.items()]
     peak = max(placed.peak(Space.Mat) for placed in report.memory.values())
-    facts["l1_peak"] = f"{peak} of {report.soc.capacity[Space.Mat]}"
-    if report.estimate is None:
-        facts["estimated_cycles"] = "unavailable"
-    else:
-        facts["estimated_cycles.serial"] = f"{report.estimate.serial:.0f}"
-        facts["estimated_cycles.overlap"] = f"{report.estimate.overlap:.0f}"
-    return facts
+    metrics.append(Metric("l1_peak", peak, "B", counter, report.soc.capacity[Space.Mat]))
+    if report.estimate is not None:
+        metrics += [
+            Metric("estimated_cycles.serial", report.estimate.serial, "cycles", estimate),
+            Metric("estimated_cycles.overlap", report.estimate.overlap, "cycles", estimate),
+        ]
+    return tuple(metrics)
 
 
 def _leave(report: Report, folder: Path) -> tuple[Path, ...]:

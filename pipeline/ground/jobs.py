@@ -240,6 +240,35 @@ class JobContext:
     settings: Settings = field(default_factory=Settings)
 
 
+class Source(str, Enum):
+    """Who measured, counted or estimated a metric."""
+
+    COUNTER = "counter"
+    ESTIMATE = "estimate"
+    COMPILER = "compiler"
+    COST_MODEL = "cost model"
+    VERIFIER = "verifier"
+    DEVICE_CLOCK = "device clock"
+    HOST_CLOCK = "host clock"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that an engine gives of a program.
+
+    `unit` is `B`, `cycles`, `us` (microseconds), or names what is counted. `limit` is how much of it there
+    is, such as a memory's capacity; None where nothing bounds it. `model` is the model of the device that it
+    was measured on; empty where no device was used.
+    """
+
+    name: str
+    value: float
+    unit: str
+    source: Source
+    limit: float | None = None
+    model: str = ""
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """One wrong element: its index, the actual and the expected value, both widened."""
@@ -294,7 +323,8 @@ class Diff:
 class StageResult:
     """One comparison stage of a job: a program run on given inputs, compared with something.
 
-    `facts` become `key=value` lines of the report; `message` is one line, `details` may be many.
+    `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
+    many. `artefacts` are paths of its files, relative as those of its `Result`.
     """
 
     name: str
@@ -304,14 +334,17 @@ class StageResult:
     seconds: float = 0.0
     diffs: tuple[Diff, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    metrics: tuple[Metric, ...] = ()
+    artefacts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Result:
     """How a job ended.
 
-    `output` is what its process printed, bounded; `artefacts` are paths relative to the run folder: those of
-    a stage lie in a folder of its name. `blames` is set where the state is `infrastructure`. `causes` are the
+    `output` is what its process printed, bounded. `artefacts` are paths of the job's own files, relative to
+    the job's folder, once the controller has the result to the run's; `files` are those of its stages too.
+    `blames` is set where the state is `infrastructure`. `causes` are the
     ids of faults that explain it alike, the likeliest first.
     """
 
@@ -329,3 +362,8 @@ class Result:
     output: str = ""
     blames: Blame = Blame.NOTHING
     causes: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The artefacts of the job, then those of its stages."""
+        return (*self.artefacts, *(path for stage in self.stages for path in stage.artefacts))

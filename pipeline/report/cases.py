@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from golden import profiles
@@ -21,6 +21,8 @@ from pipeline.ground.jobs import (
     StageResult,
     State,
 )
+from pipeline.ground.words import counted
+from pipeline.report.metrics import facts_of
 from pipeline.report.text import alternatives, bounded, one_line
 
 BODY_LIMIT = 16_384
@@ -28,6 +30,9 @@ BODY_LIMIT = 16_384
 
 PASSED_OUTPUT_LIMIT = 2_048
 """Characters of output kept of a job that passed."""
+
+MOST_ATTACHED = 32
+"""Files that one case attaches at most; a compiler can leave hundreds."""
 
 RUN_SUITE = "pipeline.run"
 """Suite and class name of the case that reports faults of the pipeline itself."""
@@ -57,9 +62,18 @@ class Attachments:
     folder: Path
     relative_to: Path | None = None
 
-    def lines(self, artefacts: Sequence[str]) -> Iterator[str]:
-        """One line an artefact, in the form both consumers look for."""
-        for artefact in artefacts:
+    def lines(self, artefacts: Sequence[str], state: State) -> Iterator[str]:
+        """One line an artefact of a case that ended so, in the form both consumers look for.
+
+        A case that passed attaches nothing; its files stay in the run's folder. Pictures come first, because
+        GitLab shows the first attachment only.
+        """
+        if OUTCOMES[state].outcome is Outcome.PASSED:
+            return
+        ordered = sorted(artefacts, key=lambda artefact: PurePath(artefact).suffix != ".png")
+        if more := len(ordered[MOST_ATTACHED:]):
+            yield f"not_attached={counted(more, 'file')} more in the folder of the run"
+        for artefact in ordered[:MOST_ATTACHED]:
             path = (self.folder / artefact).absolute()
             shown = path if self.relative_to is None else os.path.relpath(path, self.relative_to)
             yield f"[[ATTACHMENT|{one_line(str(shown))}]]"
@@ -84,13 +98,9 @@ def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
         return
     # A suite's time counts each second once: what the stages took stands in their own cases.
     own_seconds = max(0.0, result.seconds - sum(stage.seconds for stage in result.stages))
-    of_stages = {stage.name: _files_of(stage, result) for stage in result.stages}
-    held = {artefact for artefacts in of_stages.values() for artefact in artefacts}
-    own = replace(result, artefacts=tuple(each for each in result.artefacts if each not in held))
-    yield _job_case(classname, name, own, (), own_seconds, attachments)
+    yield _job_case(classname, name, result, (), own_seconds, attachments)
     for stage in result.stages:
-        lines = attachments.lines(of_stages[stage.name])
-        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage, lines)
+        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage, attachments)
 
 
 def headline(result: Result) -> str:
@@ -126,7 +136,8 @@ def _job_case(
     outcome = OUTCOMES[result.state].outcome
     output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
     output = output and f"output of the job's process:\n{output}"
-    stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in stage.facts.items()}
+    stage_facts = {f"{stage.name}.{key}": value for stage in held for key, value in facts_of(stage).items()}
+    files = [*result.artefacts, *(path for stage in held for path in stage.artefacts)]
     causes = {"cause": alternatives(result.causes)} if result.causes else {}
     facts = {**_facts(result), "state": result.state.value, **result.facts, **causes, **stage_facts}
     return Case(
@@ -143,22 +154,17 @@ def _job_case(
             *dict.fromkeys([result.details, *(stage.details for stage in held)]),
             output if outcome is Outcome.ERROR else "",
         ),
-        _out(facts, attachments.lines(result.artefacts), diffs, output),
+        _out(facts, attachments.lines(files, result.state), diffs, output),
     )
 
 
-def _files_of(stage: StageResult, result: Result) -> list[str]:
-    """The artefacts that lie in a folder of the stage's name."""
-    return [artefact for artefact in result.artefacts if PurePath(artefact).parent.name == stage.name]
-
-
 def _stage_case(
-    classname: str, name: str, result: Result, stage: StageResult, attached: Iterable[str]
+    classname: str, name: str, result: Result, stage: StageResult, attachments: Attachments
 ) -> Case:
     own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
     if REPRODUCE in result.facts and OUTCOMES[stage.state].outcome is Outcome.FAILURE:
         own[REPRODUCE] = result.facts[REPRODUCE]
-    facts = {**_facts(result), **own, **stage.facts}
+    facts = {**_facts(result), **own, **facts_of(stage)}
     return Case(
         classname,
         name,
@@ -166,7 +172,7 @@ def _stage_case(
         stage.seconds,
         _stage_message(stage),
         _body(_likely(stage.facts), *map(render.full, stage.diffs), stage.details),
-        _out(facts, attached, stage.diffs, ""),
+        _out(facts, attachments.lines(stage.artefacts, stage.state), stage.diffs, ""),
     )
 
 

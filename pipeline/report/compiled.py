@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pipeline.engines.base import ACCEPTED, VERDICT
-from pipeline.ground.jobs import VERIFY, Lane, Result, StageResult, State
+from pipeline.engines.base import ACCEPTED_PASSES
+from pipeline.ground.jobs import VERIFY, Lane, Metric, Result, StageResult, State
+from pipeline.report.metrics import shown
 
 COLUMNS = (
     "job, program",
@@ -19,7 +20,7 @@ COLUMNS = (
 """Headings of the columns of `rows`."""
 
 UNKNOWN = "-"
-"""What stands for a fact that the engine does not give, and for a program that was not verified."""
+"""What stands for a metric that the engine does not give, and for a program that was not verified."""
 
 
 def rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
@@ -55,34 +56,39 @@ def _compiled(results: Iterable[Result]) -> Iterator[tuple[Result, StageResult, 
 
 
 def _row(result: Result, compiled: StageResult, verification: StageResult | None) -> tuple[str, ...]:
-    facts = compiled.facts
+    metrics = _by_name(compiled)
     return (
         f"{result.job.id} {compiled.name}",
         result.job.platform.backend,
-        facts.get("l1_peak", UNKNOWN),
-        _traffic_of_mid(facts, "read"),
-        _traffic_of_mid(facts, "written"),
-        _cycles(facts),
+        shown(metrics["l1_peak"]) if "l1_peak" in metrics else UNKNOWN,
+        _traffic_of_mid(metrics, "read"),
+        _traffic_of_mid(metrics, "written"),
+        _cycles(metrics),
         f"{result.job.profile}: {_verdict(verification)}" if verification is not None else UNKNOWN,
     )
 
 
-def _traffic_of_mid(facts: Mapping[str, str], way: str) -> str:
+def _by_name(stage: StageResult) -> Mapping[str, Metric]:
+    return {metric.name: metric for metric in stage.metrics}
+
+
+def _traffic_of_mid(metrics: Mapping[str, Metric], way: str) -> str:
     """Bytes of mid: as the engine sums them, or of the tensor `mid`, which has none where it stays in L1."""
-    counted = any(name.startswith(f"gm_{way}.") for name in facts)
-    return facts.get(f"mid_gm_{way}") or facts.get(f"gm_{way}.mid", "0" if counted else UNKNOWN)
+    found = metrics.get(f"mid_gm_{way}") or metrics.get(f"gm_{way}.mid")
+    counted = any(name.startswith(f"gm_{way}.") for name in metrics)
+    return shown(found) if found else "0" if counted else UNKNOWN
 
 
-def _cycles(facts: Mapping[str, str]) -> str:
+def _cycles(metrics: Mapping[str, Metric]) -> str:
     """Of a cost model, with what it is of: those of different engines cannot be compared."""
-    if "cycles" in facts:
-        return f"{facts['cycles']}, whole chip"
-    overlapped = facts.get("estimated_cycles.overlap")
-    return f"{overlapped}, one core" if overlapped else UNKNOWN
+    for name, of in (("cycles", "whole chip"), ("estimated_cycles.overlap", "one core")):
+        if name in metrics:
+            return f"{shown(metrics[name])}, {of}"
+    return UNKNOWN
 
 
 def _verdict(verification: StageResult) -> str:
     """How a verification ended, and how many compiler passes the framework accepts."""
-    passes = [verdict for name, verdict in verification.facts.items() if name.startswith(VERDICT)]
-    accepted = f", {passes.count(ACCEPTED)} of {len(passes)} passes accepted" if passes else ""
+    passes = _by_name(verification).get(ACCEPTED_PASSES)
+    accepted = f", {shown(passes)} passes accepted" if passes else ""
     return ("exact" if verification.state is State.PASSED else verification.state.value) + accepted

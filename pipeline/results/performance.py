@@ -14,7 +14,6 @@ from pathlib import Path
 import msgspec
 
 from golden.errors import UserError
-from pipeline.engines.base import DEVICE_MODEL
 from pipeline.ground.files import read_file
 from pipeline.ground.jobs import Result, State
 from pipeline.run.messages import write_atomically
@@ -45,11 +44,8 @@ class Reference:
 References = Mapping[str, Mapping[str, Reference]]
 """Job id, then metric."""
 
-TRACKED = {
-    "cycles": Reference(1, 0, 0, "cycles"),
-    "device_us": Reference(1, -10, 5, "us"),
-}
-"""Facts of a stage that are tracked, with the bounds and unit of a reference when it is first recorded."""
+TRACKED: Mapping[str, tuple[float, float]] = {"cycles": (0, 0), "device_us": (-10, 5)}
+"""Metrics of a stage that are tracked, with `lower` and `upper` of a reference when it is first recorded."""
 
 
 def load_references(path: Path, *, must_exist: bool = False) -> References:
@@ -86,10 +82,13 @@ def save_references(path: Path, references: References) -> None:
 def measured(result: Result) -> Iterator[tuple[str, Reference]]:
     """The metrics of a result, each as the reference it would make."""
     for stage in result.stages:
-        for fact, first in TRACKED.items():
-            if fact in stage.facts:
-                model = stage.facts.get(DEVICE_MODEL, "")
-                yield f"{stage.name}.{fact}", replace(first, value=float(stage.facts[fact]), model=model)
+        for metric in stage.metrics:
+            if metric.name in TRACKED:
+                bounds = TRACKED[metric.name]
+                yield (
+                    f"{stage.name}.{metric.name}",
+                    Reference(metric.value, *bounds, metric.unit, metric.model),
+                )
 
 
 def judge(result: Result, references: References) -> Result:

@@ -17,6 +17,18 @@ class _Kept:
     failed: bool
 
 
+def relocated(result: Result, place: Callable[[str], str]) -> Result:
+    """The result with each of its artefacts, and of its stages', under the name that `place` gives it."""
+    stages = (replace(stage, artefacts=tuple(map(place, stage.artefacts))) for stage in result.stages)
+    return replace(result, artefacts=tuple(map(place, result.artefacts)), stages=tuple(stages))
+
+
+def without_artefacts(result: Result) -> Result:
+    """The result of a job whose files were removed."""
+    stages = tuple(replace(stage, artefacts=()) for stage in result.stages)
+    return replace(result, artefacts=(), stages=stages)
+
+
 class Artefacts:
     """Counts the bytes in the jobs' folders of a run and removes folders that are too much."""
 
@@ -45,7 +57,7 @@ class Artefacts:
 
     def final(self, result: Result) -> Result:
         """The result as it stands now: without artefacts, and saying so, once they were removed."""
-        if result.job.id not in self.dropped or not result.artefacts:
+        if result.job.id not in self.dropped or not result.files:
             return result
         note = f"removed, over the run's limit of {self._limit:,} bytes"
-        return replace(result, artefacts=(), facts={**result.facts, "artefacts": note})
+        return replace(without_artefacts(result), facts={**result.facts, "artefacts": note})

@@ -24,7 +24,7 @@ from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, threads, verdict
-from pipeline.run.artefacts import Artefacts
+from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.goldens import Goldens, Wanted
@@ -438,8 +438,8 @@ class _Run:
             device=running.order.device if running.order.queue is None else result.device,
             started=running.started,
             attempts=task.attempt,
-            artefacts=tuple(self._relative(running.order, artefact) for artefact in result.artefacts),
         )
+        result = relocated(result, lambda artefact: self._relative(running.order, artefact))
         if result.state is State.INFRASTRUCTURE:
             self._note_failure(task, running.device, result)
             if task.attempt <= self._retries and not self._stopped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from golden.errors import UserError
 from pipeline.ground.jobs import Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
+from pipeline.run.artefacts import without_artefacts
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encode
 from pipeline.run.states import INTERNAL_ERROR
@@ -182,7 +183,7 @@ def read_journal(path: Path) -> Record:
         elif isinstance(event, Closed):
             for job in event.dropped:
                 if job in results:  # its line was lost on a full disk
-                    results[job] = replace(results[job], artefacts=())
+                    results[job] = without_artefacts(results[job])
         closed = isinstance(event, Closed)
         broken = isinstance(event, Closed) and event.exit_code == INTERNAL_ERROR
     if begun is None:

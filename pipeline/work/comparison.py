@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -106,8 +106,7 @@ class Comparison:
             )
             executed = self.engine.run(request, inputs)
         except CompileError as error:
-            result = StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error))
-            return timed(result, start)
+            return timed(refused(stage.name, self.context, error), start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (output,) = executed.outputs.values()
@@ -116,13 +115,15 @@ class Comparison:
             output = spoiled_output(fault, form, output.astype(np.int8))
         self.outputs[stage.name] = output
         facts = {**executed.facts, INJECTED: fault.id} if fault else executed.facts
-        return timed(self.judge(stage, output, facts, executed.problems), start)
+        judged = self.judge(stage, output, facts, executed.problems)
+        left = named(executed.artefacts, self.context)
+        return timed(replace(judged, metrics=executed.metrics, artefacts=left), start)
 
-    def keep(self, stage: Stage, result: StageResult) -> tuple[StageResult, list[Path]]:
+    def keep(self, stage: Stage, result: StageResult) -> StageResult:
         """Leave in the job's folder what `replay` needs, and the difference in full.
 
         Returns:
-            The result of this stage, which says what its mismatches share, and the files.
+            The result of this stage, which names its files and says what its mismatches share.
 
         Raises:
             OSError: there is no room.
@@ -130,7 +131,7 @@ class Comparison:
         inputs = self.context.folder / INPUTS_FILE
         if not inputs.exists():
             save_inputs(inputs, self.golden.tensors)
-        files = [inputs]
+        files: list[Path] = []
         folder = self.context.folder / stage.name
         folder.mkdir(exist_ok=True)
         output = self.outputs[stage.name if isinstance(stage, ProgramRun) else stage.one]
@@ -139,11 +140,12 @@ class Comparison:
             files.append(folder / actual_file(diff.tensor))
             np.save(files[-1], output)
         if diff.clean or diff.problem:
-            return result, files
+            return replace(result, artefacts=(*named(files, self.context), *result.artefacts))
         evidence = self._evidence(stage, output)
         examined = examine(evidence, self.expected(stage, len(output)), diff)
         details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
-        return replace(result, details=details), [*files, *write_files(folder, examined)]
+        files += write_files(folder, examined)
+        return replace(result, details=details, artefacts=(*named(files, self.context), *result.artefacts))
 
     @property
     def _wanted_fault(self) -> Fault | None:
@@ -262,6 +264,17 @@ def _needed(stage: Stage) -> list[str]:
     if isinstance(stage, ProgramRun):
         return [one.name for one in stage.given.values()]
     return [stage.one, stage.other]
+
+
+def named(files: Iterable[Path], context: JobContext) -> tuple[str, ...]:
+    """The paths of a job's files as its results name them."""
+    return tuple(str(path.relative_to(context.folder)) for path in files)
+
+
+def refused(name: str, context: JobContext, error: CompileError) -> StageResult:
+    """The result of a stage whose program the engine refuses."""
+    left = named(error.artefacts, context)
+    return StageResult(name, State.COMPILE_ERROR, first_line(error), str(error), artefacts=left)
 
 
 def first_line(error: Exception) -> str:

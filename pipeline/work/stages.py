@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.steps import StageParts, parts_of, wrong_side
@@ -24,7 +23,16 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.subject import subject_of, workload_of
-from pipeline.work.comparison import Comparison, comparison, first_line, request_for, timed
+from pipeline.work.comparison import (
+    INPUTS_FILE,
+    Comparison,
+    comparison,
+    first_line,
+    named,
+    refused,
+    request_for,
+    timed,
+)
 from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
 
@@ -61,9 +69,8 @@ def execute(job: Job, context: JobContext) -> Result:
     if not stages:
         return Result(job, State.SKIPPED, f"workload {workload.name} has no stage that computes a first tile")
     work = comparison(job, context)
-    refused = work.admit(stages)
-    if refused:
-        return Result(job, State.SKIPPED, refused)
+    if uncommitted := work.admit(stages):
+        return Result(job, State.SKIPPED, uncommitted)
     return conclude(job, context, [(work, stage) for stage in stages], compiled)
 
 
@@ -84,7 +91,7 @@ def conclude(
     results = list(compiled)
     uncompiled = {stage.name for stage in compiled if stage.state is not State.PASSED}
     diagnoses: dict[str, Diagnosis] = {}
-    kept: list[Path] = []
+    kept = False
     lost: list[str] = []
     for work, stage in steps:
         if isinstance(stage, ProgramRun) and stage.program in uncompiled:
@@ -93,8 +100,8 @@ def conclude(
         result = work.run(stage)
         if result.state is State.MISMATCH:
             try:
-                result, files = work.keep(stage, result)
-                kept += files
+                result = work.keep(stage, result)
+                kept = True
             except Exception as error:  # whatever fails here must not hide the mismatch
                 lost.append(f"{stage.name}: {type(error).__name__}: {first_line(error)}")
         results.append(result)
@@ -107,7 +114,7 @@ def conclude(
         facts["inputs"] = context.settings.inputs
     if any(work.committed for work, _ in steps):
         facts[INJECTED] = context.settings.inject
-    artefacts = tuple(str(path.relative_to(context.folder)) for path in dict.fromkeys(kept))
+    artefacts = (INPUTS_FILE,) if kept else ()
     parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
     return replace(concluded(job, results, diagnoses, facts, parts), artefacts=artefacts)
 
@@ -121,20 +128,22 @@ def stage_parts(work: Comparison, stage: ProgramRun) -> StageParts | None:
 def _compiled(job: Job, context: JobContext, workload: Workload) -> list[StageResult]:
     engine, subject = engine_for(job.platform.backend), subject_of(job)
     return [
-        _compile(engine, request_for(job, context, subject, ProgramRun(name, name)))
+        _compile(engine, context, request_for(job, context, subject, ProgramRun(name, name)))
         for name in workload.programs_of(job.kernel)
     ]
 
 
-def _compile(engine: Engine, request: Request) -> StageResult:
+def _compile(engine: Engine, context: JobContext, request: Request) -> StageResult:
     start, name = time.perf_counter(), request.program
     try:
         compiled = engine.compile(request)
     except CompileError as error:
-        return timed(StageResult(name, State.COMPILE_ERROR, first_line(error), str(error)), start)
+        return timed(refused(name, context, error), start)
     except NotSupportedError as error:
         return timed(StageResult(name, State.SKIPPED, str(error)), start)
-    return timed(StageResult(name, State.PASSED, facts=compiled.facts), start)
+    left = named(compiled.artefacts, context)
+    result = StageResult(name, State.PASSED, facts=compiled.facts, metrics=compiled.metrics, artefacts=left)
+    return timed(result, start)
 
 
 def _explanation(

@@ -19,10 +19,10 @@ from emulator.soc import SOCS
 from golden.specs import Array
 from kernels.tensor.plan import Capacities, TilingError
 from pipeline.engines.base import (
-    ACCEPTED,
-    VERDICT,
+    ACCEPTED_PASSES,
     Availability,
     Compiled,
+    CompileError,
     Executed,
     InfrastructureError,
     NotSupportedError,
@@ -41,7 +41,7 @@ from pipeline.engines.cann.readings import (
     read_verification,
 )
 from pipeline.engines.identity import Framework, identify
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Metric, Platform, Source
 from workloads.base import Workload
 from workloads.tensor_level import TensorLevel, TensorProgram
 
@@ -116,11 +116,12 @@ class CannEngine:
         with _scratch(request.folder) as scratch:
             output = child.run(self._order(Work.CODE, request, tiling, scratch / "code"))
             artefacts = _keep_program(output, request.folder)
-            facts = _facts(request, read_program(request.folder), tiling)
+            program = read_program(request.folder)
             output = child.run(self._order(Work.COST, request, tiling, scratch / "cost"))
-            facts["cycles"] = str(read_cycles(output))
+            cycles = Metric("cycles", read_cycles(output), "cycles", Source.COST_MODEL)
             artefacts.append(_keep(output / COST_REPORT, request.folder / "cost.txt"))
-        return Compiled(facts, tuple(artefacts))
+        metrics = (*_metrics(request, program), cycles)
+        return Compiled(_facts(program, tiling), tuple(artefacts), metrics)
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile with every pass interpreted on `inputs` and compared with our golden, at zero tolerance.
@@ -141,17 +142,20 @@ class CannEngine:
             check = Check(arrays, library)
             output = child.run(self._order(Work.CODE, request, tiling, scratch / "verify", check))
             artefacts = _keep_program(output, request.folder)
-            facts = _facts(request, read_program(request.folder), tiling)
+            program = read_program(request.folder)
             verification = read_verification(output, launch.expected.shape, launch.expected.dtype)
             (verdicts,) = output.glob(VERDICTS)
             artefacts.append(_keep(verdicts, request.folder / "verdicts.csv"))
-        failed = []
+        facts, failed = _facts(program, tiling), []
         for verdict in verification.verdicts:
-            facts[VERDICT + verdict.compiler_pass] = ACCEPTED if verdict.passed else "fail"
+            facts[f"verdict.{verdict.compiler_pass}"] = "pass" if verdict.passed else "fail"
             if not verdict.passed:
                 failed.append(f"the verifier rejects {verdict.compiler_pass}: off by up to {verdict.worst:g}")
+        passes = len(verification.verdicts)
+        accepted = Metric(ACCEPTED_PASSES, passes - len(failed), "passes", Source.VERIFIER, passes)
         outputs = {launch.output: verification.output[launch.kept]}
-        return Executed(outputs, facts, tuple(artefacts), tuple(failed))
+        metrics = (*_metrics(request, program), accepted)
+        return Executed(outputs, facts, tuple(artefacts), tuple(failed), metrics)
 
     def _order(
         self,
@@ -239,9 +243,10 @@ def _scratch(folder: Path) -> Iterator[Path]:
     scratch.mkdir()
     try:
         yield scratch
-    except Exception:
-        for log in scratch.glob(f"*/{child.LOG}"):
-            _keep(log, folder / f"{log.parent.name}.log")
+    except Exception as error:
+        logs = [_keep(log, folder / f"{log.parent.name}.log") for log in scratch.glob(f"*/{child.LOG}")]
+        if isinstance(error, CompileError):
+            error.artefacts = tuple(logs)
         raise
     finally:
         shutil.rmtree(scratch)
@@ -260,14 +265,22 @@ def _keep(source: Path, target: Path) -> Path:
     return target
 
 
-def _facts(request: Request, program: Program, tiling: Any) -> dict[str, str]:
-    facts = {"program_sha256": program.digest, "tiling": tiling.describe()}
-    facts |= {f"gm_read.{tensor}": str(size) for tensor, size in sorted(program.read.items())}
-    facts |= {f"gm_written.{tensor}": str(size) for tensor, size in sorted(program.written.items())}
+def _facts(program: Program, tiling: Any) -> dict[str, str]:
+    return {"program_sha256": program.digest, "tiling": tiling.describe()}
+
+
+def _metrics(request: Request, program: Program) -> list[Metric]:
+    """Bytes that the compiled program moves and uses."""
+    traffic = {
+        **{f"gm_read.{tensor}": size for tensor, size in sorted(program.read.items())},
+        **{f"gm_written.{tensor}": size for tensor, size in sorted(program.written.items())},
+    }
     handed_over = _tensor_program(request).handed_over
     if handed_over:
-        facts["mid_gm_read"] = str(sum(program.read.get(tensor, 0) for tensor in handed_over))
-        facts["mid_gm_written"] = str(sum(program.written.get(tensor, 0) for tensor in handed_over))
-    for memory, peak in sorted(program.peaks.items()):
-        facts[f"{memory}_peak"] = f"{peak} of {getattr(CAPACITIES, memory)}"
-    return facts
+        traffic["mid_gm_read"] = sum(program.read.get(tensor, 0) for tensor in handed_over)
+        traffic["mid_gm_written"] = sum(program.written.get(tensor, 0) for tensor in handed_over)
+    moved = [Metric(what, size, "B", Source.COMPILER) for what, size in traffic.items()]
+    return moved + [
+        Metric(f"{memory}_peak", peak, "B", Source.COMPILER, getattr(CAPACITIES, memory))
+        for memory, peak in sorted(program.peaks.items())
+    ]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.engines.base import (
-    DEVICE_MODEL,
     Availability,
     Compiled,
     CompileError,
@@ -26,10 +26,11 @@ from pipeline.engines.base import (
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
-from pipeline.ground.jobs import Blame, Platform
+from pipeline.ground.jobs import Blame, Platform, Source
 from workloads.base import Workload
 
 _LOG = "pypto.log"
+_DEVICE_MODEL = "device_model"
 _ROUNDS = 20
 """Timed launches on a card; a simulator, whose time tells little, gets one."""
 
@@ -70,7 +71,7 @@ class PyptoEngine:
         """
         assemble = toolchain.find_ptoas(self._environment) is not None
         reply = self._order(request, assemble)
-        return Compiled(self._facts(request, reply), _files(request.folder, reply))
+        return Compiled(self._facts(request, reply), _files(request.folder, reply), reply.metrics)
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile and run on the request's card, or on the CPU simulator; raises as `compile`.
@@ -88,7 +89,15 @@ class PyptoEngine:
             np.save(arrays / f"{name}.npy", np.ascontiguousarray(inputs[name]))
         reply = self._order(request, assemble=True, arrays=arrays)
         output = np.load(request.folder / OUTPUT)
-        return Executed({entry.output: output}, self._facts(request, reply), _files(request.folder, reply))
+        facts = self._facts(request, reply)
+        # Times of another model of card are not comparable.
+        metrics = tuple(
+            replace(metric, model=facts.get(_DEVICE_MODEL, ""))
+            if metric.source is Source.DEVICE_CLOCK
+            else metric
+            for metric in reply.metrics
+        )
+        return Executed({entry.output: output}, facts, _files(request.folder, reply), metrics=metrics)
 
     def _order(self, request: Request, assemble: bool, arrays: Path | None = None) -> Reply:
         subject = request.subject
@@ -116,7 +125,7 @@ class PyptoEngine:
             return reply
         fault, text = reply.failure.fault, reply.failure.text
         if fault is Fault.REFUSED:
-            raise CompileError(text)
+            raise CompileError(text, _files(request.folder, reply))
         sys.stdout.write(f"{text}\n")
         first = text.partition("\n")[0]
         blames = _BLAMES.get(fault)
@@ -146,7 +155,7 @@ class PyptoEngine:
     def _facts(self, request: Request, reply: Reply) -> dict[str, str]:
         facts = {**toolchain.versions(self._environment), **reply.facts}
         if request.device is not None:
-            facts[DEVICE_MODEL] = survey_host().model(request.device)
+            facts[_DEVICE_MODEL] = survey_host().model(request.device)
         return facts
 
 

@@ -1,6 +1,6 @@
 """What the engine and its child process tell each other, one kernel a process, as JSON.
 
-Standard library only: both interpreters read it.
+Standard library and this project's own facts only: both interpreters read it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from pipeline.ground.jobs import Metric, Source
 
 BACKEND_TYPES: Mapping[str, str] = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 """PyPTO's backend type for each soc."""
@@ -72,11 +74,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of an order: facts for the report, and files relative to its folder."""
+    """What came of an order: facts and metrics for the report, and files relative to its folder."""
 
     facts: dict[str, str] = field(default_factory=dict)
     artefacts: tuple[str, ...] = ()
     failure: Failure | None = None
+    metrics: tuple[Metric, ...] = ()
 
 
 def encode(message: Order | Reply) -> str:
@@ -100,4 +103,5 @@ def decode_reply(text: str) -> Reply:
         values["facts"],
         tuple(values["artefacts"]),
         Failure(Fault(failure["fault"]), failure["text"]) if failure is not None else None,
+        tuple(Metric(**{**metric, "source": Source(metric["source"])}) for metric in values["metrics"]),
     )

@@ -12,6 +12,7 @@ import shutil
 import statistics
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -30,6 +31,7 @@ from pipeline.engines.pypto.messages import (
     decode_order,
     encode,
 )
+from pipeline.ground.jobs import Metric, Source
 from pipeline.ground.tiling import limits_of
 from workloads.base import TileProgram
 from workloads.registry import workload_named
@@ -71,18 +73,23 @@ def perform(order: Order) -> Reply:
         return Reply(failure=Failure(Fault.HOST, _words(error)))
     except Exception as error:
         return Reply(artefacts=_kept(build), failure=Failure(Fault.REFUSED, "\n".join(_refusal(error))))
-    facts = {"pto_sha256": _digest(build), **_memory(build, order)}
-    shutil.rmtree(build / _PASS_DUMPS, ignore_errors=True)
-    if order.arrays is None:
-        return Reply(facts, _kept(build))
+    facts = {"pto_sha256": _digest(build)}
     try:
-        facts |= _run(order, entry, untouched_output(*form), compiled, build)
+        metrics = _memory(build, order)
+    except (ImportError, AttributeError, OSError, ValueError, SyntaxError) as error:
+        metrics, facts["memory"] = (), f"unavailable: {_words(error)}"
+    shutil.rmtree(build / _PASS_DUMPS, ignore_errors=True)
+    reply = Reply(facts, _kept(build), metrics=metrics)
+    if order.arrays is None:
+        return reply
+    try:
+        timing, times = _run(order, entry, untouched_output(*form), compiled, build)
     except ImportError as error:
-        return Reply(facts, _kept(build), Failure(Fault.HOST, _words(error)))
+        return replace(reply, failure=Failure(Fault.HOST, _words(error)))
     except Exception as error:
         fault = Fault.DEVICE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
-        return Reply(facts, _kept(build), Failure(fault, _words(error)))
-    return Reply(facts, _kept(build))
+        return replace(reply, failure=Failure(fault, _words(error)))
+    return replace(reply, facts=facts | timing, metrics=(*metrics, *times))
 
 
 def built(kind: Any, fields: Mapping[str, Any]) -> Any:
@@ -110,8 +117,14 @@ def _compile(order: Order, entry: TileProgram, plan: Any, build: Path) -> Any:
     )
 
 
-def _run(order: Order, entry: TileProgram, output: Any, compiled: Any, build: Path) -> dict[str, str]:
-    """Run the kernel on the order's arrays, write `output` as it leaves it, and time it."""
+def _run(
+    order: Order, entry: TileProgram, output: Any, compiled: Any, build: Path
+) -> tuple[dict[str, str], tuple[Metric, ...]]:
+    """Run the kernel on the order's arrays, write `output` as it leaves it, and time it.
+
+    Returns:
+        The fact that says why there is no time, and the metrics of the time.
+    """
     torch, runtime = import_module("torch"), import_module("pypto.runtime")
     assert order.arrays is not None
     inputs = [np.load(order.arrays / f"{name}.npy") for name in entry.inputs]
@@ -127,9 +140,14 @@ def _run(order: Order, entry: TileProgram, output: Any, compiled: Any, build: Pa
     except RuntimeError as error:
         if _DEVICE_ERROR.search(str(error)):
             raise
-        return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}
-    clock, times = ("host_us", stats.host_wall_us) if order.simulated else ("device_us", stats.device_wall_us)
-    return {clock: f"{statistics.median(times):.1f}", "timed_rounds": str(len(times))}
+        return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}, ()
+    name, clock, times = (
+        ("host_us", Source.HOST_CLOCK, stats.host_wall_us)
+        if order.simulated
+        else ("device_us", Source.DEVICE_CLOCK, stats.device_wall_us)
+    )
+    median = Metric(name, round(statistics.median(times), 1), "us", clock)
+    return {}, (median, Metric("timed_rounds", len(times), "rounds", clock))
 
 
 def _refusal(error: Exception) -> Iterator[str]:
@@ -158,21 +176,18 @@ def _digest(build: Path) -> str:
     return digest.hexdigest()
 
 
-def _memory(build: Path, order: Order) -> dict[str, str]:
-    """Peak use of each memory, as PyPTO placed the tiles."""
-    try:
-        maps = import_module("pypto.tools.memory_map")
-        functions = maps.parse_dump(maps.resolve_dump(build, _ALLOCATED))
-        limits = maps.backend_limits(BACKEND_TYPES[order.soc])
-    except (ImportError, AttributeError, OSError, ValueError, SyntaxError) as error:
-        return {"memory": f"unavailable: {_words(error)}"}
+def _memory(build: Path, order: Order) -> tuple[Metric, ...]:
+    """Peak use of each memory, as PyPTO placed the tiles; raises what reading its dump raises."""
+    maps = import_module("pypto.tools.memory_map")
+    functions = maps.parse_dump(maps.resolve_dump(build, _ALLOCATED))
+    limits = maps.backend_limits(BACKEND_TYPES[order.soc])
     peaks: dict[str, int] = {}
     for box in (box for function in functions for box in function.boxes):
         peaks[box.space] = max(peaks.get(box.space, 0), box.offset + box.size)
-    return {
-        f"{_MEMORIES.get(space, space)}_peak": f"{peak} of {limits.get(space, 'unknown')}"
+    return tuple(
+        Metric(f"{_MEMORIES.get(space, space)}_peak", peak, "B", Source.COMPILER, limits.get(space))
         for space, peak in sorted(peaks.items())
-    }
+    )
 
 
 def _kept(build: Path) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CannEngine, default_cache
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Metric, Platform, Source, State
 from pipeline.work.stages import execute
 
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
@@ -173,24 +173,27 @@ def test_compiling_leaves_the_program_its_code_and_its_cost_and_nothing_else(
 
 
 def test_traffic_and_use_are_read_from_the_compiled_program(compilation: Compilation) -> None:
-    facts = compilation.compiled.facts
+    metrics = {metric.name: metric for metric in compilation.compiled.metrics}
+    size = {name: metric.value for name, metric in metrics.items()}
 
     # Vector tiles have 48 rows. y takes 3 of them (12 rows of 10 columns, garbage included); windows reach 22
     # rows of the canvas further, so that takes 4.
     rows, out_rows = 4 * 48, 3 * 48
-    assert int(facts["gm_read.columns"]) == rows * PAIR.depth1
-    assert int(facts["mid_gm_written"]) == 9 * rows * PAIR.cmid
-    assert int(facts["mid_gm_read"]) == out_rows * PAIR.depth2
-    assert int(facts["gm_written.y"]) == out_rows * PAIR.cout
-    assert int(facts["gm_written.internal"]) == (rows * PAIR.cmid + out_rows * PAIR.cout) * 4
-    assert facts["l0a_peak"].endswith(" of 65536")
-    assert int(facts["cycles"]) > 0
+    assert size["gm_read.columns"] == rows * PAIR.depth1
+    assert size["mid_gm_written"] == 9 * rows * PAIR.cmid
+    assert size["mid_gm_read"] == out_rows * PAIR.depth2
+    assert size["gm_written.y"] == out_rows * PAIR.cout
+    assert size["gm_written.internal"] == (rows * PAIR.cmid + out_rows * PAIR.cout) * 4
+    assert metrics["l0a_peak"].limit == 65_536
+    assert metrics["cycles"].value > 0
+    assert (metrics["cycles"].unit, metrics["cycles"].source) == ("cycles", Source.COST_MODEL)
 
 
 def test_compiling_again_gives_the_same_program_and_cycles(
     compilation: Compilation, request_for: Requests
 ) -> None:
-    assert CannEngine().compile(request_for("fused")).facts == compilation.compiled.facts
+    again = CannEngine().compile(request_for("fused"))
+    assert (again.facts, again.metrics) == (compilation.compiled.facts, compilation.compiled.metrics)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +218,8 @@ def test_given_cases_come_out_as_the_other_implementation_computed_them(
     assert verdicts["verdict.tensor_graph"] == "pass"
     assert len(verdicts) > 1
     assert set(verdicts.values()) == {"pass"}
+    passes = len(verdicts)
+    assert Metric("accepted_passes", passes, "passes", Source.VERIFIER, passes) in executed.metrics
 
 
 @pytest.mark.parametrize("program", ["fused", "pass2"])
@@ -256,13 +261,15 @@ def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
 
     compiled, verified = result.stages
     assert (compiled.name, compiled.state) == ("fused", State.PASSED)
-    assert int(compiled.facts["cycles"]) > 0
+    assert "cycles" in {metric.name for metric in compiled.metrics}
     assert (verified.name, verified.state, result.state) == ("verify-fused", State.MISMATCH, State.MISMATCH)
     assert verified.facts["verdict.tensor_graph"] == "fail"
     assert "; the verifier rejects tensor_graph: off by up to " in result.message
     assert verified.diffs[0].mismatches > 0
-    assert {"inputs.npz", "verify-fused/actual-y.npy"} <= set(result.artefacts)
-    assert (tmp_path / "job" / "verify-fused" / "verdicts.csv").exists()
+    assert {"inputs.npz", "fused/cost.txt", "verify-fused/actual-y.npy", "verify-fused/verdicts.csv"} <= set(
+        result.files
+    )
+    assert all((tmp_path / "job" / path).is_file() for path in result.files)
 
 
 def test_rows_that_a_kernel_never_writes_fail_its_verification(

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernels.catalogue import PROGRAMS
 
 from golden.geometry import MC62, Conv, Geometry
 from golden.inputs import load_inputs
-from kernels.catalogue import PROGRAMS
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Metric, Platform, Source
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 A2A3 = Platform("emu-a2a3", "emulator", "a2a3")
@@ -38,11 +38,15 @@ def test_it_can_run_everything_everywhere() -> None:
 def test_compiling_mc62_gives_the_specs_figures(request_of: MakeRequest) -> None:
     request = request_of("fused", MC62)
     compiled = EmulatorEngine().compile(request)
-    assert compiled.facts["gm_read.x"] == "2351104"
-    assert compiled.facts["gm_written.y"] == "516096"
-    assert int(compiled.facts["gm_read.filter1"]) + int(compiled.facts["gm_read.filter2"]) == 73_728
-    assert not [fact for fact in compiled.facts if fact.endswith(".mid")]
-    assert compiled.facts["l1_peak"] == f"{293_888 + 71_680 + 2 * 36_864 + 1_536} of 524288"
+    metrics = {metric.name: metric for metric in compiled.metrics}
+    assert metrics["gm_read.x"] == Metric("gm_read.x", 2_351_104, "B", Source.COUNTER)
+    assert metrics["gm_written.y"] == Metric("gm_written.y", 516_096, "B", Source.COUNTER)
+    assert metrics["gm_read.filter1"].value + metrics["gm_read.filter2"].value == 73_728
+    assert not [name for name in metrics if name.endswith(".mid")]
+    peak = 293_888 + 71_680 + 2 * 36_864 + 1_536
+    assert metrics["l1_peak"] == Metric("l1_peak", peak, "B", Source.COUNTER, 524_288)
+    assert metrics["estimated_cycles.overlap"].source is Source.ESTIMATE
+    assert compiled.facts == {}
     assert set(compiled.artefacts) == {request.folder / "report.json", request.folder / "listing.txt"}
     assert json.loads((request.folder / "report.json").read_bytes())["memory"]
     assert "img2col" in (request.folder / "listing.txt").read_text()
@@ -50,15 +54,19 @@ def test_compiling_mc62_gives_the_specs_figures(request_of: MakeRequest) -> None
 
 def test_the_bounce_of_two_passes_is_counted(request_of: MakeRequest) -> None:
     engine = EmulatorEngine()
-    assert engine.compile(request_of("pass1", MC62)).facts["gm_read.x"] == "2121728"
-    facts = engine.compile(request_of("pass2", MC62)).facts
-    assert facts["gm_read.mid"] == "573440"
+    read = {
+        (program, metric.name): metric.value
+        for program in ("pass1", "pass2")
+        for metric in engine.compile(request_of(program, MC62)).metrics
+    }
+    assert read["pass1", "gm_read.x"] == 2_121_728
+    assert read["pass2", "gm_read.mid"] == 573_440
 
 
 def test_there_is_no_estimate_for_a5(request_of: MakeRequest) -> None:
-    facts = EmulatorEngine().compile(request_of("fused", platform=replace(A2A3, soc="a5"))).facts
-    assert facts["estimated_cycles"] == "unavailable"
-    assert not [fact for fact in facts if fact.startswith("estimated_cycles.")]
+    compiled = EmulatorEngine().compile(request_of("fused", platform=replace(A2A3, soc="a5")))
+    assert compiled.facts["estimated_cycles"] == "unavailable"
+    assert Source.ESTIMATE not in {metric.source for metric in compiled.metrics}
 
 
 @pytest.mark.parametrize("name", ["full-range", "ties"])

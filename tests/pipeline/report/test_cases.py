@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, Diff, ExpectedFailure, Result, StageResult, State
-from pipeline.report.cases import Attachments, Case, cases_of, states_of, suite_of
+from pipeline.ground.jobs import (
+    DIAGNOSIS,
+    REPRODUCE,
+    Diff,
+    ExpectedFailure,
+    Metric,
+    Result,
+    Source,
+    StageResult,
+    State,
+)
+from pipeline.report.cases import MOST_ATTACHED, Attachments, Case, cases_of, states_of, suite_of
 
 MakeResult = Callable[..., Result]
 NONE = Attachments(Path("/run"))
@@ -132,7 +142,7 @@ def test_an_expected_failure_says_why_and_where_it_is_followed_up(result_of: Mak
 
 
 def test_artefacts_are_attached_as_each_consumer_wants_them(result_of: MakeResult) -> None:
-    result = result_of("device/emu/mc62/fused/small", artefacts=("jobs/1/heat.png",))
+    result = result_of("device/emu/mc62/fused/small", State.CRASHED, artefacts=("jobs/1/heat.png",))
     jenkins = only(result, Attachments(Path("/ci/run")))
     gitlab = only(result, Attachments(Path("/ci/run"), relative_to=Path("/ci")))
     assert "[[ATTACHMENT|/ci/run/jobs/1/heat.png]]" in jenkins.out.splitlines()
@@ -140,17 +150,50 @@ def test_artefacts_are_attached_as_each_consumer_wants_them(result_of: MakeResul
 
 
 def test_in_the_compare_lane_each_stage_attaches_its_own_files(result_of: MakeResult) -> None:
-    files = ("jobs/x/1/inputs.npz", "jobs/x/1/fused/diff.json", "jobs/x/1/fused/channels.png")
-    stages = (StageResult("fused", State.MISMATCH), StageResult("pass1", State.PASSED))
-    result = result_of("compare/emu/mc62/small", State.MISMATCH, stages=stages, artefacts=files)
-    attached = [
-        [line for line in case.out.splitlines() if line.startswith("[[")] for case in cases_of(result, NONE)
-    ]
-    assert attached == [
-        ["[[ATTACHMENT|/run/jobs/x/1/inputs.npz]]"],
-        ["[[ATTACHMENT|/run/jobs/x/1/fused/diff.json]]", "[[ATTACHMENT|/run/jobs/x/1/fused/channels.png]]"],
+    left = ("jobs/x/1/fused/diff.json", "jobs/x/1/fused/aicore/a.cpp", "jobs/x/1/fused/channels.png")
+    stages = (
+        StageResult("fused", State.MISMATCH, artefacts=left),
+        StageResult("pass1", State.PASSED, artefacts=("jobs/x/1/pass1/listing.txt",)),
+    )
+    own = ("jobs/x/1/inputs.npz",)
+    result = result_of("compare/emu/mc62/small", State.MISMATCH, stages=stages, artefacts=own)
+    assert [attached(case) for case in cases_of(result, NONE)] == [
+        ["inputs.npz"],
+        ["channels.png", "diff.json", "a.cpp"],  # GitLab shows the first one only
         [],
     ]
+
+
+def attached(case: Case) -> list[str]:
+    """Names of the files that a case attaches."""
+    lines = (line for line in case.out.splitlines() if line.startswith("[[ATTACHMENT|"))
+    return [Path(line.removesuffix("]]")).name for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [
+        (State.PASSED, []),
+        (State.MISMATCH, ["inputs.npz", "pypto.log"]),
+        (State.COMPILE_ERROR, ["inputs.npz", "pypto.log"]),
+        (State.CRASHED, ["inputs.npz", "pypto.log"]),
+        (State.EXPECTED_FAILURE, ["inputs.npz", "pypto.log"]),
+    ],
+)
+def test_what_engines_leave_is_attached_unless_the_job_passed(
+    result_of: MakeResult, state: State, names: list[str]
+) -> None:
+    stages = (StageResult("fused", State.PASSED, artefacts=("1/fused/pypto.log",)),)
+    result = result_of("device/emu/mc62/fused/small", state, stages=stages, artefacts=("1/inputs.npz",))
+    assert attached(only(result)) == names
+
+
+def test_a_case_attaches_so_many_files_and_says_how_many_it_left_out(result_of: MakeResult) -> None:
+    many = tuple(f"1/fused/{number}.cpp" for number in range(MOST_ATTACHED + 3))
+    stages = (StageResult("fused", State.MISMATCH, artefacts=many),)
+    case = only(result_of("device/emu/mc62/fused/small", State.MISMATCH, stages=stages))
+    assert len(attached(case)) == MOST_ATTACHED
+    assert "not_attached=3 files more in the folder of the run" in case.out.splitlines()
 
 
 def test_every_failed_case_says_how_to_repeat_it(result_of: MakeResult) -> None:
@@ -183,3 +226,12 @@ def test_causes_that_explain_alike_are_one_fact(result_of: MakeResult) -> None:
     assert "cause=band-up or scale32" in only(explained).out.splitlines()
     unexplained = result_of("device/emu/mc62/fused/small", State.MISMATCH)
     assert "cause=" not in only(unexplained).out
+
+
+def test_the_metrics_of_a_stage_are_facts_of_its_job(result_of: MakeResult) -> None:
+    peak = Metric("l1_peak", 1024, "B", Source.COMPILER, 524_288)
+    stages = (StageResult("fused", State.PASSED, facts={"tiling": "x"}, metrics=(peak,)),)
+    out = only(result_of("compile/emu/mc62/fused", stages=stages)).out.splitlines()
+    assert {"fused.l1_peak=1024 of 524288", "fused.tiling=x"} <= set(out)
+    *_, of_stage = cases_of(result_of("compare/emu/mc62/small", stages=stages), NONE)
+    assert "l1_peak=1024 of 524288" in of_stage.out.splitlines()

@@ -1,34 +1,45 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from pipeline.ground.jobs import Result, StageResult, State
+from pipeline.ground.jobs import Metric, Result, Source, StageResult, State
 from pipeline.report.compiled import COLUMNS, in_short, rows
 
 MakeResult = Callable[..., Result]
 
-CANN = {
-    "gm_read.mid": "5",
-    "gm_read.windows": "70",
-    "mid_gm_read": "75",
-    "mid_gm_written": "60",
-    "l1_peak": "4096 of 524288",
-    "cycles": "86901",
-}
-EMULATED = {
-    "gm_read.x": "9",
-    "gm_written.y": "8",
-    "l1_peak": "1024 of 524288",
-    "estimated_cycles.serial": "600",
-    "estimated_cycles.overlap": "400",
-}
+Metrics = tuple[Metric, ...]
 
 
-def stage(name: str, facts: Mapping[str, str], state: State = State.PASSED) -> StageResult:
-    return StageResult(name, state, facts=facts)
+def moved(name: str, size: int) -> Metric:
+    return Metric(name, size, "B", Source.COUNTER)
+
+
+CANN = (
+    moved("gm_read.mid", 5),
+    moved("gm_read.windows", 70),
+    moved("mid_gm_read", 75),
+    moved("mid_gm_written", 60),
+    Metric("l1_peak", 4096, "B", Source.COMPILER, 524_288),
+    Metric("cycles", 1_086_901, "cycles", Source.COST_MODEL),
+)
+EMULATED = (
+    moved("gm_read.x", 9),
+    moved("gm_written.y", 8),
+    Metric("l1_peak", 1024, "B", Source.COUNTER, 524_288),
+    Metric("estimated_cycles.serial", 600.4, "cycles", Source.ESTIMATE),
+    Metric("estimated_cycles.overlap", 400.4, "cycles", Source.ESTIMATE),
+)
+
+
+def accepted(passes: int) -> Metric:
+    return Metric("accepted_passes", passes, "passes", Source.VERIFIER, 2)
+
+
+def stage(name: str, metrics: Metrics, state: State = State.PASSED) -> StageResult:
+    return StageResult(name, state, metrics=metrics)
 
 
 @pytest.fixture
@@ -45,11 +56,10 @@ def of_engine(result_of: MakeResult) -> Callable[..., Result]:
 
 
 def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> None:
-    verdicts = {"verdict.tensor_graph": "pass", "verdict.Pass_14": "pass"}
     results = [
-        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", {**CANN, **verdicts})),
+        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", (*CANN, accepted(2)))),
         of_engine("emulator", "fused", stage("fused", EMULATED)),
-        of_engine("pypto", "fused", stage("fused", {"memory": "unavailable"})),
+        of_engine("pypto", "fused", stage("fused", ())),
     ]
     assert [dict(zip(COLUMNS, row, strict=True)) for row in rows(results)] == [
         {
@@ -58,7 +68,7 @@ def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> No
             "L1 peak (bytes)": "4096 of 524288",
             "mid read from GM (bytes)": "75",
             "mid written to GM (bytes)": "60",
-            "estimated cycles": "86901, whole chip",
+            "estimated cycles": "1086901, whole chip",
             "verified on": "small: exact, 2 of 2 passes accepted",
         },
         {
@@ -84,20 +94,19 @@ def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> No
 
 def test_the_handed_over_mid_is_counted(of_engine: Callable[..., Result]) -> None:
     passes = [
-        stage("pass1", {**EMULATED, "gm_written.mid": "77"}),
-        stage("pass2", {**EMULATED, "gm_read.mid": "99"}),
+        stage("pass1", (*EMULATED, moved("gm_written.mid", 77))),
+        stage("pass2", (*EMULATED, moved("gm_read.mid", 99))),
     ]
     found = rows([of_engine("emulator", "two-pass", *passes)])
     assert [row[3:5] for row in found] == [("0", "77"), ("99", "0")]
 
 
 def test_what_is_wrong_or_was_not_verified_says_so(of_engine: Callable[..., Result]) -> None:
-    verdicts = {"verdict.tensor_graph": "fail", "verdict.Pass_14": "pass"}
     passes = [
         stage("pass1", CANN),
-        stage("pass2", {}, State.COMPILE_ERROR),
-        stage("verify-pass1", verdicts, State.MISMATCH),
-        stage("verify-pass2", {}, State.SKIPPED),
+        stage("pass2", (), State.COMPILE_ERROR),
+        stage("verify-pass1", (accepted(1),), State.MISMATCH),
+        stage("verify-pass2", (), State.SKIPPED),
     ]
     result = of_engine("cann", "two-pass", *passes, state=State.COMPILE_ERROR)
     assert [(row[0], row[-1]) for row in rows([result])] == [
@@ -109,7 +118,7 @@ def test_what_is_wrong_or_was_not_verified_says_so(of_engine: Callable[..., Resu
 def test_engines_are_told_apart_in_short(of_engine: Callable[..., Result], result_of: MakeResult) -> None:
     results = [
         of_engine("emulator", "two-pass", stage("pass1", EMULATED), stage("pass2", EMULATED)),
-        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", {})),
+        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", ())),
         of_engine("pypto", "fused", state=State.SKIPPED),
         result_of("device/emu/mc62/fused/small", stages=(stage("fused", EMULATED),)),
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import MC62
-from pipeline.ground.jobs import Job, Lane, Platform, Result, StageResult, State
+from pipeline.ground.jobs import Job, Lane, Metric, Platform, Result, Source, StageResult, State
 from pipeline.results.performance import (
     Reference,
     ReferencesError,
@@ -20,9 +20,17 @@ from pipeline.results.performance import (
 JOB = "compile/cann-a2a3/mc62/fused"
 
 
-def result(state: State = State.PASSED, **facts: str) -> Result:
+def cycles(value: float) -> Metric:
+    return Metric("cycles", value, "cycles", Source.COST_MODEL)
+
+
+def time(value: float, model: str = "910B3") -> Metric:
+    return Metric("device_us", value, "us", Source.DEVICE_CLOCK, model=model)
+
+
+def result(*metrics: Metric, state: State = State.PASSED) -> Result:
     job = Job(JOB, Lane.COMPILE, Platform("cann-a2a3", "cann", "a2a3"), "mc62", MC62, "fused", None, 60)
-    return Result(job, state, stages=(StageResult("fused", state, facts=facts),))
+    return Result(job, state, stages=(StageResult("fused", state, metrics=metrics),))
 
 
 def references(metric: str, reference: Reference) -> dict[str, dict[str, Reference]]:
@@ -30,52 +38,52 @@ def references(metric: str, reference: Reference) -> dict[str, dict[str, Referen
 
 
 @pytest.mark.parametrize(
-    ("cycles", "state"),
-    [("1000", State.PASSED), ("1001", State.PERFORMANCE), ("999", State.PERFORMANCE)],
+    ("now", "state"),
+    [(1000, State.PASSED), (1001, State.PERFORMANCE), (999, State.PERFORMANCE)],
 )
-def test_cycles_compare_exactly(cycles: str, state: State) -> None:
-    judged = judge(result(cycles=cycles), references("fused.cycles", Reference(1000, 0, 0, "cycles")))
+def test_cycles_compare_exactly(now: int, state: State) -> None:
+    judged = judge(result(cycles(now)), references("fused.cycles", Reference(1000, 0, 0, "cycles")))
     assert judged.state is state
     if state is State.PERFORMANCE:
-        assert cycles in judged.message
+        assert str(now) in judged.message
         assert "1000 cycles" in judged.message
 
 
 @pytest.mark.parametrize(
-    ("time", "state"),
-    [("90", State.PASSED), ("105", State.PASSED), ("89.9", State.PERFORMANCE), ("105.1", State.PERFORMANCE)],
+    ("now", "state"),
+    [(90, State.PASSED), (105, State.PASSED), (89.9, State.PERFORMANCE), (105.1, State.PERFORMANCE)],
 )
-def test_device_times_may_move_within_their_bounds(time: str, state: State) -> None:
+def test_device_times_may_move_within_their_bounds(now: float, state: State) -> None:
     known = references("fused.device_us", Reference(100, -10, 5, "us", "910B3"))
-    assert judge(result(device_us=time, device_model="910B3"), known).state is state
+    assert judge(result(time(now)), known).state is state
 
 
 def test_a_time_is_not_compared_with_another_device_models() -> None:
     known = references("fused.device_us", Reference(100, -10, 5, "us", "910B3"))
-    judged = judge(result(device_us="500", device_model="910B1"), known)
+    judged = judge(result(time(500, "910B1")), known)
     assert judged.state is State.PASSED
     assert "910B3" in judged.facts["reference.fused.device_us"]
 
 
 def test_a_mismatch_is_never_mixed_up_with_a_regression() -> None:
     known = references("fused.cycles", Reference(1000, 0, 0, "cycles"))
-    assert judge(result(State.MISMATCH, cycles="5000"), known).state is State.MISMATCH
+    assert judge(result(cycles(5000), state=State.MISMATCH), known).state is State.MISMATCH
 
 
 def test_an_update_shows_each_change_and_keeps_bounds_that_were_set() -> None:
     known = references("fused.cycles", Reference(1000, -1, 2, "cycles"))
-    new, changes = updated(known, [result(State.PERFORMANCE, cycles="1500")])
+    new, changes = updated(known, [result(cycles(1500), state=State.PERFORMANCE)])
     assert changes == (f"{JOB} fused.cycles: 1000 cycles -> 1500 cycles",)
     assert new[JOB]["fused.cycles"] == Reference(1500, -1, 2, "cycles")
-    again, unchanged = updated(new, [result(cycles="1500")])
+    again, unchanged = updated(new, [result(cycles(1500))])
     assert (again, unchanged) == (new, ())
 
 
 def test_a_first_value_is_recorded_but_not_that_of_a_job_that_failed() -> None:
-    new, changes = updated({}, [result(cycles="7")])
+    new, changes = updated({}, [result(cycles(7), Metric("timed_rounds", 20, "rounds", Source.DEVICE_CLOCK))])
     assert new == references("fused.cycles", Reference(7, 0, 0, "cycles"))
     assert changes == (f"{JOB} fused.cycles: no reference -> 7 cycles",)
-    assert updated({}, [result(State.MISMATCH, cycles="7")]) == ({}, ())
+    assert updated({}, [result(cycles(7), state=State.MISMATCH)]) == ({}, ())
 
 
 def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from pipeline.ground.jobs import (
     ExpectedFailure,
     Job,
     Lane,
+    Metric,
     Platform,
     Result,
+    Source,
     StageResult,
     State,
 )
@@ -59,7 +61,8 @@ def test_a_pass_that_will_be_red_says_how_to_repeat_it(history: History) -> None
 
 
 def test_a_pass_that_is_too_slow_is_a_failure_with_a_fingerprint(history: History) -> None:
-    stages = (StageResult("fused", State.PASSED, facts={"cycles": "120"}),)
+    metrics = (Metric("cycles", 120, "cycles", Source.COST_MODEL),)
+    stages = (StageResult("fused", State.PASSED, metrics=metrics),)
     references = {job().id: {"fused.cycles": Reference(100, 0, 0, "cycles")}}
     found = review(Result(job(), State.PASSED, stages=stages), references, history, Settings())
     assert found.state is State.PERFORMANCE

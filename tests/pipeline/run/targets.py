@@ -233,7 +233,8 @@ def writes(job: Job, context: JobContext, argument: str) -> Result:
     """Leave an artefact of so many bytes and end as told: `1000,mismatch`."""
     size, state = argument.split(",")
     (context.folder / "trace.bin").write_bytes(b"x" * int(size))
-    return Result(job, State(state), artefacts=("trace.bin",))
+    stage = StageResult("fused", State(state), artefacts=("fused/listing.txt",))
+    return Result(job, State(state), artefacts=("trace.bin",), stages=(stage,))
 
 
 def facts(job: Job, context: JobContext, argument: str) -> Result:

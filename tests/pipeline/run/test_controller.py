@@ -506,8 +506,9 @@ def test_interrupted_repeats_do_not_count_as_a_pass(run: Run, make_job: MakeJob,
 
 def test_artefacts_are_named_relative_to_the_run(run: Run, make_job: MakeJob) -> None:
     summary = run(make_job("writes:10,passed", id="device/emu/a@1"))
-    (artefact,) = only(summary).artefacts
+    artefact, of_stage = only(summary).files
     assert artefact == "jobs/device+emu+a@1/1/trace.bin"
+    assert of_stage == "jobs/device+emu+a@1/1/fused/listing.txt"
     assert (summary.folder / artefact).stat().st_size == 10
 
 
@@ -519,10 +520,10 @@ def test_artefacts_over_the_cap_go_failures_last(run: Run, make_job: MakeJob) ->
         make_job("writes:400,mismatch"),
     ]
     summary = run(*jobs, jobs=1, artefact_bytes=1000)
-    kept = [bool(result.artefacts) for result in summary.results]
+    kept = [bool(result.files) for result in summary.results]
     assert kept == [False, True, True, False]
     assert summary.dropped == (jobs[0].id, jobs[3].id)
     assert "over the run's limit of 1,000 bytes" in summary.results[0].facts["artefacts"]
     recorded = read_run(summary.folder.parent, summary.run_id).all_results()
-    assert [bool(result.artefacts) for result in recorded] == kept
+    assert [bool(result.files) for result in recorded] == kept
     assert sum(file.stat().st_size for file in (summary.folder / "jobs").rglob("*.bin")) == 800

@@ -12,6 +12,7 @@ from golden.geometry import Conv, Geometry
 from golden.inputs import InputsError
 from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.ground.settings import Settings
+from pipeline.run.artefacts import relocated
 from pipeline.run.journal import Record
 from pipeline.work import stages, versus
 from pipeline.work.replay import ReplayError, account, replay
@@ -39,7 +40,7 @@ class Run:
         return replay(self.record, self.folder, self.result.job.id, self.cache)
 
     def file(self, name: str) -> Path:
-        (found,) = (path for path in self.result.artefacts if path.endswith(name))
+        (found,) = (path for path in self.result.files if path.endswith(name))
         return self.folder / found
 
 
@@ -53,7 +54,7 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
         settings = Settings(stage=stage, inject=fault)
         context = JobContext(folder, None, goldens, settings)
         done = (versus if job.other else stages).execute(job, context)
-        done = replace(done, artefacts=tuple(f"jobs/it/1/{path}" for path in done.artefacts))
+        done = relocated(done, lambda path: f"jobs/it/1/{path}")
         record = Record("r1", "", (job,), {}, settings, {job.id: done}, closed=True, notes=())
         return Run(tmp_path / "run", goldens, record, done)
 

@@ -84,7 +84,7 @@ def test_a_second_pass_is_verified_on_what_the_first_one_gave(job_of: Jobs, done
     }
     assert result.message.startswith("first wrong stage: verify-pass1: mid: ")
     assert result.causes == ("bias-missing-1",)
-    assert "verify-pass1/actual-mid.npy" in result.artefacts
+    assert "verify-pass1/actual-mid.npy" in result.files
 
 
 def test_a_mismatch_tells_its_step_by_what_was_verified_not_by_what_compiled(job_of: Jobs) -> None:

@@ -43,7 +43,7 @@ def test_the_engine_with_a_fault_stands_alone(tmp_path: Path) -> None:
     wrong = {stage.name for stage in result.stages if stage.state is State.MISMATCH}
     assert wrong == {"fused-on-one", "fused-one-vs-two", "pass1-on-one", "pass1-one-vs-two"}
     for stage in ("fused-on-one", "fused-one-vs-two"):
-        assert f"{stage}/diff.json" in result.artefacts
+        assert f"{stage}/diff.json" in result.files
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,7 @@ def test_no_family_knows_another_nor_the_injection() -> None:
             if isinstance(node, ast.ImportFrom) and node.module
         }
         assert not any(
-            name.startswith(
-                ("pipeline.faults.k", "pipeline.faults.h", "pipeline.faults.s", "emulator")
-            )
+            name.startswith(("pipeline.faults.k", "pipeline.faults.h", "pipeline.faults.s", "emulator"))
             for name in imported
         )
         if path.stem != "registry":

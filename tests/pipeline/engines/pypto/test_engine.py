@@ -16,7 +16,7 @@ from golden.cache import golden_for
 from golden.geometry import C0, Geometry
 from pipeline.engines.base import SENTINEL, Array, CompileError, InfrastructureError, Request
 from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
-from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, PlatformKind, State
+from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Metric, Platform, PlatformKind, Source, State
 from pipeline.work.stages import execute
 
 CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)
@@ -113,6 +113,8 @@ def test_what_compiling_ends_with_is_told_apart(
         PyptoEngine(stand_in.environment(**orders)).compile(request_of("fused", CARDS))
     assert re.search(message, str(caught.value).splitlines()[0])
     assert "C++ Traceback" not in str(caught.value)
+    if isinstance(caught.value, CompileError):
+        assert "pypto.log" in [path.name for path in caught.value.artefacts if path.is_file()]
 
 
 def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
@@ -130,8 +132,11 @@ def test_a_run_writes_the_output_in_place(
     engine = PyptoEngine(stand_in.environment(output=str(wanted)))
     executed = engine.run(request_of("fused", CARDS, device=3), arrays)
     assert np.array_equal(executed.outputs["y"], np.load(wanted))
-    assert (executed.facts["device_us"], executed.facts["timed_rounds"]) == ("120.5", "20")
-    assert executed.facts["device_model"]
+    metrics = {metric.name: metric for metric in executed.metrics}
+    model = executed.facts["device_model"]
+    assert metrics["device_us"] == Metric("device_us", 120.5, "us", Source.DEVICE_CLOCK, model=model)
+    assert metrics["timed_rounds"].value == 20
+    assert model
     compiled, run, timed = stand_in.calls()
     assert compiled["skip_ptoas"] is False
     assert (run["platform"], run["device_id"]) == ("a5", 3)
@@ -211,6 +216,6 @@ def test_a_job_on_the_simulator_goes_through_the_stages(
     assert right.state is State.PASSED
     assert right.stages[0].facts["timing"] == "unavailable: RuntimeError: No [STRACE] markers"
     assert unwritten.state is State.MISMATCH
-    assert unwritten.stages[0].facts["host_us"] == "900.0"
+    assert Metric("host_us", 900.0, "us", Source.HOST_CLOCK) in unwritten.stages[0].metrics
     assert unwritten.stages[0].diffs[0].unwritten == np.count_nonzero(golden.y != SENTINEL)
     assert json.loads(stand_in.record.read_text().splitlines()[0])["platform"] == "a2a3sim"
