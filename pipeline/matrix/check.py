@@ -80,8 +80,7 @@ def _geometry(name: str, entry: GeometryEntry, source: Node) -> Geometry:
     try:
         return Geometry(entry.height, entry.width, entry.cin, entry.cmid, entry.cout, conv1, conv2)
     except GeometryError as error:
-        field = str(error).split(" ", 1)[0]
-        source.refuse(("geometries", name, *field.split(".")), str(error))
+        source.refuse(("geometries", name, *error.field.split(".")), str(error))
 
 
 def _check_band_rows(matrix: Matrix) -> None:
