@@ -45,7 +45,6 @@ class Estimate:
     """Estimated cycles by unit: a serial sum and an ideal-overlap bound, neither a measurement."""
 
     units: dict[str, float]
-    clock: float
 
     @property
     def serial(self) -> float:
@@ -56,10 +55,6 @@ class Estimate:
     def overlap(self) -> float:
         """Cycles of the busiest unit: what an ideal overlap would leave."""
         return max(self.units.values(), default=0.0)
-
-    def microseconds(self, cycles: float) -> float:
-        """Cycles as time at the soc's clock (GHz)."""
-        return cycles / self.clock / 1000
 
 
 def estimate(counts: Counts, soc: Soc) -> Estimate | None:
@@ -72,7 +67,7 @@ def estimate(counts: Counts, soc: Soc) -> Estimate | None:
         for unit, pairs in _UNITS.items()
     }
     units["cube"] = float(rates.matmul_start * counts.matmuls + counts.fractals)
-    return Estimate(units, rates.clock)
+    return Estimate(units)
 
 
 def pair(source: Space | str, target: Space | str) -> tuple[str, str]:

@@ -12,9 +12,8 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Rates:
-    """Published cost constants of one soc: clock in GHz, transfers in bytes a cycle, counted on arrival."""
+    """Published cost constants of one soc: transfers in bytes a cycle, counted on arrival."""
 
-    clock: float
     transfers: Mapping[tuple[str, str], float]
     matmul_start: int
 
@@ -24,7 +23,6 @@ class Soc:
     """Capacities in bytes by memory; `rates` is None where no cost model is public."""
 
     name: str
-    chips: str
     capacity: Mapping[Space, int]
     rates: Rates | None
 
@@ -37,7 +35,6 @@ def _capacity(ub: int, l1: int, l0a: int, l0b: int, l0c: int, bias: int, fixpipe
 
 
 _A2A3_RATES = Rates(
-    clock=1.85,
     transfers={
         ("GM", "L1"): 78,
         ("L1", "L0A"): 256,
@@ -51,8 +48,10 @@ _A2A3_RATES = Rates(
 )
 
 SOCS: Mapping[str, Soc] = {
-    "a2a3": Soc("a2a3", "Ascend 910B / 910C", _capacity(192, 512, 64, 64, 128, 1, 2), _A2A3_RATES),
-    "a5": Soc("a5", "Ascend 950", _capacity(256, 512, 64, 64, 256, 4, 4), None),
+    # Ascend 910B and 910C
+    "a2a3": Soc("a2a3", _capacity(192, 512, 64, 64, 128, 1, 2), _A2A3_RATES),
+    # Ascend 950
+    "a5": Soc("a5", _capacity(256, 512, 64, 64, 256, 4, 4), None),
 }
 
 FRACTAL_ROWS = 16

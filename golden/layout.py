@@ -40,20 +40,6 @@ def nchw_to_nc1hwc0(image: npt.NDArray[T]) -> npt.NDArray[T]:
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)).reshape(-1, C0)
 
 
-def nc1hwc0_to_nchw(rows: npt.NDArray[T], height: int, width: int) -> npt.NDArray[T]:
-    """Image [C1*H*W, C0] back to [1, C, H, W]. Raises `LayoutError` unless the rows fill whole planes."""
-    planes = _planes(rows, height, width).transpose(0, 3, 1, 2)
-    return np.ascontiguousarray(planes).reshape(1, -1, height, width)
-
-
-def nhwc_to_nc1hwc0(rows: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Image as NHWC rows [H*W, C] (how mid and y lie) to [C1*H*W, C0]."""
-    _require(
-        rows.ndim == 2 and rows.shape[1] % C0 == 0, "rows", rows.shape, f"[H*W, C] with C a multiple of {C0}"
-    )
-    return np.ascontiguousarray(rows.reshape(rows.shape[0], -1, C0).transpose(1, 0, 2)).reshape(-1, C0)
-
-
 def nc1hwc0_to_nhwc(rows: npt.NDArray[T], height: int, width: int) -> npt.NDArray[T]:
     """Image [C1*H*W, C0] to NHWC rows [H*W, C]. Raises `LayoutError` unless the rows fill whole planes."""
     planes = _planes(rows, height, width)

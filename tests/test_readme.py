@@ -12,7 +12,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from golden.inputs import load_inputs
-from golden.layout import matrix_to_filter, nc1hwc0_to_nchw
+from golden.layout import matrix_to_filter, nc1hwc0_to_nhwc
 from golden.profiles import CATALOGUE, make
 from golden.vreq8 import VARIANTS
 from pipeline.commands.options import parser
@@ -85,7 +85,7 @@ def test_the_inputs_are_made_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     geometry = Geometry(10, 16, 32, 64, 32, Conv(), Conv())
     tensors = make("full-range", geometry)
     given = {
-        "x": nc1hwc0_to_nchw(tensors.x, geometry.height, geometry.width),
+        "x": nc1hwc0_to_nhwc(tensors.x, 10, 16).T.reshape(1, 32, 10, 16),
         "filter1": matrix_to_filter(tensors.filter1, 3),
         "filter2": matrix_to_filter(tensors.filter2, 3),
         **{name: getattr(tensors, name).ravel() for name in ("bias1", "bias2", "scales1", "scales2")},

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.cache import prune
+from pipeline.commands.attachments import relative_to
 from pipeline.commands.facts import run_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
@@ -71,7 +72,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     refuse_unsayable(arguments)
     refuse_overwriting(arguments)
     # First of all, so that no mistake found later leaves an older report where this run's is looked for.
-    files = ReportFiles(arguments.junit, arguments.summary)
+    attached = relative_to(arguments.attachments, os.environ)
+    files = ReportFiles(arguments.junit, arguments.summary, attached)
     refuse_unheeded(arguments)
     asked = _asked(arguments)
     settings = asked.settings

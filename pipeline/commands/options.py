@@ -30,6 +30,9 @@ REFERENCES = Path("references.json")
 QUEUE = 3600.0
 """Seconds that a job may wait for a card of `task-submit` if the command line gives no other time."""
 
+ABSOLUTE, RELATIVE = "absolute", "relative"
+"""How the paths of attachments in a report can be written."""
+
 _DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
 
 
@@ -199,6 +202,13 @@ def _add_output(command: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="write the Markdown summary to this file (default: summary.md in the folder of the run)",
+    )
+    command.add_argument(
+        "--attachments",
+        choices=[ABSOLUTE, RELATIVE],
+        default=ABSOLUTE,
+        help="write the paths of attached files absolute, as Jenkins reads them, or relative to the "
+        "checkout, as GitLab does (default: absolute)",
     )
 
 

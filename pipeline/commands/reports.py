@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from dataclasses import replace
 
+from pipeline.commands.attachments import relative_to
 from pipeline.commands.refusals import refuse_loop, refuse_overwriting
 from pipeline.ground.files import destination
 from pipeline.report.files import ReportFiles, clear
@@ -33,7 +35,8 @@ def show_report(arguments: Namespace) -> int:
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
     if arguments.junit or arguments.summary:
-        listeners.append(ReportFiles(arguments.junit, arguments.summary))
+        attached = relative_to(arguments.attachments, os.environ)
+        listeners.append(ReportFiles(arguments.junit, arguments.summary, attached))
         for listener in listeners[1:]:
             listener.run_started(run)
     for listener in listeners:

@@ -8,10 +8,9 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from golden import profiles
 from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, Result, State
 from pipeline.ground.subject import subject_of
-from pipeline.matrix.expand import COMPARED, expand, named
+from pipeline.matrix.expand import COMPARED, expand, named, settled
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines
@@ -67,15 +66,7 @@ def select_jobs(
         facts = {"shard": arguments.shard, f"division.{arguments.command}": division(jobs, durations)}
         jobs = take_shard(jobs, parse_shard(arguments.shard), durations)
     # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
-    return tuple(_settled(job, today) for job in jobs), facts
-
-
-def _settled(job: Job, today: date) -> Job:
-    """The job with its profile as it is on this day."""
-    if job.profile is None:
-        return job
-    profile = profiles.resolve(job.profile, today)
-    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
+    return tuple(settled(job, today) for job in jobs), facts
 
 
 def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:

@@ -11,20 +11,19 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from itertools import groupby
 from pathlib import Path
 
 from golden.errors import UserError
-from golden.profiles import resolve
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.faults.catalogue import FAULTS, Fault, can_show, fault_named, no_place
 from pipeline.ground.jobs import Job, JobContext, Lane, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.subject import subject_of
 from pipeline.ground.words import counted
-from pipeline.matrix.expand import expand
+from pipeline.matrix.expand import expand, settled
 from pipeline.matrix.load import load
 from pipeline.matrix.select import Filters, select
 from pipeline.work.comparison import comparison
@@ -234,7 +233,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     )
     chosen = select(expand(load([Path("matrix.yaml")]), today), [Lane.DEVICE], filters)
     return [
-        replace(job, profile=resolve(str(job.profile), today))
+        settled(job, today)
         for job in chosen
         if (options.geometry or job.geometry_name != _LARGE) and job.platform.backend == "emulator"
     ]

@@ -96,8 +96,7 @@ def _geometry(
         try:
             geometry_of(declared, facts.shapes)
         except GeometryError as error:
-            field = str(error).split(" ", 1)[0]
-            source.refuse((*path, *field.split(".")), str(error))
+            source.refuse((*path, *error.field.split(".")), str(error))
     return facts
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import product
 from typing import Protocol
 
+from golden.profiles import resolve
 from pipeline.ground.jobs import ExpectedFailure, Job, Lane, work_name
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import ExpectedFailureRule
@@ -52,6 +53,14 @@ def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
 def named(job: Job) -> Job:
     """The job with the id that its fields give it; for one whose fields were changed."""
     return replace(job, id=_id(job.lane, job.platform_name, job.geometry_name, job.work))
+
+
+def settled(job: Job, night: date) -> Job:
+    """The job with the seed that this night gives its profile; the id keeps the profile as it is written."""
+    if job.profile is None:
+        return job
+    profile = resolve(job.profile, night)
+    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
 
 
 class Rule(Protocol):

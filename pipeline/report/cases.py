@@ -57,7 +57,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Attachments:
-    """How artefacts are named: Jenkins reads absolute paths; GitLab paths relative to its checkout."""
+    """How artefacts are named: Jenkins reads absolute paths; GitLab paths relative to its checkout.
+
+    `folder` is the run's. Paths are relative to `relative_to`, or absolute where it is None.
+    """
 
     folder: Path
     relative_to: Path | None = None

@@ -17,8 +17,10 @@ from pipeline.run.messages import write_atomically
 class ReportFiles:
     """A `pipeline.run.listener.Listener` that writes both, into the run's folder where no path is given."""
 
-    def __init__(self, junit: Path | None, summary: Path | None) -> None:
+    def __init__(self, junit: Path | None, summary: Path | None, relative_to: Path | None = None) -> None:
         """Clear the given paths, so that nothing of an older run is found there whatever happens to this one.
+
+        Paths of attachments are relative to `relative_to`, or absolute.
 
         Raises:
             ReportError: nothing can be written there.
@@ -28,11 +30,12 @@ class ReportFiles:
                 clear(path)
         self._junit_path = junit
         self._summary_path = summary
+        self._relative_to = relative_to
 
     def run_started(self, run: RunInfo) -> None:
         """Take older files away, or they could pass for this run's."""
         self._facts = run.facts
-        self._junit = JunitReport(self._junit_path or run.folder / "junit.xml")
+        self._junit = JunitReport(self._junit_path or run.folder / "junit.xml", self._relative_to)
         self._summary = self._summary_path or run.folder / "summary.md"
         self._summary.unlink(missing_ok=True)
         self._junit.run_started(run)

@@ -10,9 +10,6 @@ from pipeline.report.overview import Group, overview
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunSummary
 
-STEP_LIMIT = 1024 * 1024
-"""Bytes GitHub takes of a step's summary; it drops a larger one whole."""
-
 CHECK_LIMIT = 65_535
 """Bytes of a check run's summary, the smallest limit of the consumers."""
 
@@ -20,8 +17,8 @@ _JOBS_SHOWN = 10
 _NOTE_BYTES = 200
 
 
-def markdown(summary: RunSummary, facts: Mapping[str, str], limit: int = CHECK_LIMIT) -> str:
-    """Write a run's summary, the most urgent first, in at most `limit` bytes of UTF-8.
+def markdown(summary: RunSummary, facts: Mapping[str, str]) -> str:
+    """Write a run's summary, the most urgent first, in at most `CHECK_LIMIT` bytes of UTF-8.
 
     What does not fit is left out by whole paragraphs, and the last line says how many.
     """
@@ -30,11 +27,13 @@ def markdown(summary: RunSummary, facts: Mapping[str, str], limit: int = CHECK_L
     blocks = list(_blocks(summary, facts))
     for block in blocks:
         size += len(block.encode()) + 2
-        if size > limit - _NOTE_BYTES:
+        if size > CHECK_LIMIT - _NOTE_BYTES:
             break
         kept.append(block)
     if left_out := len(blocks) - len(kept):
-        kept.append(f"*{counted(left_out, 'more paragraph')} left out: the consumer takes {limit} bytes.*")
+        kept.append(
+            f"*{counted(left_out, 'more paragraph')} left out: the consumer takes {CHECK_LIMIT} bytes.*"
+        )
     return "\n\n".join(kept) + "\n"
 
 

@@ -27,6 +27,7 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["--inject", "unwritten", "run"], "python -m pipeline: --inject has no place here"),
         (["report", "--junit", "x.xml", "show"], "an option of compile, run, compare, report show; see"),
         (["compare", "--stage", "tiles"], "invalid choice: 'tiles'"),
+        (["run", *ONE, "--attachments", "both"], "--attachments: invalid choice: 'both'"),
         (["run", "--failed", ""], "an argument is empty"),
         (["run", *ONE, "--shard="], "'--shard' is empty"),
         (["run", *ONE, "--jobs=--"], "'--jobs' is empty"),

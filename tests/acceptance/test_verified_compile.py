@@ -103,7 +103,9 @@ def assert_verified(program: str, facts: Mapping[str, str]) -> None:
     assert "verdict.tensor_graph" in verdicts
     assert len(verdicts) > 1
     assert set(verdicts.values()) == {"pass"}
-    measured = verified.keys() - verdicts.keys() - {"program_sha256"}  # the verifier numbers tensors anew
+    assert verified["accepted_passes"] == f"{len(verdicts)} of {len(verdicts)}"
+    # The verifier numbers tensors anew.
+    measured = verified.keys() - verdicts.keys() - {"accepted_passes", "program_sha256"}
     assert {"tiling", "mid_gm_read", "l1_peak"} <= measured
     assert {name: verified[name] for name in measured} == {
         name: facts[f"{program}.{name}"] for name in measured

@@ -50,6 +50,25 @@ def test_a_mismatch_brings_its_difference_as_data_and_pictures(
         assert imread(files[name], format="png").size
 
 
+def test_attachments_are_relative_to_the_checkout_where_gitlab_reads_them(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GitLab resolves them against CI_PROJECT_DIR, also for a pipeline that runs in a folder below it."""
+    words = ("run", *WORDS, "--kernel", "fused", "--inject", "no-padding-bottom-2-last")
+    monkeypatch.delenv("CI_PROJECT_DIR", raising=False)
+    assert pipeline(*words, "--attachments", "relative").code == 1
+    files = attached(report(last_run() / "junit.xml")[FUSED].out)
+    assert {"diff.json", "inputs.npz", "listing.txt"} <= {path.name for path in files}
+    assert files[0].suffix == ".png"
+    assert all(path.parts[0] == "out" and path.is_file() for path in files)
+    monkeypatch.setenv("CI_PROJECT_DIR", str(workspace.parent))
+    assert pipeline("report", "show", "--junit", "again.xml", "--attachments", "relative").code == 1
+    again = attached(report(Path("again.xml"))[FUSED].out)
+    assert again == [Path(workspace.name) / path for path in files]
+    assert pipeline("report", "show", "--junit", "again.xml").code == 1
+    assert attached(report(Path("again.xml"))[FUSED].out) == [path.absolute() for path in files]
+
+
 def test_one_cause_is_one_group_and_is_known_the_next_night(
     pipeline: Pipeline, report: Report, last_run: LastRun
 ) -> None:

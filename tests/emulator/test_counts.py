@@ -23,7 +23,6 @@ def test_a_112x64x64_step_takes_62_cycles() -> None:
     found = estimate(counts, SOCS["a2a3"])
     assert found is not None
     assert found.units["cube"] == 62
-    assert found.microseconds(1850) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

@@ -21,5 +21,4 @@ def test_capacities_are_those_of_the_public_headers(name: str) -> None:
 def test_only_a2a3_has_a_public_cost_model() -> None:
     rates = SOCS["a2a3"].rates
     assert rates is not None
-    assert rates.clock == 1.85
     assert SOCS["a5"].rates is None

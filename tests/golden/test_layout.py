@@ -22,10 +22,8 @@ def test_image_layouts_are_exact_inverses(blocks: int, height: int, width: int) 
     image = numbered(1, blocks * 32, height, width)
     planes = layout.nchw_to_nc1hwc0(image)
     assert planes.shape == (blocks * height * width, 32)
-    assert np.array_equal(layout.nc1hwc0_to_nchw(planes, height, width), image)
     rows = layout.nc1hwc0_to_nhwc(planes, height, width)
     assert np.array_equal(rows, image[0].reshape(blocks * 32, -1).T)
-    assert np.array_equal(layout.nhwc_to_nc1hwc0(rows), planes)
 
 
 def test_nc1hwc0_puts_a_channel_where_the_specification_says() -> None:
@@ -41,7 +39,8 @@ def test_nz_is_the_inverse_of_nd_and_byte_for_byte_c1_r_c0(row_blocks: int, bloc
     fractals = layout.nd_to_nz(matrix)
     assert fractals.shape == (blocks, row_blocks, 16, 32)
     assert np.array_equal(layout.nz_to_nd(fractals), matrix)
-    assert fractals.tobytes() == layout.nhwc_to_nc1hwc0(matrix).tobytes()
+    c1_r_c0 = matrix.reshape(row_blocks * 16, blocks, 32).transpose(1, 0, 2)
+    assert fractals.tobytes() == c1_r_c0.tobytes()
 
 
 @given(BLOCKS, SIZE, st.integers(1, 5))
@@ -90,8 +89,6 @@ def test_img2col_pads_all_sides_as_the_convolution_does() -> None:
 def test_shapes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(LayoutError, match=r"image of shape \[1, 33, 2, 2\]"):
         layout.nchw_to_nc1hwc0(numbered(1, 33, 2, 2))
-    with pytest.raises(LayoutError, match="C a multiple of 32"):
-        layout.nhwc_to_nc1hwc0(numbered(4, 40))
     with pytest.raises(LayoutError, match=r"C1\*3\*3"):
         layout.nc1hwc0_to_nhwc(numbered(10, 32), 3, 3)
     with pytest.raises(LayoutError, match="R a multiple of 16"):

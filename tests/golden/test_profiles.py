@@ -27,7 +27,8 @@ MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 def image(geometry: Geometry, tensors: Tensors) -> np.ndarray:
     """x as [C, H, W]."""
-    return layout.nc1hwc0_to_nchw(tensors.x, geometry.height, geometry.width)[0]
+    rows = layout.nc1hwc0_to_nhwc(tensors.x, geometry.height, geometry.width)
+    return rows.T.reshape(-1, geometry.height, geometry.width)
 
 
 def before_rounding(acc: np.ndarray, scales: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -31,7 +31,8 @@ def test_given_pairs_match_exactly(cases: Path, name: str) -> None:
 
 
 def in_int64(rows: np.ndarray, height: int, width: int, matrix: np.ndarray, conv: Conv) -> np.ndarray:
-    windows = layout.img2col(layout.nhwc_to_nc1hwc0(rows), height, width, conv)
+    planes = layout.nchw_to_nc1hwc0(rows.T.reshape(1, -1, height, width))
+    windows = layout.img2col(planes, height, width, conv)
     return windows.astype(np.int64) @ matrix.astype(np.int64)
 
 

@@ -73,7 +73,8 @@ def meeting_something(geometry: Geometry, tensors: Tensors, name: str) -> np.nda
     if name == "filter1":
         windows = layout.img2col(tensors.x, geometry.height, geometry.width, geometry.conv1)
     else:
-        mid = layout.nhwc_to_nc1hwc0(reference(geometry, tensors).mid)
+        rows = reference(geometry, tensors).mid
+        mid = layout.nchw_to_nc1hwc0(rows.T.reshape(1, -1, geometry.mid_height, geometry.mid_width))
         windows = layout.img2col(mid, geometry.mid_height, geometry.mid_width, geometry.conv2)
     columns = getattr(tensors, name).shape[1]
     return np.flatnonzero(np.repeat((windows != 0).any(axis=0), columns))

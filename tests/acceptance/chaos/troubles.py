@@ -104,6 +104,7 @@ def plan(count: int) -> list[Job]:
                 geometry=_TINY,
                 kernel=kernel,
                 profile="small",
+                written_profile=f"{number}-{name}",
                 timeout=2.0 if name.startswith("hang") else 60.0,
             )
         )

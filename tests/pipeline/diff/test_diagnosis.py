@@ -99,7 +99,7 @@ def padding_of(padding: tuple[int, int, int, int]) -> tuple[tuple[int, int], ...
 def unfolded(padded: Array, conv: Conv) -> Array:
     """Windows of an image [rows, columns, C] that is padded already."""
     height, width, _ = padded.shape
-    planes = layout.nhwc_to_nc1hwc0(np.ascontiguousarray(padded).reshape(height * width, -1))
+    planes = layout.nchw_to_nc1hwc0(padded.transpose(2, 0, 1)[np.newaxis])
     return wide(layout.img2col(planes, height, width, conv, (0, 0, 0, 0)))
 
 

@@ -294,10 +294,11 @@ def test_a_tile_over_its_memory_is_refused_with_the_compiler_s_reason(
     )
     request = request_for("pass1", large)
 
-    with pytest.raises(CompileError, match=r"^Alloc tensor .* exceeds MEM_L0A size \[65536\]"):
+    with pytest.raises(CompileError, match=r"^Alloc tensor .* exceeds MEM_L0A size \[65536\]") as refused:
         engine.compile(request)
 
     assert [path.name for path in request.folder.iterdir()] == ["code.log"]
+    assert refused.value.artefacts == (request.folder / "code.log",)
 
 
 @pytest.mark.parametrize("mode", [", pypto.CastMode.CAST_ROUND", ", pypto.CastMode.CAST_ODD", ""])
