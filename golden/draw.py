@@ -24,6 +24,17 @@ class Draw:
         # Multiply and shift rather than reject and retry; at small ranges the bias is far below notice.
         return ((halves * np.uint64(high - low + 1) >> np.uint64(32)).astype(np.int64) + low).reshape(shape)
 
+    def int8(self, low: int, high: int, shape: tuple[int, ...]) -> npt.NDArray[np.int8]:
+        """Integers in low..high as int8; 128..255 stand for -128..-1."""
+        return self.integers(low, high, shape).astype(np.int8)
+
+    def every_int8(self, shape: tuple[int, ...]) -> npt.NDArray[np.int8]:
+        """Int8 values with each of the 256 among them, evenly strewn, if there is room for so many."""
+        values = self.int8(-128, 127, shape)
+        if values.size >= 256:
+            values.reshape(-1)[:: values.size // 256][:256] = self.shuffled(256) - 128
+        return values
+
     def shuffled(self, count: int) -> npt.NDArray[np.int64]:
         """The integers 0..count-1 in a drawn order."""
         return np.argsort(self._stream.random_raw(count), kind="stable")

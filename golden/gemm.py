@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 
@@ -36,12 +35,12 @@ def product(a: Int8, b: Int8) -> Int32:
 
 def _small(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
     a, b = specs(geometry)[:2]
-    return {"a": _drawn(draw, -3, 3, a), "b": _drawn(draw, -2, 2, b)}
+    return {"a": draw.int8(-3, 3, a.shape), "b": draw.int8(-2, 2, b.shape)}
 
 
 def _full_range(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
     a, b = specs(geometry)[:2]
-    return {"a": _drawn(draw, -128, 127, a), "b": _drawn(draw, -128, 127, b)}
+    return {"a": draw.every_int8(a.shape), "b": draw.every_int8(b.shape)}
 
 
 def _extremes(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
@@ -56,13 +55,10 @@ def _extremes(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
 def _impulse(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
     a, b = specs(geometry)[:2]
     rows = np.zeros(a.shape, np.int8)
-    # One element a row, a different k in neighbouring rows: row m of c is row k of b.
-    rows[np.arange(geometry.m), draw.shuffled(geometry.m) % geometry.k] = 1
-    return {"a": rows, "b": _drawn(draw, -128, 127, b)}
-
-
-def _drawn(draw: Draw, low: int, high: int, spec: TensorSpec) -> Int8:
-    return cast(Int8, draw.integers(low, high, spec.shape).astype(np.int8))
+    # One element a row, strewn over the whole of K: no k twice where m <= k, each k met where m >= k.
+    places = draw.shuffled(max(geometry.m, geometry.k))[: geometry.m] % geometry.k
+    rows[np.arange(geometry.m), places] = 1
+    return {"a": rows, "b": draw.int8(-128, 127, b.shape)}
 
 
 DEFINITION = Definition(

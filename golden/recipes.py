@@ -49,16 +49,16 @@ _TIES_TAPS = (144, 8)
 
 def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Few small values, cycling biases and offsets; scales 1/16 and 1/32."""
-    x = _drawn(draw, -3, 3, _image(chain))
-    filters = [_drawn(draw, -2, 2, _filter(layer)) for layer in chain]
+    x = draw.int8(-3, 3, _image(chain))
+    filters = [draw.int8(-2, 2, _filter(layer)) for layer in chain]
     requants = [_cycling(*cycle, layer.cout) for layer, cycle in zip(chain, _SMALL, strict=False)]
     return _named(chain, x, filters, requants)
 
 
 def full_range(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """All int8 values in x and filters; every output over the whole range, saturated at both ends."""
-    x = _every_value(draw, _image(chain))
-    filters = [_every_value(draw, _filter(layer)) for layer in chain]
+    x = draw.every_int8(_image(chain))
+    filters = [draw.every_int8(_filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _spread)
 
 
@@ -69,7 +69,7 @@ def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     even throughout (ties go to even) and y could not tell an offset from the next one; odd channels have taps
     +-1. So that little saturates, only some taps of an output channel are non-zero.
     """
-    x = _drawn(draw, -2, 2, _image(chain))
+    x = draw.int8(-2, 2, _image(chain))
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _TIES_TAPS, strict=False)]
     requants = [_cycling((1, -2, -3, 0, 5, 3), 1 / 2, (0, 1, -1, 2, -2), layer.cout) for layer in chain]
     return _named(chain, x, filters, requants)
@@ -77,9 +77,9 @@ def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Non-zero on the outermost rows and columns of x, everywhere there, and nowhere else."""
-    image = _drawn(draw, 1, 255, _image(chain)).reshape(-1, chain[0].height, chain[0].width, C0)
+    image = draw.int8(1, 255, _image(chain)).reshape(-1, chain[0].height, chain[0].width, C0)
     image[:, 1:-1, 1:-1] = 0
-    filters = [_drawn(draw, -8, 8, _filter(layer)) for layer in chain]
+    filters = [draw.int8(-8, 8, _filter(layer)) for layer in chain]
     return _fitted(chain, draw, image.reshape(-1, C0), filters, _centred)
 
 
@@ -88,8 +88,8 @@ def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
     float19 has 1024 scales an octave and offsets 512 values: with more channels than that they repeat.
     """
-    x = _drawn(draw, -128, 127, _image(chain))
-    filters = [_drawn(draw, -32, 32, _filter(layer)) for layer in chain]
+    x = draw.int8(-128, 127, _image(chain))
+    filters = [draw.int8(-32, 32, _filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _own)
 
 
@@ -230,19 +230,6 @@ def _image(chain: Chain) -> tuple[int, int]:
 def _filter(layer: Layer) -> tuple[int, int]:
     """Shape of a layer's filter."""
     return layer.depth, layer.cout
-
-
-def _drawn(draw: Draw, low: int, high: int, shape: tuple[int, ...]) -> Int8:
-    """Drawn int8 values; 128..255 stand for -128..-1."""
-    return draw.integers(low, high, shape).astype(np.int8)
-
-
-def _every_value(draw: Draw, shape: tuple[int, ...]) -> Int8:
-    """Drawn int8 values with each of the 256 among them, evenly strewn, if there is room for so many."""
-    values = _drawn(draw, -128, 127, shape)
-    if values.size >= 256:
-        values.reshape(-1)[:: values.size // 256][:256] = draw.shuffled(256) - 128
-    return values
 
 
 def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:

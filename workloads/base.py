@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -113,6 +114,9 @@ class Workload:
         plan_options: whole numbers that a geometry of the matrix may set for the plan, each with what it is.
         faults: what can be injected; None where there is no fault model.
         tensor_level: the programs for CANN's compiler; None where there are none.
+
+    Raises:
+        WorkloadError: names are doubled, or one stands for nothing that is declared.
     """
 
     definition: Definition
@@ -124,6 +128,11 @@ class Workload:
     plan_options: Mapping[str, str] = field(default_factory=dict)
     faults: FaultModel | None = None
     tensor_level: TensorLevel | None = None
+
+    def __post_init__(self) -> None:
+        mistake = next(_mistakes(self), "")
+        if mistake:
+            raise WorkloadError(f"workload {self.name}: {mistake}")
 
     @property
     def name(self) -> str:
@@ -190,3 +199,33 @@ class Workload:
 
     def _takes(self, kernel: str) -> list[Takes]:
         return [self.program(name).takes for name in self.programs_of(kernel)]
+
+
+def _mistakes(workload: Workload) -> Iterator[str]:
+    """What is wrong with the names of a declaration, each mistake in a line."""
+    programs = [program.name for program in workload.programs]
+    declared = ", ".join(programs)
+    yield from (f"two programs are called {name!r}" for name in _doubled(programs))
+    yield from (f"two kernels are called {name!r}" for name in _doubled(one.name for one in workload.kernels))
+    for kernel in workload.kernels:
+        who = f"kernel {kernel.name!r}"
+        if not kernel.programs:
+            yield f"{who} runs no program"
+        for name in kernel.programs:
+            if name not in programs:
+                yield f"{who} runs program {name!r}, which is not declared: declared are {declared}"
+        yield from (f"{who} runs program {name!r} twice" for name in _doubled(kernel.programs))
+    specs = {spec.name: spec for spec in workload.definition.specs(workload.example)}
+    outputs = [name for name, spec in specs.items() if spec.role is Role.OUTPUT]
+    for program in workload.programs:
+        who = f"program {program.name!r}"
+        for name in program.inputs:
+            if name not in specs and name not in program.host:
+                tensors = ", ".join(specs)
+                yield f"{who} reads {name!r}, which is neither made by `host` nor one of {tensors}"
+        if program.tensor not in outputs:
+            yield f"{who} gives {program.tensor!r}, which is no output: outputs are {', '.join(outputs)}"
+
+
+def _doubled(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]

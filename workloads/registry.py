@@ -11,7 +11,9 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from zlib import crc32
 
+from golden.errors import UserError
 from workloads.base import Workload, WorkloadError
 
 SHIPPED: Mapping[str, str] = {
@@ -65,25 +67,30 @@ def _of_file(name: str, file: str) -> Workload:
 
 def _loaded(file: str) -> ModuleType:
     """The module of a user's file; whatever it raises is the file's mistake."""
-    spec = spec_from_file_location(f"workload_of_{Path(file).stem}", file)
+    if not Path(file).exists():
+        raise WorkloadError(f"{file}: there is no such file")
+    # Named after the whole path: types of two files of one name must not be looked up in one another.
+    name = f"workload_of_{Path(file).stem}_{crc32(file.encode()):08x}"
+    spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise WorkloadError(f"{file}: is not a Python file: give it a name that ends in .py")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
-    except FileNotFoundError:
-        raise WorkloadError(f"{file}: there is no such file") from None
-    except SyntaxError as error:
-        raise WorkloadError(f"{file}:{error.lineno}: is not Python: {error.msg}") from error
-    except Exception as error:
+    except UserError as error:
+        raise WorkloadError(f"{_place(error, file)}: {error}") from error
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SyntaxError) and error.filename == file:
+            place = f"{file}:{error.lineno}" if error.lineno else file
+            raise WorkloadError(f"{place}: is not Python: {error.msg}") from error
         reason = (str(error).splitlines() or [""])[0]
         place = _place(error, file)
         raise WorkloadError(f"{place}: cannot be loaded: {type(error).__name__}: {reason}") from error
     return module
 
 
-def _place(error: Exception, file: str) -> str:
+def _place(error: BaseException, file: str) -> str:
     """The last line of the user's file that led to an error."""
     place, trace = file, error.__traceback__
     while trace is not None:

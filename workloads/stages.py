@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -49,18 +49,27 @@ def own_runs(programs: Sequence[Takes], lead: str = "") -> list[ProgramRun]:
         programs: of the kernel, in the order in which they run.
         lead: stands before the name of each stage.
     """
-    runs: dict[str, ProgramRun] = {}
+    runs: list[ProgramRun] = []
+    gave: dict[str, ProgramRun] = {}
     for program in programs:
-        given = {name: runs[name] for name in program.inputs if name in runs}
-        runs[program.tensor] = ProgramRun(lead + program.name, program.name, given)
-    return list(runs.values())
+        run = ProgramRun(lead + program.name, program.name, _given(program, gave))
+        runs.append(run)
+        if program.whole:
+            gave[program.tensor] = run
+    return runs
+
+
+def _given(program: Takes, gave: Mapping[str, ProgramRun]) -> Mapping[str, ProgramRun]:
+    """What a program reads of what the ones before it in its kernel gave."""
+    return {name: gave[name] for name in program.inputs if name in gave}
 
 
 def comparison(kernels: Mapping[str, Sequence[Takes]]) -> tuple[Stage, ...]:
     """All stages of a workload's compare lane.
 
     Each program is run on the golden's inputs; one that reads what another of its kernel gives is run on
-    that as well. The output of each further kernel is then held against that of the first that gives it.
+    that as well. A run that several kernels have in common is a single stage. The output of each further
+    kernel is then held against that of the first that gives it.
 
     Args:
         kernels: the programs of each kernel, in the order in which they are compared.
@@ -69,21 +78,32 @@ def comparison(kernels: Mapping[str, Sequence[Takes]]) -> tuple[Stage, ...]:
 
 
 def _stages(kernels: Mapping[str, Sequence[Takes]]) -> Iterator[Stage]:
+    runs: dict[str, ProgramRun] = {}
     first: dict[str, tuple[str, str]] = {}
     for kernel, programs in kernels.items():
         last = ""
-        for run in own_runs(programs):
-            if not run.given:
+        for run in _runs(kernel, programs, runs):
+            last = run.name
+            if last not in runs:
+                runs[last] = run
                 yield run
-                last = run.name
-                continue
-            read = next(iter(run.given))
-            last = f"{run.program}-on-own-{read}"
-            yield ProgramRun(f"{run.program}-on-golden-{read}", run.program)
-            yield ProgramRun(last, run.program, run.given)
         tensor, whole = programs[-1].tensor, programs[-1].whole
-        if whole and tensor in first:
-            earlier, stage = first[tensor]
+        earlier, stage = first.setdefault(tensor, (kernel, last)) if whole else ("", last)
+        if stage != last:
             yield OutputsCompared(f"{kernel}-vs-{earlier}", last, stage, tensor)
-        elif whole:
-            first[tensor] = kernel, last
+
+
+def _runs(kernel: str, programs: Sequence[Takes], others: Mapping[str, ProgramRun]) -> Iterator[ProgramRun]:
+    """The runs of a kernel; one on its own outputs says whose, where `others` has that of another kernel."""
+    gave: dict[str, ProgramRun] = {}
+    for program in programs:
+        run = ProgramRun(program.name, program.name, _given(program, gave))
+        if run.given:
+            read = next(iter(run.given))
+            yield ProgramRun(f"{program.name}-on-golden-{read}", program.name)
+            run = replace(run, name=f"{program.name}-on-own-{read}")
+            if others.get(run.name, run) != run:
+                run = replace(run, name=f"{run.name}-of-{kernel}")
+        yield run
+        if program.whole:
+            gave[program.tensor] = run

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 from hypothesis import strategies as st
 
-from golden.geometry import Conv, Geometry
+from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 
 CHANNELS = st.sampled_from([32, 64, 96, 128])
+SIZES = st.integers(1, 13)
 CONVS = st.builds(
     lambda kernel, stride, inner: Conv(kernel, stride, inner % kernel),
     st.integers(1, 5),
@@ -16,20 +20,35 @@ CONVS = st.builds(
 )
 
 
-def _fits(geometry: tuple[int, int, Conv, Conv]) -> bool:
+def _pair_fits(geometry: tuple[int, int, Conv, Conv]) -> bool:
     height, width, conv1, conv2 = geometry
     return all(size >= conv1.kernel and conv1.out_size(size) >= conv2.kernel for size in (height, width))
 
 
+def _conv_fits(geometry: tuple[int, int, Conv]) -> bool:
+    height, width, conv = geometry
+    return min(height, width) >= conv.kernel
+
+
 @pytest.fixture(scope="session")
-def geometries() -> st.SearchStrategy[Geometry]:
-    """Small geometries of every kind: 32 to 128 channels, kernels 1 to 5, strides 1 to 3, any padding."""
-    sizes = st.integers(1, 13)
-    shapes = st.tuples(sizes, sizes, CONVS, CONVS).filter(_fits)
-    return st.builds(
-        lambda shape, cin, cmid, cout: Geometry(shape[0], shape[1], cin, cmid, cout, shape[2], shape[3]),
-        shapes,
-        CHANNELS,
-        CHANNELS,
-        CHANNELS,
-    )
+def geometries() -> Mapping[str, st.SearchStrategy[Any]]:
+    """Small geometries of every kind, by workload: any padding, kernels 1 to 5, strides 1 to 3."""
+    pairs = st.tuples(SIZES, SIZES, CONVS, CONVS).filter(_pair_fits)
+    convs = st.tuples(SIZES, SIZES, CONVS).filter(_conv_fits)
+    blocks = st.integers(1, 4)
+    return {
+        "conv-pair": st.builds(
+            lambda shape, cin, cmid, cout: Geometry(shape[0], shape[1], cin, cmid, cout, shape[2], shape[3]),
+            pairs,
+            CHANNELS,
+            CHANNELS,
+            CHANNELS,
+        ),
+        "conv": st.builds(
+            lambda shape, cin, cout: ConvGeometry(shape[0], shape[1], cin, cout, shape[2]),
+            convs,
+            CHANNELS,
+            CHANNELS,
+        ),
+        "gemm": st.builds(lambda m, k, n: GemmGeometry(16 * m, 32 * k, 32 * n), blocks, blocks, blocks),
+    }

@@ -4,22 +4,23 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from golden import profiles
-from golden.cache import Golden, golden_for, is_cached, prune
-from golden.geometry import Conv, Geometry
+from golden import conv, conv_pair, gemm
+from golden.cache import Golden, Wanted, golden_for, is_cached, prune
+from golden.definition import Definition
+from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.profiles import ProfileError
 from golden.specs import Tensors
 
 pytest.importorskip("torch", reason="torch is not installed")
-
-from golden.reference import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIR = Geometry(9, 7, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
@@ -28,14 +29,25 @@ DAY = timedelta(days=1)
 GET = """
 import resource, sys
 from pathlib import Path
-from golden.cache import golden_for
+from golden.cache import Wanted, golden_for
+from golden.conv_pair import DEFINITION
 from golden.geometry import Conv, Geometry
 if len(sys.argv) > 2:
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 pair = Geometry(9, 7, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
-golden = golden_for(pair, "small", "vreq8", Path(sys.argv[1]))
-print("torch" in sys.modules, int(golden.y.astype(int).sum()), golden.note)
+golden = golden_for(Wanted(DEFINITION, pair, "small", "vreq8"), Path(sys.argv[1]))
+print("torch" in sys.modules, int(golden.outputs["y"].astype(int).sum()), golden.note)
 """
+
+
+def wanted(
+    source: str | Tensors = "small",
+    variant: str = "vreq8",
+    *,
+    geometry: Any = PAIR,
+    definition: Definition = conv_pair.DEFINITION,
+) -> Wanted:
+    return Wanted(definition, geometry, source, variant)
 
 
 def in_a_process(*arguments: str, root: Path = ROOT) -> subprocess.Popen[str]:
@@ -51,11 +63,17 @@ def answer(process: subprocess.Popen[str]) -> str:
 
 
 def same(one: Golden, other: Golden) -> bool:
-    inputs = all(
-        np.array_equal(getattr(one.tensors, field.name), getattr(other.tensors, field.name))
-        for field in fields(Tensors)
+    return all(
+        list(mine) == list(theirs) and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        for mine, theirs in ((one.tensors.values, other.tensors.values), (one.outputs, other.outputs))
     )
-    return inputs and np.array_equal(one.mid, other.mid) and np.array_equal(one.y, other.y)
+
+
+def computed(asked: Wanted) -> Any:
+    """The outputs, without any cache."""
+    source = asked.source
+    tensors = source if isinstance(source, Tensors) else asked.definition.make(source, asked.geometry)
+    return asked.definition.compute(asked.geometry, tensors, asked.variant)
 
 
 def last_used(path: Path, ago: timedelta) -> Path:
@@ -71,19 +89,35 @@ def entry(folder: Path) -> Path:
 
 
 def total_of_y() -> int:
-    return int(reference(PAIR, profiles.make("small", PAIR)).y.astype(int).sum())
+    return int(computed(wanted())["y"].astype(int).sum())
 
 
-def test_a_hit_gives_what_was_computed(tmp_path: Path) -> None:
+WORKLOADS = {
+    "conv-pair": wanted("full-range@7", "half-away"),
+    "conv": wanted(
+        "full-range@7",
+        "half-away",
+        geometry=ConvGeometry(9, 7, 32, 64, Conv(3, 2, 1)),
+        definition=conv.DEFINITION,
+    ),
+    "gemm": wanted("extremes@7", geometry=GemmGeometry(32, 64, 96), definition=gemm.DEFINITION),
+}
+
+
+@pytest.mark.parametrize("asked", WORKLOADS.values(), ids=WORKLOADS.keys())
+def test_a_hit_gives_what_was_computed(asked: Wanted, tmp_path: Path) -> None:
     folder = tmp_path / "made" / "when needed"
-    computed = golden_for(PAIR, "full-range@7", "half-away", folder)
-    wanted = reference(PAIR, profiles.make("full-range@7", PAIR), "half-away")
-    assert np.array_equal(computed.mid, wanted.mid)
-    assert np.array_equal(computed.y, wanted.y)
+    assert not is_cached(asked, folder)
+    first = golden_for(asked, folder)
+    outputs = computed(asked)
+    assert list(first.outputs) == list(outputs)
+    assert all(np.array_equal(first.outputs[name], array) for name, array in outputs.items())
+    assert is_cached(asked, folder)
     before = entry(folder).stat()
-    hit = golden_for(PAIR, "full-range@7", "half-away", folder)
-    assert same(hit, computed)
-    assert hit.note == computed.note == ""
+    hit = golden_for(asked, folder)
+    assert same(hit, first)
+    assert all(hit.outputs[name].dtype == array.dtype for name, array in outputs.items())
+    assert hit.note == first.note == ""
     assert (entry(folder).stat().st_ino, entry(folder).stat().st_size) == (before.st_ino, before.st_size)
 
 
@@ -93,26 +127,73 @@ def test_a_hit_imports_no_torch(tmp_path: Path) -> None:
 
 
 def test_all_that_determines_a_golden_has_an_entry_of_its_own(tmp_path: Path) -> None:
-    tensors = profiles.make("small", PAIR)
-    louder = tensors.bias2.copy()
+    tensors = conv_pair.DEFINITION.make("small", PAIR)
+
+    def but(**arrays: np.ndarray) -> Tensors:
+        return replace(tensors, values={**tensors.values, **arrays})
+
+    louder = tensors["bias2"].copy()
     louder[0, 31] += 1
-    wanted = [
-        (PAIR, "small", "vreq8"),
-        (PAIR, "small", "half-away"),
-        (PAIR, "small@1", "vreq8"),
-        (PAIR, "ties", "vreq8"),
-        (replace(PAIR, conv2=Conv(3, 2, 1)), "small", "vreq8"),
-        (PAIR, tensors, "vreq8"),
-        (PAIR, replace(tensors, bias2=louder), "vreq8"),
-        (PAIR, replace(tensors, x=-tensors.x), "vreq8"),
+    all_wanted = [
+        wanted("small"),
+        wanted("small", "half-away"),
+        wanted("small@1"),
+        wanted("ties"),
+        wanted("small", geometry=replace(PAIR, conv2=Conv(3, 2, 1))),
+        wanted(tensors),
+        wanted(but(bias2=louder)),
+        wanted(but(x=-tensors["x"])),
     ]
-    for geometry, source, variant in wanted:
-        golden = golden_for(geometry, source, variant, tmp_path)
-        made = source if isinstance(source, Tensors) else profiles.make(source, geometry)
-        assert np.array_equal(golden.y, reference(geometry, made, variant).y)
-    assert len(list(tmp_path.iterdir())) == len(wanted)
-    golden_for(PAIR, "small@0", "vreq8", tmp_path)
-    assert len(list(tmp_path.iterdir())) == len(wanted), "small is small@0"
+    for asked in all_wanted:
+        golden = golden_for(asked, tmp_path)
+        assert np.array_equal(golden.outputs["y"], computed(asked)["y"])
+    assert len(list(tmp_path.iterdir())) == len(all_wanted)
+    golden_for(wanted("small@0"), tmp_path)
+    assert len(list(tmp_path.iterdir())) == len(all_wanted), "small is small@0"
+
+
+def test_two_workloads_never_share_an_entry(tmp_path: Path) -> None:
+    """Not even where shapes, profile and tensors are the same and only the workloads' names differ."""
+    geometry = GemmGeometry(16, 32, 32)
+    mine = replace(
+        gemm.DEFINITION,
+        name="my-gemm",
+        compute=lambda geometry, tensors, variant: {"c": -gemm.product(tensors["a"], tensors["b"])},
+    )
+    given = gemm.DEFINITION.make("full-range", geometry)
+    for number, source in enumerate(("full-range", given), 1):
+        one = golden_for(wanted(source, geometry=geometry, definition=gemm.DEFINITION), tmp_path)
+        other = golden_for(wanted(source, geometry=geometry, definition=mine), tmp_path)
+        assert other.note == ""
+        assert one.outputs["c"].any()
+        assert np.array_equal(other.outputs["c"], -one.outputs["c"])
+        assert len(list(tmp_path.iterdir())) == 2 * number
+
+
+def test_a_change_of_a_users_file_makes_a_new_entry(tmp_path: Path) -> None:
+    file, cache = tmp_path / "mine.py", tmp_path / "cache"
+    file.write_text("SIGN = 1\n")
+    geometry = GemmGeometry(16, 32, 32)
+
+    def asked(sign: int) -> Wanted:
+        """As the workload's file would define it with this sign."""
+        definition = replace(
+            gemm.DEFINITION,
+            source=file,
+            compute=lambda geometry, tensors, variant: {"c": sign * gemm.product(tensors["a"], tensors["b"])},
+        )
+        return wanted("full-range", geometry=geometry, definition=definition)
+
+    first = golden_for(asked(1), cache)
+    file.write_text("SIGN = -1\n")
+    assert not is_cached(asked(-1), cache)
+    changed = golden_for(asked(-1), cache)
+    assert np.array_equal(changed.outputs["c"], -first.outputs["c"])
+    assert len(list(cache.iterdir())) == 2
+    file.write_text("SIGN = 1\n")
+    assert is_cached(asked(1), cache)
+    assert same(golden_for(asked(1), cache), first)
+    assert not is_cached(wanted("full-range", geometry=geometry, definition=gemm.DEFINITION), cache)
 
 
 def test_an_entry_made_by_other_source_files_is_not_used(tmp_path: Path) -> None:
@@ -148,46 +229,46 @@ def test_an_entry_made_by_other_source_files_is_not_used(tmp_path: Path) -> None
         "digest bit",
     ],
 )
-def test_a_corrupt_entry_is_recomputed_and_said_so(tmp_path: Path, damage: object) -> None:
-    computed = golden_for(PAIR, "small", "vreq8", tmp_path)
+def test_a_corrupt_entry_is_recomputed_and_said_so(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    first = golden_for(wanted("small"), tmp_path)
     path = entry(tmp_path)
-    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
-    again = golden_for(PAIR, "small", "vreq8", tmp_path)
-    assert same(again, computed)
+    path.write_bytes(damage(path.read_bytes()))
+    again = golden_for(wanted("small"), tmp_path)
+    assert same(again, first)
     assert f"{path} is corrupt" in again.note
     assert again.note.endswith("recomputed")
-    assert golden_for(PAIR, "small", "vreq8", tmp_path).note == "", "the good entry is in its place"
+    assert golden_for(wanted("small"), tmp_path).note == "", "the good entry is in its place"
 
 
 def test_an_entry_under_another_name_is_corrupt(tmp_path: Path) -> None:
-    golden_for(PAIR, "small", "vreq8", tmp_path / "one")
-    wanted = golden_for(PAIR, "ties", "vreq8", tmp_path / "other")
+    golden_for(wanted("small"), tmp_path / "one")
+    good = golden_for(wanted("ties"), tmp_path / "other")
     shutil.copy(entry(tmp_path / "one"), entry(tmp_path / "other"))
-    again = golden_for(PAIR, "ties", "vreq8", tmp_path / "other")
-    assert same(again, wanted)
+    again = golden_for(wanted("ties"), tmp_path / "other")
+    assert same(again, good)
     assert "is corrupt" in again.note
 
 
 def test_a_folder_that_cannot_be_used_costs_only_the_computation(tmp_path: Path) -> None:
     occupied = tmp_path / "file"
     occupied.write_text("not a folder")
-    golden = golden_for(PAIR, "small", "vreq8", occupied)
-    assert int(golden.y.astype(int).sum()) == total_of_y()
+    golden = golden_for(wanted("small"), occupied)
+    assert int(golden.outputs["y"].astype(int).sum()) == total_of_y()
     assert f"golden not kept in the cache {occupied}" in golden.note
     assert "\n" not in golden.note
 
 
 def test_a_folder_that_cannot_be_entered_has_no_entry(tmp_path: Path) -> None:
-    assert not is_cached(PAIR, "small", "vreq8", tmp_path / ("long" * 100))
+    assert not is_cached(wanted("small"), tmp_path / ("long" * 100))
 
 
 def test_an_entry_that_cannot_be_read_is_recomputed(tmp_path: Path) -> None:
-    golden_for(PAIR, "small", "vreq8", tmp_path)
+    golden_for(wanted("small"), tmp_path)
     path = entry(tmp_path)
     path.unlink()
     path.mkdir()
-    golden = golden_for(PAIR, "small", "vreq8", tmp_path)
-    assert int(golden.y.astype(int).sum()) == total_of_y()
+    golden = golden_for(wanted("small"), tmp_path)
+    assert int(golden.outputs["y"].astype(int).sum()) == total_of_y()
     assert f"{path} cannot be read (Is a directory): recomputed" in golden.note
 
 
@@ -208,15 +289,15 @@ def test_writers_at_the_same_time_agree(tmp_path: Path) -> None:
 
 def test_an_unknown_profile_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match="unknown profile 'big'"):
-        golden_for(PAIR, "big", "vreq8", tmp_path / "cache")
+        golden_for(wanted("big"), tmp_path / "cache")
     assert not (tmp_path / "cache").exists()
 
 
 def test_what_was_not_used_for_long_is_pruned_and_a_hit_is_a_use(tmp_path: Path) -> None:
-    golden_for(PAIR, "small", "vreq8", tmp_path)
+    golden_for(wanted("small"), tmp_path)
     hit = last_used(entry(tmp_path), timedelta(days=9000))
-    golden_for(PAIR, "ties", "vreq8", tmp_path)
-    golden_for(PAIR, "small", "vreq8", tmp_path)
+    golden_for(wanted("ties"), tmp_path)
+    golden_for(wanted("small"), tmp_path)
     (idle,) = set(tmp_path.iterdir()) - {hit}
     last_used(idle, timedelta(days=9000))
     prune(tmp_path, max_bytes=1 << 30, max_age=30 * DAY, now=datetime.now(timezone.utc))

@@ -28,6 +28,17 @@ def test_numbers_come_from_the_raw_stream_alone() -> None:
     assert Draw(5).integers(-10, 9, (3,)).tolist() == [(half * 20 >> 32) - 10 for half in halves[:3]]
 
 
+def test_int8_values_wrap_at_the_sign() -> None:
+    assert set(Draw(3).int8(127, 129, (60,)).tolist()) == {127, -128, -127}
+
+
+@given(st.integers(0, 2**32), st.integers(1, 900))
+def test_every_int8_value_is_there_where_there_is_room(seed: int, count: int) -> None:
+    values = Draw(seed).every_int8((count, 1))
+    assert (values.shape, values.dtype) == ((count, 1), np.int8)
+    assert np.unique(values).size == 256 or count < 256
+
+
 @given(st.integers(0, 2**32), st.integers(0, 100))
 def test_shuffled_is_a_permutation(seed: int, count: int) -> None:
     assert sorted(Draw(seed).shuffled(count).tolist()) == list(range(count))

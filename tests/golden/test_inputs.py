@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import os
 import zipfile
 from pathlib import Path
@@ -9,20 +8,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from golden.geometry import Conv, Geometry
+from golden import conv, conv_pair, gemm
+from golden.definition import Definition
+from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import InputsError, load_inputs, save_inputs
-from golden.profiles import make
-from golden.specs import pair_specs
+from golden.specs import Role
 from golden.vreq8 import VARIANTS, pack, unpack
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+SPECS = conv_pair.specs(PAIR)
 GIVEN = "conv-pair-24x16-full-range.npz"
 
 
 @pytest.fixture
 def arrays(cases: Path) -> dict[str, Any]:
     with np.load(cases / GIVEN) as given:
-        return {spec.name: given[spec.name] for spec in pair_specs(PAIR) if spec.role == "in"}
+        return {spec.name: given[spec.name] for spec in SPECS if spec.role is not Role.OUTPUT}
 
 
 def saved(folder: Path, arrays: dict[str, Any]) -> Path:
@@ -33,7 +34,7 @@ def saved(folder: Path, arrays: dict[str, Any]) -> Path:
 
 def refusal(path: Path) -> str:
     with pytest.raises(InputsError) as caught:
-        load_inputs(path, PAIR)
+        load_inputs(path, SPECS)
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
@@ -41,7 +42,7 @@ def refusal(path: Path) -> str:
 
 
 def test_a_given_pair_is_loaded_as_it_is(cases: Path) -> None:
-    tensors = load_inputs(cases / GIVEN, PAIR).arrays("vreq8")
+    tensors = load_inputs(cases / GIVEN, SPECS).arrays("vreq8")
     with np.load(cases / GIVEN) as given:
         for name, array in tensors.items():
             assert array.dtype == given[name].dtype
@@ -49,13 +50,25 @@ def test_a_given_pair_is_loaded_as_it_is(cases: Path) -> None:
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_saved_tensors_are_loaded_as_they_were(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("definition", "profile", "geometry"),
+    [
+        (conv_pair.DEFINITION, "channels", PAIR),
+        (conv.DEFINITION, "channels", ConvGeometry(24, 16, 64, 96, Conv(3, 2, 1))),
+        (gemm.DEFINITION, "full-range", GemmGeometry(32, 64, 96)),
+    ],
+    ids=["conv-pair", "conv", "gemm"],
+)
+def test_saved_tensors_are_loaded_as_they_were(
+    definition: Definition, profile: str, geometry: Any, tmp_path: Path
+) -> None:
     """Offsets at their limits, and scales that a packed table would cut."""
-    made = make("channels", PAIR)
+    made = definition.make(profile, geometry)
     save_inputs(tmp_path / "mine.npz", made)
-    read = load_inputs(tmp_path / "mine.npz", PAIR)
-    for field in dataclasses.fields(made):
-        assert np.array_equal(getattr(read, field.name), getattr(made, field.name)), field.name
+    read = load_inputs(tmp_path / "mine.npz", definition.specs(geometry))
+    assert set(read.values) == set(made.values)
+    for name, array in made.values.items():
+        assert np.array_equal(read[name], array), name
     for variant in VARIANTS:
         for name, array in made.arrays(variant).items():
             assert np.array_equal(read.arrays(variant)[name], array)
@@ -63,35 +76,42 @@ def test_saved_tensors_are_loaded_as_they_were(tmp_path: Path) -> None:
 
 def test_tables_may_come_as_int64_or_unpacked_in_full_fp32(tmp_path: Path, arrays: dict[str, Any]) -> None:
     signed = saved(tmp_path, arrays | {"scale1": arrays["scale1"].view(np.int64)})
-    assert np.array_equal(load_inputs(signed, PAIR).arrays("vreq8")["scale1"], arrays["scale1"])
+    assert np.array_equal(load_inputs(signed, SPECS).arrays("vreq8")["scale1"], arrays["scale1"])
 
     del arrays["scale2"]
     scales = np.linspace(0.1, 0.3, 64, dtype=np.float32)
     offsets = np.arange(-32, 32, dtype=np.int32)
-    loose = load_inputs(saved(tmp_path, arrays | {"scales2": scales, "offsets2": offsets}), PAIR)
+    loose = load_inputs(saved(tmp_path, arrays | {"scales2": scales, "offsets2": offsets}), SPECS)
     for variant in ("vreq8", "scale32"):
         assert np.array_equal(loose.arrays(variant)["scale2"], pack(scales, offsets, variant=variant))
 
 
 def test_a_fortran_ordered_array_is_the_same_array(tmp_path: Path, arrays: dict[str, Any]) -> None:
-    loaded = load_inputs(saved(tmp_path, arrays | {"filter1": np.asfortranarray(arrays["filter1"])}), PAIR)
-    assert np.array_equal(loaded.filter1, arrays["filter1"])
-    assert loaded.filter1.flags.c_contiguous
+    loaded = load_inputs(saved(tmp_path, arrays | {"filter1": np.asfortranarray(arrays["filter1"])}), SPECS)
+    assert np.array_equal(loaded["filter1"], arrays["filter1"])
+    assert loaded["filter1"].flags.c_contiguous
 
 
 def test_names_are_checked(tmp_path: Path, arrays: dict[str, Any]) -> None:
     everything = "it must hold x, filter1, bias1, scale1, filter2, bias2, scale2"
     assert refusal(saved(tmp_path, arrays | {"bias3": arrays["bias2"]})) == (
-        f"array 'bias3' is not part of a pair: {everything}"
+        f"array 'bias3' is not one of the inputs: {everything}"
     )
     both = arrays | {"scales1": np.ones(64, np.float32)}
-    assert refusal(saved(tmp_path, both)).startswith("array 'scales1' is not part of a pair")
+    assert refusal(saved(tmp_path, both)).startswith("array 'scales1' is not one of the inputs")
     missing = {name: array for name, array in arrays.items() if name != "filter2"}
     assert refusal(saved(tmp_path, missing)) == f"array 'filter2' is missing: {everything}"
     half = {name: array for name, array in arrays.items() if name != "scale1"}
     assert refusal(saved(tmp_path, half)).startswith("array 'scale1' is missing")
     half["offsets1"] = np.zeros(64, np.int32)
     assert refusal(saved(tmp_path, half)).startswith("array 'scales1' is missing: it must hold x, filter1")
+
+
+def test_outputs_may_stand_in_the_file_and_are_not_read(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    """Whatever they are: they will be computed."""
+    loaded = load_inputs(saved(tmp_path, arrays | {"mid": np.zeros(3, np.int8), "y": np.ones(1)}), SPECS)
+    assert set(loaded.values) >= {"x", "filter1", "filter2"}
+    assert not {"mid", "y"} & set(loaded.values)
 
 
 def test_two_arrays_of_one_name_are_refused(tmp_path: Path, arrays: dict[str, Any]) -> None:
@@ -166,7 +186,7 @@ def test_a_damaged_file_is_refused_in_one_line_wherever_the_damage_is(tmp_path: 
     for at in range(0, len(whole), 997):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         try:
-            load_inputs(path, PAIR)
+            load_inputs(path, SPECS)
         except InputsError as error:
             messages.append(str(error))
     assert len(messages) > 60

@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from golden.geometry import MC62
-from golden.specs import Tensors, TensorsError, pair_specs
+from golden import conv_pair, gemm
+from golden.geometry import Conv, GemmGeometry, Geometry
+from golden.specs import Role, Tensors, TensorsError, TensorSpec
 from golden.vreq8 import VARIANTS, unpack
+
+SPECS = conv_pair.specs(Geometry(3, 3, 32, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)))
 
 
 def tensors(**changed: Any) -> Tensors:
@@ -22,25 +25,7 @@ def tensors(**changed: Any) -> Tensors:
         "scales2": np.full(32, 0.3, np.float32),
         "offsets2": np.zeros(32, np.int64),
     }
-    return Tensors(**plain | changed)
-
-
-def test_mc62_lies_in_memory_as_the_specification_says() -> None:
-    specs = {spec.name: spec for spec in pair_specs(MC62)}
-    assert {name: spec.shape for name, spec in specs.items()} == {
-        "x": (64512, 32),
-        "filter1": (576, 64),
-        "bias1": (1, 64),
-        "scale1": (1, 64),
-        "filter2": (576, 64),
-        "bias2": (1, 64),
-        "scale2": (1, 64),
-        "mid": (8064, 64),
-        "y": (8064, 64),
-    }
-    assert [name for name, spec in specs.items() if spec.role == "out"] == ["mid", "y"]
-    kinds = {"bias1": np.int32, "bias2": np.int32, "scale1": np.uint64, "scale2": np.uint64}
-    assert all(spec.dtype == kinds.get(name, np.int8) for name, spec in specs.items())
+    return Tensors(SPECS, plain | changed)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -82,3 +67,44 @@ def test_what_cannot_be_packed_is_refused_with_tensor_and_channel() -> None:
         tensors(scales1=largest).arrays("scale19-rne")
     with pytest.raises(TensorsError, match="unknown variant 'nearest'"):
         tensors().arrays("nearest")
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("x", np.zeros((9, 31), np.int8), "x: is int8 [9, 31]: must be int8 [9, 32]"),
+        ("filter2", np.zeros((32, 32), np.int16), "filter2: is int16 [32, 32]: must be int8 [32, 32]"),
+        ("bias1", np.zeros(32, np.int32), "bias1: is int32 [32]: must be int32 [1, 32]"),
+    ],
+)
+def test_an_array_of_another_form_is_refused(name: str, array: np.ndarray, message: str) -> None:
+    with pytest.raises(TensorsError) as caught:
+        tensors(**{name: array})
+    assert str(caught.value) == message
+
+
+def test_a_missing_array_is_refused_by_its_name() -> None:
+    values = dict(tensors().values)
+    del values["bias2"]
+    with pytest.raises(TensorsError, match=r"^bias2: no array of this name is given$"):
+        Tensors(SPECS, values)
+    for part in ("scales1", "offsets1"):
+        values = dict(tensors().values)
+        del values[part]
+        with pytest.raises(TensorsError, match=r"^scale1: arrays scales1 and offsets1 must both be given$"):
+            Tensors(SPECS, values)
+
+
+def test_the_arrays_are_the_inputs_alone_in_the_order_of_the_specs() -> None:
+    assert list(tensors().arrays("vreq8")) == [spec.name for spec in SPECS if spec.role is not Role.OUTPUT]
+    product = GemmGeometry(16, 32, 32)
+    plain = {"a": np.ones((16, 32), np.int8), "b": np.ones((32, 32), np.int8)}
+    assert list(Tensors(gemm.specs(product), plain).arrays("vreq8")) == ["a", "b"]
+
+
+def test_a_table_is_kept_under_the_names_that_its_own_gives() -> None:
+    uint64 = np.dtype(np.uint64)
+    assert TensorSpec("scale", (1, 32), uint64, Role.TABLE).parts == ("scales", "offsets")
+    assert TensorSpec("scale_of_b", (1, 32), uint64, Role.TABLE).parts == ("scales_of_b", "offsets_of_b")
+    with pytest.raises(TensorsError, match=r"^table mine: the name of a table must begin with `scale`$"):
+        TensorSpec("mine", (1, 32), uint64, Role.TABLE)

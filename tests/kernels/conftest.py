@@ -15,6 +15,7 @@ from emulator.engine import Report, compile_program, run_program
 from emulator.program import Program, Space
 from emulator.soc import SOCS
 from kernels.plan import Limits, Plan
+from workloads.conv_pair import WORKLOAD
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -45,10 +46,10 @@ def limits(limits_of: Callable[[str], Limits]) -> Limits:
 
 @pytest.fixture(scope="session")
 def build() -> Callable[[str, Plan], Program]:
-    """`build(name, plan)`: a program of the catalogue, read by the emulator."""
+    """`build(name, plan)`: a program of the pair, read by the emulator."""
 
     def build(name: str, plan: Plan) -> Program:
-        program: Program = PROGRAMS[name].build(emulator.language, plan)
+        program: Program = WORKLOAD.program(name).build(emulator.language, plan)
         return program
 
     return build
@@ -65,9 +66,9 @@ def computed(build: Callable[[str, Plan], Program]) -> Callable[..., npt.NDArray
     """`computed(name, plan, arrays)`: the output of a program; `x_band` is packed as the host would."""
 
     def computed(name: str, plan: Plan, arrays: Arrays) -> npt.NDArray[np.int8]:
-        entry = PROGRAMS[name]
+        entry = WORKLOAD.program(name)
         inputs = {"x_band": packed(plan, arrays["x"]), **arrays} if "x" in arrays else arrays
-        output = np.full(entry.output_shape(plan), -86, np.int8)
+        output = np.full(WORKLOAD.output_of(name, plan.geometry, plan)[0], -86, np.int8)
         given = {key: inputs[key] for key in entry.inputs}
         run_program(build(name, plan), SOCS["a2a3"], {**given, entry.output: output})
         return output

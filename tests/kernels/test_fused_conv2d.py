@@ -12,7 +12,7 @@ from emulator.counts import Estimate
 from emulator.engine import Report, compile_program
 from emulator.program import Program, Space
 from emulator.soc import SOCS
-from golden import profiles
+from golden.conv_pair import DEFINITION
 from golden.geometry import MC62, Conv, Geometry
 from kernels.plan import Limits, Plan, make_plan, tile_bands
 
@@ -103,7 +103,7 @@ def test_a_wrong_padding_in_the_last_band_shows_there_alone(
     *others, last = plan.bands
     assert (last.mid.padding, last.mid.skip) == ((0, 1, 1, 1), 1)
     faulty = replace(last, mid=replace(last.mid, padding=padding, skip=skip))
-    arrays: dict[str, Any] = profiles.make("small", PAIR).arrays("vreq8")
+    arrays: dict[str, Any] = DEFINITION.make("small", PAIR).arrays("vreq8")
     right = computed("fused", plan, arrays)
     wrong = computed("fused", replace(plan, bands=(*others, faulty)), arrays)
     rows = np.flatnonzero((right != wrong).any(axis=1)) // PAIR.out_width

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from emulator.engine import Report
-from golden import profiles
+from golden.conv_pair import DEFINITION
 from golden.geometry import Conv, Geometry
-from golden.reference import reference
-from kernels.catalogue import PROGRAMS
 from kernels.plan import Limits, Plan, PlanError, make_plan, tile_bands
+from workloads.conv_pair import WORKLOAD
 
 Compiled = Callable[[str, Plan], Report]
 Computed = Callable[..., npt.NDArray[np.int8]]
+PROGRAMS = [program.name for program in WORKLOAD.programs]
 GIVEN = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 
 
@@ -35,7 +35,7 @@ def test_the_given_cases(
         arrays = dict(file)
     plan = tile_bands(GIVEN, limits, band_rows)
     expected = {"y": arrays["y"], "mid": arrays["mid"], "tile": arrays["mid"][: plan.conv1.positions]}
-    np.testing.assert_array_equal(computed(name, plan, arrays), expected[PROGRAMS[name].output])
+    np.testing.assert_array_equal(computed(name, plan, arrays), expected[WORKLOAD.program(name).output])
 
 
 @st.composite
@@ -90,22 +90,22 @@ def test_every_plan_compiles_and_moves_what_it_should(
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-@given(data=st.data(), profile=st.sampled_from(profiles.PROFILES), seed=st.integers(0, 99))
+@given(data=st.data(), profile=st.sampled_from(sorted(DEFINITION.profiles)), seed=st.integers(0, 99))
 def test_fused_is_two_pass_is_golden(
     data: st.DataObject, profile: str, seed: int, limits: Limits, computed: Computed
 ) -> None:
     pytest.importorskip("torch", reason="the golden reference needs torch")
     plan = data.draw(plans(limits))
-    tensors = profiles.make(f"{profile}@{seed}", plan.geometry)
-    expected = reference(plan.geometry, tensors)
+    tensors = DEFINITION.make(f"{profile}@{seed}", plan.geometry)
+    expected = DEFINITION.compute(plan.geometry, tensors, "vreq8")
     arrays: dict[str, Any] = tensors.arrays("vreq8")
     mid = computed("pass1", plan, arrays)
-    np.testing.assert_array_equal(mid, expected.mid)
-    np.testing.assert_array_equal(computed("pass2", plan, arrays | {"mid": mid}), expected.y)
-    np.testing.assert_array_equal(computed("fused", plan, arrays), expected.y)
+    np.testing.assert_array_equal(mid, expected["mid"])
+    np.testing.assert_array_equal(computed("pass2", plan, arrays | {"mid": mid}), expected["y"])
+    np.testing.assert_array_equal(computed("fused", plan, arrays), expected["y"])
     for name in ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc"):
         tile = computed(name, plan, arrays)
-        np.testing.assert_array_equal(tile, expected.mid[: plan.conv1.positions])
+        np.testing.assert_array_equal(tile, expected["mid"][: plan.conv1.positions])
 
 
 CUTS = {
@@ -127,12 +127,12 @@ def test_the_cases_of_banding(
     pytest.importorskip("torch", reason="the golden reference needs torch")
     plan = tile_bands(geometry, limits, band_rows)
     assert len(plan.bands) == bands
-    tensors = profiles.make("full-range", geometry)
-    expected = reference(geometry, tensors)
+    tensors = DEFINITION.make("full-range", geometry)
+    expected = DEFINITION.compute(geometry, tensors, "vreq8")
     arrays: dict[str, Any] = tensors.arrays("vreq8")
-    np.testing.assert_array_equal(computed("fused", plan, arrays), expected.y)
-    np.testing.assert_array_equal(computed("pass1", plan, arrays), expected.mid)
-    np.testing.assert_array_equal(computed("pass2", plan, {**arrays, "mid": expected.mid}), expected.y)
+    np.testing.assert_array_equal(computed("fused", plan, arrays), expected["y"])
+    np.testing.assert_array_equal(computed("pass1", plan, arrays), expected["mid"])
+    np.testing.assert_array_equal(computed("pass2", plan, {**arrays, "mid": expected["mid"]}), expected["y"])
 
 
 def test_tight_memories_make_lower_bands_not_other_numbers(limits: Limits, computed: Computed) -> None:
@@ -140,6 +140,8 @@ def test_tight_memories_make_lower_bands_not_other_numbers(limits: Limits, compu
     tight = replace(limits, l1=100_000)
     plan = make_plan(GIVEN, tight)
     assert plan.band_rows < make_plan(GIVEN, limits).band_rows
-    tensors = profiles.make("channels", GIVEN)
+    tensors = DEFINITION.make("channels", GIVEN)
     arrays: dict[str, Any] = tensors.arrays("vreq8")
-    np.testing.assert_array_equal(computed("fused", plan, arrays), reference(GIVEN, tensors).y)
+    np.testing.assert_array_equal(
+        computed("fused", plan, arrays), DEFINITION.compute(GIVEN, tensors, "vreq8")["y"]
+    )
