@@ -197,13 +197,15 @@ def _check_profiles(matrix: Matrix, path: KeyPath, block: DeviceBlock) -> None:
 
 
 def _check_profile(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock, profile: str) -> None:
-    for geometry, declared in _declarations(matrix, block):
+    name = resolve(profile, date.min)  # any night: the name is in question
+    for geometry in block.geometries:
+        facts = matrix.geometries[geometry]
+        # Where the file of the workload is broken, only the seed can be checked.
+        known = facts.declaration.definition.profiles if facts.declaration else [name.partition("@")[0]]
         try:
-            parse(
-                resolve(profile, date.min), declared.definition.profiles
-            )  # any night: the name is in question
+            parse(name, known)
         except ProfileError as error:
-            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {declared.name}")
+            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {facts.workload.name}")
 
 
 def _check_verification(matrix: Matrix, path: KeyPath, block: CompileBlock, profile: str) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from golden.geometry import MC62
-from pipeline.ground.jobs import Job, Lane, Platform, Result, StageResult, State
+from pipeline.ground.jobs import Job, Lane, Platform, Result, StageResult, State, WorkloadName
 from pipeline.results.performance import (
     Reference,
     ReferencesError,
@@ -21,7 +20,17 @@ JOB = "compile/cann-a2a3/mc62/fused"
 
 
 def result(state: State = State.PASSED, **facts: str) -> Result:
-    job = Job(JOB, Lane.COMPILE, Platform("cann-a2a3", "cann", "a2a3"), "mc62", MC62, "fused", None, 60)
+    job = Job(
+        JOB,
+        Lane.COMPILE,
+        Platform("cann-a2a3", "cann", "a2a3"),
+        WorkloadName("conv-pair"),
+        "mc62",
+        {},
+        "fused",
+        None,
+        60,
+    )
     return Result(job, state, stages=(StageResult("fused", state, facts=facts),))
 
 
