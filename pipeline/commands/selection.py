@@ -75,7 +75,7 @@ def _settled(job: Job, today: date) -> Job:
     if job.profile is None:
         return job
     profile = profiles.resolve(job.profile, today)
-    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
+    return job if profile == job.profile else replace(job, profile=profile, written_profile=job.profile)
 
 
 def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
