@@ -12,11 +12,10 @@ from golden.vreq8 import VARIANTS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
-from pipeline.ground.patterns import Pattern, PatternError
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.tiling import limits_of
 from pipeline.matrix.errors import closest, shown
-from pipeline.matrix.expand import Matcher, Rule, included, remaining, with_compared
+from pipeline.matrix.expand import Matcher, Rule, included, kept, with_compared
 from pipeline.matrix.model import GeometryFacts, Matrix
 from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
@@ -51,7 +50,7 @@ def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
         MatrixError: at the first of them.
     """
     document = matrix.document
-    candidates = included(matrix)
+    candidates = with_compared(matrix)
     used = {
         "workloads": {matrix.geometries[candidate.geometry].workload.name for candidate in candidates},
         "geometries": {candidate.geometry for candidate in candidates},
@@ -61,8 +60,8 @@ def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
         for name in getattr(document, section):
             if name not in in_use and matrix.source.at((section, name)).file == of_file:
                 matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
-    everything = [candidate.id for candidate in with_compared(matrix)]
-    planned = [candidate.id for candidate in remaining(matrix)]
+    everything = [candidate.id for candidate in candidates]
+    planned = [candidate.id for candidate in kept(matrix, candidates)]
     _refuse_idle_rules(matrix.source, "exclude", document.exclude, everything, of_file)
     _refuse_idle_rules(matrix.source, "timeouts", document.timeouts, planned, of_file)
     _refuse_idle_rules(matrix.source, "expected_failures", document.expected_failures, planned, of_file)
@@ -196,13 +195,15 @@ def _check_profiles(matrix: Matrix, path: KeyPath, block: DeviceBlock) -> None:
 
 
 def _check_profile(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock, profile: str) -> None:
-    for geometry, declared in _declarations(matrix, block):
+    name = resolve(profile, date.min)  # any night: the name is in question
+    for geometry in block.geometries:
+        facts = matrix.geometries[geometry]
+        # Where the file of the workload is broken, only the seed can be checked.
+        known = facts.declaration.definition.profiles if facts.declaration else [name.partition("@")[0]]
         try:
-            parse(
-                resolve(profile, date.min), declared.definition.profiles
-            )  # any night: the name is in question
+            parse(name, known)
         except ProfileError as error:
-            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {declared.name}")
+            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {facts.workload.name}")
 
 
 def _check_verification(matrix: Matrix, path: KeyPath, block: CompileBlock, profile: str) -> None:
@@ -244,6 +245,9 @@ def _refuse_repeated_jobs(matrix: Matrix) -> None:
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:
+    # Here, so that a matrix without patterns is read at once.
+    from pipeline.ground.patterns import Pattern, PatternError
+
     try:
         matches_all = Pattern(pattern).occurs("")
     except PatternError as error:

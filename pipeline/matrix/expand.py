@@ -104,25 +104,23 @@ def included(matrix: Matrix) -> tuple[Candidate, ...]:
 def with_compared(matrix: Matrix) -> tuple[Candidate, ...]:
     """Return what is included and the compare lane derived from it; `exclude` has still to be applied."""
     candidates = included(matrix)
-    return (*candidates, *_compared(_kept(matrix, candidates)))
+    return (*candidates, *_compared(kept(matrix, candidates)))
 
 
-def remaining(matrix: Matrix) -> tuple[Candidate, ...]:
-    """Return the jobs of the plan."""
-    return tuple(_kept(matrix, with_compared(matrix)))
-
-
-def _kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+def kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Return those that no exclusion takes out; of `with_compared`, that is the plan."""
     excluded = Matcher(matrix.document.exclude)
     return (candidate for candidate in candidates if not excluded(candidate.id))
 
 
 def _compared(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    found: dict[str, Candidate] = {}
+    found: dict[tuple[str, str, str | None], Candidate] = {}
     for one in candidates:
-        if one.lane is Lane.DEVICE:
-            pair = Candidate(Lane.COMPARE, one.platform, one.geometry, COMPARED, one.profile, one.block)
-            found.setdefault(pair.id, pair)
+        place = one.platform, one.geometry, one.profile
+        if one.lane is Lane.DEVICE and place not in found:
+            found[place] = Candidate(
+                Lane.COMPARE, one.platform, one.geometry, COMPARED, one.profile, one.block
+            )
     return iter(found.values())
 
 
@@ -149,7 +147,7 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
             expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
             plan_options=matrix.geometries[one.geometry].plan_options,
         )
-        for one in remaining(matrix)
+        for one in kept(matrix, with_compared(matrix))
     )
 
 

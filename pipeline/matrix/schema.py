@@ -29,6 +29,12 @@ from workloads.registry import DEFAULT, SHIPPED, workload_named
 WORKLOAD = "workload"
 """The key of a geometry that names its workload."""
 
+WORKLOADS = "workloads"
+"""The key of a matrix that names the files of a user's own workloads."""
+
+_WITH_KERNELS = ("compile", "device")
+"""The lanes whose blocks name kernels."""
+
 
 def _choice(description: str, names: Iterable[str]) -> Meta:
     return Meta(description=description, extra_json_schema={"enum": list(names)})
@@ -38,10 +44,11 @@ def _names(description: str) -> Meta:
     return Meta(min_length=1, description=description, extra_json_schema={"uniqueItems": True})
 
 
+_NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Name = Annotated[
     str,
     Meta(
-        pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
+        pattern=_NAME,
         description="a name: lower-case letters, digits, `.`, `_` and `-`",
     ),
 ]
@@ -131,18 +138,21 @@ class PlatformEntry(Entry, frozen=True):
 
 
 Kernel = Annotated[
-    str, Meta(min_length=1, description="a kernel of the workload that the block's geometries are of")
+    str,
+    Meta(pattern=_NAME, description="a kernel of the workload that the geometries of the block are of"),
 ]
 Profile = Annotated[
     str,
     Meta(
+        # What the seed may be, and which names there are, is refused with the remedy that the profiles know.
+        pattern=r"^[a-z0-9][a-z0-9._-]*(@.*)?$",
         description="a data profile, such as small, full-range@7 or ties@nightly",
-        pattern=rf"^[a-z0-9][a-z0-9._-]*(@({NIGHTLY}|[0-9]+))?$",
+        extra_json_schema={"allOf": [{"pattern": f"^[^@]*(@({NIGHTLY}|[0-9]+))?$"}]},
     ),
 ]
 Geometries = Annotated[tuple[Name, ...], _names("a list of names from `geometries`")]
 Platforms = Annotated[tuple[Name, ...], _names("a list of names from `platforms`")]
-Kernels = Annotated[tuple[Kernel, ...], _names("a list of kernels, such as [fused, two-pass]")]
+Kernels = Annotated[tuple[Kernel, ...], _names("a list of kernels of the workload")]
 Profiles = Annotated[tuple[Profile, ...], _names("a list of data profiles, such as [small, full-range@7]")]
 
 
@@ -256,8 +266,24 @@ class Document(Entry, frozen=True):
 def json_schema() -> str:
     """Return the JSON Schema of `matrix.yaml` as published in `ci/schemas/matrix.schema.json`."""
     schema = msgspec.json.schema(Document, schema_hook=_custom)
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "matrix.yaml", **schema}
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "matrix.yaml",
+        **schema,
+        # A user's own workloads may have kernels of any name.
+        "if": {"not": {"required": [WORKLOADS]}},
+        "then": {
+            "properties": {"lanes": {"properties": {lane: _shipped_kernels() for lane in _WITH_KERNELS}}}
+        },
+    }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _shipped_kernels() -> dict[str, Any]:
+    """Of a lane: its blocks name kernels of the workloads that are shipped."""
+    names = [kernel for name in SHIPPED for kernel in workload_named(name).kernel_names]
+    kernels = {"items": {"enum": names}}
+    return {"properties": {"include": {"items": {"properties": {"kernels": kernels}}}}}
 
 
 def _custom(kind: type) -> dict[str, Any]:

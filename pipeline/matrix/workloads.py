@@ -7,12 +7,10 @@ from pathlib import Path
 
 from pipeline.ground.jobs import WorkloadName
 from pipeline.matrix.errors import closest, shown
-from pipeline.matrix.schema import WORKLOAD
+from pipeline.matrix.schema import WORKLOAD, WORKLOADS
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import Workload, WorkloadError
 from workloads.registry import DEFAULT, SHIPPED, workload_named
-
-_SECTION = "workloads"
 
 
 def own_workloads(root: Node) -> Mapping[str, WorkloadName]:
@@ -23,12 +21,14 @@ def own_workloads(root: Node) -> Mapping[str, WorkloadName]:
     Raises:
         MatrixError: one has the name of a workload that is shipped.
     """
-    section = root.at((_SECTION,)).value if isinstance(root.value, Mapping) and _SECTION in root.value else {}
+    section = (
+        root.at((WORKLOADS,)).value if isinstance(root.value, Mapping) and WORKLOADS in root.value else {}
+    )
     found = {}
     for name in section if isinstance(section, Mapping) else ():
         if name in SHIPPED:
-            root.refuse((_SECTION, name), "is the name of a workload that is shipped; give yours another")
-        file = root.at((_SECTION, name, "file"))
+            root.refuse((WORKLOADS, name), "is the name of a workload that is shipped; give yours another")
+        file = root.at((WORKLOADS, name, "file"))
         if isinstance(file.value, str) and file.value:
             found[name] = WorkloadName(name, str((Path(file.file).parent / file.value).absolute()))
     return found

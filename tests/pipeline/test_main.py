@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def ended_with_cli(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     """How `python -m pipeline list` ends in a copy of the pipeline whose `cli.py` reads so."""
     shutil.copytree(ROOT / "pipeline", folder / "pipeline", ignore=shutil.ignore_patterns("__pycache__"))
-    for room in ("golden", "kernels", "emulator"):
+    for room in ("golden", "kernels", "workloads", "emulator"):
         (folder / room).symlink_to(ROOT / room)
     (folder / "pipeline" / "commands" / "cli.py").write_text(text)
     command = [sys.executable, "-m", "pipeline", "list"]
@@ -79,7 +79,7 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
 
 def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    for room in ("golden", "pipeline", "emulator", "matrix.yaml"):
+    for room in ("golden", "workloads", "pipeline", "emulator", "matrix.yaml"):
         (tmp_path / room).symlink_to(ROOT / room)
     kernel = tmp_path / "kernels" / "first_tile.py"
     lines = len(kernel.read_text().splitlines())

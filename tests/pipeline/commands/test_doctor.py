@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import os
 
-from golden.geometry import MC62
 from pipeline.commands.doctor import examine, installed
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform
+from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 
 
 def job(platform: str, lane: Lane, kernel: str) -> Job:
     place = Platform(platform, "emulator", "a2a3")
-    return Job(f"{lane.value}/{platform}/{kernel}", lane, place, "mc62", MC62, kernel, None, 60)
+    return Job(
+        f"{lane.value}/{platform}/{kernel}",
+        lane,
+        place,
+        WorkloadName("conv-pair"),
+        "mc62",
+        {},
+        kernel,
+        None,
+        60,
+    )
 
 
 def test_jobs_are_counted_by_platform_and_lane_and_reasons_are_grouped() -> None:

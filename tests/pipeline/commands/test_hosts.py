@@ -5,21 +5,31 @@ from dataclasses import replace
 
 import pytest
 
-from golden.geometry import MC62
 from pipeline.commands.hosts import availability
 from pipeline.engines.base import Availability
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.ground.jobs import Job, Lane, Platform
+from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
+from workloads.base import Workload
 
 EMULATED = Platform("emu", "emulator", "a2a3")
-JOB = Job("device/emu/mc62/fused/small", Lane.DEVICE, EMULATED, "mc62", MC62, "fused", "small", 60.0)
+JOB = Job(
+    "device/emu/mc62/fused/small",
+    Lane.DEVICE,
+    EMULATED,
+    WorkloadName("conv-pair"),
+    "mc62",
+    {},
+    "fused",
+    "small",
+    60.0,
+)
 
 
 @pytest.mark.parametrize(
     "job",
     [
         JOB,
-        replace(JOB, lane=Lane.COMPARE, kernel="pair"),
+        replace(JOB, lane=Lane.COMPARE, kernel="all"),
         replace(JOB, lane=Lane.COMPILE, kernel="two-pass", profile=None),
     ],
 )
@@ -35,7 +45,12 @@ def test_a_job_that_verifies_needs_what_running_needs(
 
     class Engine(EmulatorEngine):
         def probe(
-            self, platform: Platform, programs: Sequence[str], *, compile_only: bool = False
+            self,
+            platform: Platform,
+            workload: Workload,
+            programs: Sequence[str],
+            *,
+            compile_only: bool = False,
         ) -> Availability:
             asked.append(compile_only)
             return Availability()

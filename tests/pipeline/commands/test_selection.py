@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from golden.conv_pair import DEFINITION
 from golden.geometry import MC62
 from golden.inputs import save_inputs
-from golden.profiles import make
 from pipeline.commands.options import parse
 from pipeline.commands.selection import on_inputs, select_jobs
 from pipeline.ground.jobs import Job, Lane
@@ -53,7 +53,7 @@ def test_jobs_on_a_users_tensors_are_named_so_and_differ_in_more_than_the_profil
     plan = selected(*words, "--geometry", "mc62")
     assert len(plan) > 1
     file = tmp_path / "mine.npz"
-    save_inputs(file, make("small", MC62))
+    save_inputs(file, DEFINITION.make("small", MC62))
     jobs = on_inputs(plan, file)
     assert [job.id for job in jobs] == ids
     assert {(job.profile, job.written_profile) for job in jobs} == {("inputs", "")}

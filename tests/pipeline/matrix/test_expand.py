@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
-from pipeline.ground.jobs import ExpectedFailure, Lane
+from pipeline.ground.jobs import ExpectedFailure, Lane, WorkloadName
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 
@@ -40,16 +40,19 @@ def test_a_job_carries_the_facts_of_its_names(load_text: LoadText, sound: str) -
     assert (run.lane, run.kernel, run.profile, run.timeout) == (Lane.DEVICE, "fused", "small", 300)
     assert (compared.lane, compared.kernel, compared.profile, compared.timeout) == (
         Lane.COMPARE,
-        "pair",
+        "all",
         "small@7",
         600,
     )
     for job in (compiled, run, compared):
         assert job.platform is matrix.platforms["emu"]
-        assert job.geometry is matrix.geometries["tiny"]
-        assert (job.geometry_name, job.band_rows) == ("tiny", None)
+        assert job.workload == WorkloadName("conv-pair")
+        assert job.geometry is matrix.geometries["tiny"].shapes
+        assert (job.geometry_name, job.plan_options) == ("tiny", {})
     banded = load_text(sound.replace("height: 24", "height: 24\n    band_rows: 4"))
-    assert expand(banded, TODAY)[0].band_rows == 4
+    job = expand(banded, TODAY)[0]
+    assert job.plan_options == {"band_rows": 4}
+    assert "band_rows" not in job.geometry
 
 
 def test_a_compile_job_may_have_a_profile_to_verify_on_and_keeps_its_id(

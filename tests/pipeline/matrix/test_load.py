@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Platform, PlatformKind
+from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
+from pipeline.ground.subject import geometry_of
 from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
+from workloads.registry import workload_named
 
 LoadText = Callable[..., Matrix]
 Refusal = Callable[..., str]
@@ -17,7 +19,12 @@ Refusal = Callable[..., str]
 
 def test_facts_are_those_written(load_text: LoadText, sound: str) -> None:
     matrix = load_text(sound)
-    assert matrix.geometries == {"tiny": Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))}
+    assert set(matrix.geometries) == {"tiny"}
+    tiny = matrix.geometries["tiny"]
+    assert (tiny.workload, tiny.plan_options) == (WorkloadName("conv-pair"), {})
+    assert tiny.declaration is workload_named("conv-pair")
+    expected = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+    assert geometry_of(tiny.declaration, tiny.shapes) == expected
     assert matrix.platforms == {"emu": Platform("emu", "emulator", "a2a3", "vreq8", (0, 1), required=False)}
     assert matrix.document.lanes.compile.timeout == 90
     assert matrix.document.lanes.device.timeout == 300

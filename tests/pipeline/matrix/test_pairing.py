@@ -47,7 +47,7 @@ def paired(matrix: Matrix, engines: str) -> tuple[Job, ...]:
 def test_what_both_run_is_compared_once(matrix: Matrix) -> None:
     (job,) = paired(matrix, "emu,other")
     assert job.id == "compare/emu+other/tiny/small"
-    assert (job.lane, job.kernel, job.profile) == (Lane.COMPARE, "pair", "small")
+    assert (job.lane, job.kernel, job.profile) == (Lane.COMPARE, "all", "small")
     assert job.timeout == 300 + 60
     assert [platform.name for platform in job.platforms] == ["emu", "other"]
 

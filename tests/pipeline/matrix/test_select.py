@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden.geometry import MC62
-from pipeline.ground.jobs import Job, Lane, Platform
+from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.select import (
@@ -85,7 +84,7 @@ def test_an_unknown_name_is_an_error_with_the_closest(
         ([Lane.COMPILE], Filters(profiles=("small",)), "no job is left with profile `small`"),
         (ALL, Filters(ids=("device/*", "*a5*")), "no job is left with job `*a5*`"),
         ([Lane.COMPILE], Filters(ids=("device/emu/tiny/fused/small",)), "no job is left with job"),
-        (ALL, Filters(kernels=("pair",), ids=("*fused*",)), "no job is left with job `*fused*`"),
+        (ALL, Filters(kernels=("all",), ids=("*fused*",)), "no job is left with job `*fused*`"),
     ],
 )
 def test_an_empty_selection_is_an_error_of_its_own(
@@ -115,7 +114,15 @@ def test_other_shards_are_refused(written: str) -> None:
 
 def job(number: int) -> Job:
     return Job(
-        f"device/p/g/k/{number}", Lane.DEVICE, Platform("p", "emulator", "a2a3"), "g", MC62, "k", "small", 1.0
+        f"device/p/g/k/{number}",
+        Lane.DEVICE,
+        Platform("p", "emulator", "a2a3"),
+        WorkloadName("conv-pair"),
+        "g",
+        {},
+        "k",
+        "small",
+        1.0,
     )
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
-from kernels.catalogue import KERNELS
 
 from emulator.soc import SOCS
-from golden.geometry import MC62, Conv, Geometry
-from golden.profiles import PROFILES
+from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels.plan import Plan
 from pipeline.ground.jobs import Job, Lane
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.subject import geometry_of, subject_of
 from pipeline.matrix.expand import expand, named
 from pipeline.matrix.load import load
 from pipeline.matrix.model import Matrix
+from workloads.registry import SHIPPED, workload_named
 
 MATRIX = Path(__file__).resolve().parents[3] / "matrix.yaml"
 
@@ -33,44 +35,81 @@ def jobs(matrix: Matrix) -> tuple[Job, ...]:
 
 
 @pytest.fixture(scope="module")
-def plans(jobs: tuple[Job, ...]) -> Mapping[str, Plan]:
-    return {job.geometry_name: plan_for(job.geometry, "a2a3", job.band_rows) for job in jobs}
+def plans(jobs: tuple[Job, ...]) -> Mapping[str, Any]:
+    return {job.geometry_name: subject_of(job).plan for job in jobs if job.platform.soc == "a2a3"}
 
 
-def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: Mapping[str, Plan]) -> None:
-    shapes = {job.geometry_name: (job.geometry, job.band_rows) for job in jobs}
+@pytest.fixture(scope="module")
+def shapes(matrix: Matrix) -> Mapping[str, Any]:
+    """The geometries of the matrix, each of the type of its workload."""
+    found = {}
+    for name, facts in matrix.geometries.items():
+        assert facts.declaration is not None
+        found[name] = geometry_of(facts.declaration, facts.shapes)
+    return found
+
+
+def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: Mapping[str, Any]) -> None:
+    one_of_each = {job.geometry_name: job for job in jobs}
     for soc in SOCS:
-        for name, (geometry, band_rows) in shapes.items():
-            assert plan_for(geometry, soc, band_rows) == plans[name]
+        for name, job in one_of_each.items():
+            assert subject_of(job, replace(job.platform, soc=soc)).plan == plans[name]
 
 
 def test_an_id_is_made_of_the_jobs_fields(jobs: tuple[Job, ...]) -> None:
     assert jobs == tuple(map(named, jobs))
 
 
-def test_the_two_given_shapes_are_there(matrix: Matrix) -> None:
-    assert matrix.geometries["mc62"] == MC62
-    assert matrix.geometries["pair-24x16"] == Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+def test_every_workload_that_is_shipped_has_a_geometry(matrix: Matrix) -> None:
+    assert {facts.workload.name for facts in matrix.geometries.values()} == set(SHIPPED)
+    assert not [facts for facts in matrix.geometries.values() if facts.workload.file]
 
 
-def test_the_shapes_cover_bands_channels_and_strides(matrix: Matrix, plans: Mapping[str, Plan]) -> None:
-    shapes = matrix.geometries.values()
-    assert {1, 2} <= {len(plan.bands) for plan in plans.values()}
-    assert any(plan.geometry.out_height % plan.band_rows and len(plan.bands) > 2 for plan in plans.values())
-    assert {32, 64, 96} <= {channels for one in shapes for channels in (one.cin, one.cmid, one.cout)}
-    assert {1, 2} == {one.conv1.stride for one in shapes} == {one.conv2.stride for one in shapes}
-    assert sum(one.macs < MC62.macs / 10 for one in shapes) >= 5
+def test_the_two_given_shapes_are_there(shapes: Mapping[str, Any]) -> None:
+    assert shapes["mc62"] == MC62
+    assert shapes["pair-24x16"] == Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+
+
+def test_the_pairs_cover_bands_channels_and_strides(
+    shapes: Mapping[str, Any], plans: Mapping[str, Any]
+) -> None:
+    pairs = [one for one in shapes.values() if isinstance(one, Geometry)]
+    of_pairs: list[Plan] = [plan for plan in plans.values() if isinstance(plan, Plan)]
+    assert len(pairs) == len(of_pairs)
+    assert {1, 2} <= {len(plan.bands) for plan in of_pairs}
+    assert any(plan.geometry.out_height % plan.band_rows and len(plan.bands) > 2 for plan in of_pairs)
+    assert {32, 64, 96} <= {channels for one in pairs for channels in (one.cin, one.cmid, one.cout)}
+    assert {1, 2} == {one.conv1.stride for one in pairs} == {one.conv2.stride for one in pairs}
+    assert sum(one.macs < MC62.macs / 10 for one in pairs) >= 5
+
+
+def test_the_convolutions_are_the_downsampling_layer_of_mc62_and_one_of_another_kernel(
+    shapes: Mapping[str, Any],
+) -> None:
+    convs = [one for one in shapes.values() if isinstance(one, ConvGeometry)]
+    assert ConvGeometry(144, 112, 64, 64, Conv(3, 2, 1)) in convs
+    assert {3, 5} <= {one.conv.kernel for one in convs}
+
+
+def test_the_matrix_products_need_one_block_and_several(
+    shapes: Mapping[str, Any], plans: Mapping[str, Any]
+) -> None:
+    products = {name: one for name, one in shapes.items() if isinstance(one, GemmGeometry)}
+    assert {True, False} == {plans[name].band_rows < one.m for name, one in products.items()}
 
 
 def test_the_emulators_run_every_kernel_on_every_shape_and_profile(
     matrix: Matrix, jobs: tuple[Job, ...]
 ) -> None:
-    for platform in ("emu-a2a3", "emu-a5"):
-        of_platform = [job for job in jobs if job.platform.name == platform]
+    for platform, name in product(("emu-a2a3", "emu-a5"), SHIPPED):
+        workload = workload_named(name)
+        of_both = [job for job in jobs if job.platform.name == platform and job.workload.name == name]
+        geometries = {each for each, facts in matrix.geometries.items() if facts.workload.name == name}
         for lane in (Lane.COMPILE, Lane.DEVICE):
-            combinations = {(job.geometry_name, job.kernel) for job in of_platform if job.lane is lane}
-            assert len(combinations) == len(matrix.geometries) * len(KERNELS)
-        assert {name.partition("@")[0] for job in of_platform if (name := job.profile)} == set(PROFILES)
+            combinations = {(job.geometry_name, job.kernel) for job in of_both if job.lane is lane}
+            assert combinations == set(product(geometries, workload.kernel_names))
+        run_on = {profile.partition("@")[0] for job in of_both if (profile := job.profile)}
+        assert run_on == set(workload.definition.profiles)
 
 
 def test_cann_verifies_what_it_compiles_and_nothing_else_does(jobs: tuple[Job, ...]) -> None:

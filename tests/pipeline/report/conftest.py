@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import xmlschema
 
-from golden.geometry import MC62
-from pipeline.ground.jobs import Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
 
 ROOT = Path(__file__).parents[3]
 MakeResult = Callable[..., Result]
@@ -21,13 +20,14 @@ def result_of() -> MakeResult:
 
     def make(job_id: str, state: State = State.PASSED, **facts: Any) -> Result:
         lane, platform, geometry, name = job_id.split("/", 3)
-        kernel, _, profile = f"pair/{name}".partition("/") if lane == "compare" else name.partition("/")
+        kernel, _, profile = f"all/{name}".partition("/") if lane == "compare" else name.partition("/")
         job = Job(
             id=job_id,
             lane=Lane(lane),
             platform=Platform(platform, "emulator", "a2a3"),
+            workload=WorkloadName("conv-pair"),
             geometry_name=geometry,
-            geometry=MC62,
+            geometry={},
             kernel=kernel,
             profile=profile or None,
             timeout=60.0,

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from golden.geometry import MC62
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import Diff, Job, Lane, Platform, Result, StageResult, State
+from pipeline.ground.jobs import Diff, Job, Lane, Platform, Result, StageResult, State, WorkloadName
 from pipeline.results.fingerprint import fingerprint
 
 JOB = Job(
     "device/emu/mc62/fused/small",
     Lane.DEVICE,
     Platform("emu", "emulator", "a2a3"),
+    WorkloadName("conv-pair"),
     "mc62",
-    MC62,
+    {},
     "fused",
     "small",
     60.0,

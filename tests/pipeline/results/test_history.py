@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from golden.geometry import MC62
-from pipeline.ground.jobs import FINGERPRINT, NEW, Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import FINGERPRINT, NEW, Job, Lane, Platform, Result, State, WorkloadName
 from pipeline.results.history import DEPTH, History
 from pipeline.run.folders import create_run
 from pipeline.run.journal import Journal
@@ -17,7 +16,7 @@ EMULATED = Platform("emu", "emulator", "a2a3")
 
 
 def job(name: str) -> Job:
-    return Job(name, Lane.DEVICE, EMULATED, "mc62", MC62, "fused", "small", 60.0)
+    return Job(name, Lane.DEVICE, EMULATED, WorkloadName("conv-pair"), "mc62", {}, "fused", "small", 60.0)
 
 
 class Nights:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from golden.geometry import MC62
-from pipeline.ground.jobs import Job, Lane, Metric, Platform, Result, Source, StageResult, State
+from pipeline.ground.jobs import Job, Lane, Metric, Platform, Result, Source, StageResult, State, WorkloadName
 from pipeline.results.performance import (
     Reference,
     ReferencesError,
@@ -29,7 +28,17 @@ def time(value: float, model: str = "910B3") -> Metric:
 
 
 def result(*metrics: Metric, state: State = State.PASSED) -> Result:
-    job = Job(JOB, Lane.COMPILE, Platform("cann-a2a3", "cann", "a2a3"), "mc62", MC62, "fused", None, 60)
+    job = Job(
+        JOB,
+        Lane.COMPILE,
+        Platform("cann-a2a3", "cann", "a2a3"),
+        WorkloadName("conv-pair"),
+        "mc62",
+        {},
+        "fused",
+        None,
+        60,
+    )
     return Result(job, state, stages=(StageResult("fused", state, metrics=metrics),))
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from golden.geometry import MC62
 from pipeline.commands.options import parser
-from pipeline.ground.jobs import REPRODUCE, Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import REPRODUCE, Job, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.results.reproduce import command_line, interpreter, with_resume
 from pipeline.run.listener import RunSummary
@@ -19,8 +18,9 @@ JOB = Job(
     "device/emu-a2a3/mc62/fused/full-range@7",
     Lane.DEVICE,
     EMULATED,
+    WorkloadName("conv-pair"),
     "mc62",
-    MC62,
+    {},
     "fused",
     "full-range@7",
     60.0,
@@ -78,7 +78,7 @@ PREFIX = "python -m pipeline "
             replace(
                 JOB,
                 lane=Lane.COMPARE,
-                kernel="pair",
+                kernel="all",
                 profile="ties",
                 other=replace(EMULATED, name="emu-a5"),
             ),
@@ -89,12 +89,12 @@ PREFIX = "python -m pipeline "
             replace(
                 JOB,
                 lane=Lane.COMPARE,
-                kernel="pair",
+                kernel="all",
                 profile="ties",
                 other=replace(EMULATED, name="emu-a5"),
                 other_first=True,
             ),
-            {},
+            Settings(),
             "compare --engines emu-a5,emu-a2a3 --geometry mc62 --profile ties",
         ),
     ],

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from golden.geometry import MC62
 from pipeline.ground.jobs import (
     FINGERPRINT,
     NEW,
@@ -21,6 +20,7 @@ from pipeline.ground.jobs import (
     Source,
     StageResult,
     State,
+    WorkloadName,
 )
 from pipeline.ground.settings import Settings
 from pipeline.results.history import History
@@ -32,7 +32,16 @@ from pipeline.results.review import review
 def job(expected: ExpectedFailure | None = None) -> Job:
     platform = Platform("emu", "emulator", "a2a3")
     return Job(
-        "device/emu/mc62/fused/small", Lane.DEVICE, platform, "mc62", MC62, "fused", "small", 60.0, expected
+        "device/emu/mc62/fused/small",
+        Lane.DEVICE,
+        platform,
+        WorkloadName("conv-pair"),
+        "mc62",
+        {},
+        "fused",
+        "small",
+        60.0,
+        expected,
     )
 
 
