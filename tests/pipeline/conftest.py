@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, WorkloadName
 from pipeline.ground.settings import Settings
+from pipeline.matrix.expand import COMPARED
 from pipeline.work.stages import execute
 
 SMALL = Geometry(24, 32, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
@@ -18,18 +20,28 @@ SMALL = Geometry(24, 32, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
 
 @pytest.fixture(scope="session")
 def job_of() -> Callable[..., Job]:
-    """Makes a job of the emulator: of a lane, a kernel and a geometry."""
+    """Makes a job of the emulator: of a lane, a kernel, a geometry and the workload that this is one of."""
 
     def make(
         lane: Lane,
-        kernel: str = "pair",
-        geometry: Geometry = SMALL,
+        kernel: str = COMPARED,
+        geometry: Any = SMALL,
         band_rows: int | None = 4,
         profile: str | None = "small",
+        workload: str = "conv-pair",
     ) -> Job:
-        platform = Platform("emu", "emulator", "a2a3")
-        job_id = f"{lane.value}/emu/g/{kernel}"
-        return Job(job_id, lane, platform, "g", geometry, kernel, profile, 60.0, None, band_rows)
+        return Job(
+            id=f"{lane.value}/emu/g/{kernel}",
+            lane=lane,
+            platform=Platform("emu", "emulator", "a2a3"),
+            workload=WorkloadName(workload),
+            geometry_name="g",
+            geometry=msgspec.to_builtins(geometry),
+            kernel=kernel,
+            profile=profile,
+            timeout=60.0,
+            plan_options={} if band_rows is None else {"band_rows": band_rows},
+        )
 
     return make
 
