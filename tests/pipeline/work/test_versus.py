@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.work.versus import ODD, execute, odd_ones
 
@@ -118,3 +119,12 @@ def test_who_stands_alone(
 
 def test_nobody_is_odd_where_one_gave_nothing(job_of: Callable[..., Job]) -> None:
     assert odd_ones(job_of(), {"fused-on-one": False}) == ""
+
+
+def test_a_broken_file_of_a_user_is_a_compile_error_in_a_line(
+    job_of: Callable[..., Job], tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone.py"
+    job = replace(job_of("gemm"), workload=WorkloadName("mine", str(gone)))
+    result = execute(job, JobContext(tmp_path, None, tmp_path))
+    assert (result.state, result.message) == (State.COMPILE_ERROR, f"{gone}: there is no such file")
