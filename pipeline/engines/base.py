@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import Protocol
 
 from golden.errors import UserError
 from golden.specs import Array
 from pipeline.ground.jobs import OUTCOMES, Blame, Metric, Platform, State, WorkloadName
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
-
-_SENTINEL_BYTE = 0xAA
-
-SENTINEL = -86
-"""What every element of an int8 output holds before a program runs: what is not written then shows."""
-
-
-def sentinel_of(dtype: np.dtype[np.generic]) -> int:
-    """What every element of an output of a dtype holds before a program runs: 0xAA in each byte."""
-    return int(untouched_output((1,), dtype)[0])
-
-
-def untouched_output(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
-    """An output as a program finds it: the sentinel in every element."""
-    return (
-        np.frombuffer(bytes([_SENTINEL_BYTE]) * (math.prod(shape) * dtype.itemsize), dtype)
-        .reshape(shape)
-        .copy()
-    )
-
 
 ACCEPTED_PASSES = "accepted_passes"
 """The metric that says of how many compiler passes a framework's own verifier accepts the result."""
@@ -146,6 +122,6 @@ class Engine(Protocol):
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`.
 
-        Where the engine writes outputs in place, they start as `SENTINEL`.
+        Where the engine writes outputs in place, they start as `pipeline.ground.sentinel` says.
         """
         ...

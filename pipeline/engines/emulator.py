@@ -23,11 +23,11 @@ from pipeline.engines.base import (
     CompileError,
     Executed,
     Request,
-    untouched_output,
 )
 from pipeline.faults.catalogue import fault_named
 from pipeline.faults.injection import program_with
 from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.sentinel import untouched_output
 from workloads.base import Workload
 
 _REFUSALS = (KernelError, PlanError, SyntaxError)

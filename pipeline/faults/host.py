@@ -12,8 +12,8 @@ from golden import layout
 from golden.chain import INPUT, image_of
 from golden.geometry import C0
 from golden.specs import Array, Int8, Tensors
-from pipeline.engines.base import SENTINEL
 from pipeline.faults.catalogue import FAULTS, Fault, can_show, no_place
+from pipeline.ground.sentinel import SENTINEL
 from workloads.form import Form, Loading
 
 _OTHER_TABLE = FAULTS["other-table-1"]
@@ -26,14 +26,12 @@ def spoiled_inputs(
 ) -> dict[str, Array]:
     """A program's inputs by name as the fault hands them over; the arrays given stay as they are.
 
-    What the host packs of them comes after.
-
     Args:
         fault: the fault; one that is not in the inputs changes nothing.
         form: of the program they are for.
         tensors: the workload's inputs.
         variant: the platform's, for which the tables are packed.
-        arrays: the right inputs, in the layouts of `golden.specs`.
+        arrays: the right inputs, in the layouts of `golden.specs`, and what the host packed of them.
     """
     changed: dict[str, Array] = {}
     first = form.chain[0]

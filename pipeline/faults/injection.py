@@ -58,11 +58,13 @@ def inputs_with(
         PlanError: the host packs by the plan, and the geometry cannot be tiled.
     """
     entry, form = subject.program(program), subject.form(program)
-    arrays = {**tensors.arrays(variant), **given}
+    right = {**tensors.arrays(variant), **given}
+    # The host packs what is right: a fault in the layout of x spares the programs that it packs x for.
+    packed = {name: pack(subject.geometry, subject.plan, right) for name, pack in entry.host.items()}
+    arrays = {**right, **packed}
     if fault is not None and form is not None:
         arrays = spoiled_inputs(fault, form, tensors, variant, arrays)
-    packed = {name: pack(subject.geometry, subject.plan, arrays) for name, pack in entry.host.items()}
-    return {name: array for name, array in {**arrays, **packed}.items() if name in entry.inputs}
+    return {name: array for name, array in arrays.items() if name in entry.inputs}
 
 
 def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, variant: str) -> str:

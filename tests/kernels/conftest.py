@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from kernels.catalogue import PROGRAMS
 
 import emulator.language
 from emulator.engine import Report, compile_program, run_program

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pipeline.engines.base import sentinel_of
 from pipeline.engines.cann.order import Check, Work, decode
+from pipeline.ground.sentinel import sentinel_of
 from pipeline.ground.subject import geometry_of
 from workloads.registry import workload_named
 

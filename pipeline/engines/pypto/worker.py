@@ -19,7 +19,6 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from pipeline.engines.base import untouched_output
 from pipeline.engines.pypto.messages import (
     BACKEND_TYPES,
     OUTPUT,
@@ -32,6 +31,7 @@ from pipeline.engines.pypto.messages import (
     encode,
 )
 from pipeline.ground.jobs import Metric, Source
+from pipeline.ground.sentinel import untouched_output
 from pipeline.ground.tiling import limits_of
 from workloads.base import TileProgram
 from workloads.registry import workload_named

@@ -4,14 +4,15 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from golden.geometry import Conv, Geometry
 from golden.inputs import InputsError
 from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
 from pipeline.ground.settings import Settings
+from pipeline.matrix.expand import COMPARED
 from pipeline.run.artefacts import relocated
 from pipeline.run.journal import Record
 from pipeline.work import stages, versus
@@ -19,12 +20,7 @@ from pipeline.work.replay import ReplayError, account, replay
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 
-PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
-EMULATED = Platform("emu", "emulator", "a2a3")
-COMPARE = Job("compare/emu/g/small", Lane.COMPARE, EMULATED, "g", PAIR, "pair", "small", 60.0)
-DEVICE = replace(COMPARE, id="device/emu/g/two-pass/small", lane=Lane.DEVICE, kernel="two-pass")
-COMPILE = replace(DEVICE, id="compile/emu/g/two-pass", lane=Lane.COMPILE)
-BOTH = replace(COMPARE, id="compare/emu+two/g/small", other=replace(EMULATED, name="two"))
+TWO = Platform("two", "emulator", "a2a3")
 
 
 @dataclass(frozen=True)
@@ -48,6 +44,20 @@ RunJob = Callable[..., Run]
 
 
 @pytest.fixture
+def compare(samples: Any) -> Job:
+    """A job of the pair in the compare lane."""
+    job: Job = samples["conv-pair"].job(Lane.COMPARE)
+    return job
+
+
+@pytest.fixture
+def device(samples: Any) -> Job:
+    """A job of the pair's two passes."""
+    job: Job = samples["conv-pair"].job(Lane.DEVICE, "two-pass")
+    return job
+
+
+@pytest.fixture
 def run_job(tmp_path: Path, goldens: Path) -> RunJob:
     def run(job: Job, fault: str = "bias-missing-1", stage: str = "all") -> Run:
         folder = tmp_path / "run" / "jobs" / "it" / "1"
@@ -61,9 +71,22 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
     return run
 
 
-@pytest.mark.parametrize("job", [COMPARE, DEVICE, COMPILE, BOTH], ids=lambda job: job.id)
-def test_a_mismatch_is_judged_as_it_was(job: Job, run_job: RunJob) -> None:
-    run = run_job(job)
+@pytest.mark.parametrize(
+    ("workload", "lane", "kernel", "other"),
+    [
+        ("conv-pair", Lane.COMPARE, COMPARED, None),
+        ("conv-pair", Lane.DEVICE, "two-pass", None),
+        ("conv-pair", Lane.COMPILE, "two-pass", None),
+        ("conv-pair", Lane.COMPARE, COMPARED, TWO),
+        ("conv", Lane.COMPARE, COMPARED, None),
+        ("conv", Lane.DEVICE, "conv", None),
+        ("conv", Lane.COMPARE, COMPARED, TWO),
+    ],
+)
+def test_a_mismatch_is_judged_as_it_was(
+    workload: str, lane: Lane, kernel: str, other: Platform | None, samples: Any, run_job: RunJob
+) -> None:
+    run = run_job(samples[workload].job(lane, kernel, other=other))
     again = run.again()
     assert again.state is run.result.state is State.MISMATCH
     assert again.message == run.result.message
@@ -72,22 +95,42 @@ def test_a_mismatch_is_judged_as_it_was(job: Job, run_job: RunJob) -> None:
         assert (now.name, now.state, now.diffs) == (then.name, then.state, then.diffs)
 
 
-def test_neither_an_engine_nor_a_cached_golden_is_needed(
-    run_job: RunJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("lane", "kernel", "other"),
+    [(Lane.DEVICE, "gemm", None), (Lane.COMPARE, COMPARED, None), (Lane.COMPARE, COMPARED, TWO)],
+)
+def test_an_int32_output_is_judged_as_it_was(
+    lane: Lane,
+    kernel: str,
+    other: Platform | None,
+    samples: Any,
+    run_job: RunJob,
+    last_row_unwritten: None,
 ) -> None:
-    run = run_job(COMPARE)
+    run = run_job(samples["gemm"].job(lane, kernel, other=other), fault="")
+    again = run.again()
+    assert again.state is run.result.state is State.MISMATCH
+    assert again.message == run.result.message
+    assert again.stages[0].diffs == run.result.stages[0].diffs
+    assert again.stages[0].diffs[0].unwritten == 64
+
+
+def test_neither_an_engine_nor_a_cached_golden_is_needed(
+    run_job: RunJob, compare: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_job(compare)
     monkeypatch.setattr("pipeline.engines.emulator.run_program", None)
-    again = replay(run.record, run.folder, COMPARE.id, tmp_path / "no cache")
+    again = replay(run.record, run.folder, compare.id, tmp_path / "no cache")
     assert again.message == run.result.message
 
 
-def test_the_first_tiles_alone_stay_alone(run_job: RunJob) -> None:
-    run = run_job(COMPARE, stage="tile")
+def test_the_first_tiles_alone_stay_alone(run_job: RunJob, compare: Job) -> None:
+    run = run_job(compare, stage="tile")
     assert len(run.again().stages) == 4
 
 
-def test_the_account_holds_diff_and_diagnosis(run_job: RunJob) -> None:
-    said = account(run_job(DEVICE).again())
+def test_the_account_holds_diff_and_diagnosis(run_job: RunJob, device: Job) -> None:
+    said = account(run_job(device).again())
     assert said.startswith("device/emu/g/two-pass/small: mismatch: first wrong stage: pass1: mid: ")
     assert "\ndiagnosis: bias-missing-1: " in said
     assert "\npass2: mismatch\ny: " in said
@@ -101,8 +144,8 @@ def refused(run: Run, job: str = "") -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_replayed_is_said_in_a_line(run_job: RunJob) -> None:
-    run = run_job(DEVICE)
+def test_what_cannot_be_replayed_is_said_in_a_line(run_job: RunJob, device: Job) -> None:
+    run = run_job(device)
     assert (
         "no result of job `device/emu/g`; the closest known name is `device/emu/g/two-pass/small`"
         in refused(run, "device/emu/g")
@@ -123,18 +166,18 @@ def test_what_cannot_be_replayed_is_said_in_a_line(run_job: RunJob) -> None:
     assert "cannot be read" in refused(run)
 
 
-def test_a_job_that_kept_nothing_says_why(run_job: RunJob) -> None:
-    run = run_job(DEVICE, fault="")
+def test_a_job_that_kept_nothing_says_why(run_job: RunJob, device: Job) -> None:
+    run = run_job(device, fault="")
     assert refused(run).endswith("kept no tensors and outputs of it: it ended as passed")
     dropped = replace(run.result, facts={"artefacts": "removed, over the limit"})
-    run = replace(run, record=replace(run.record, results={DEVICE.id: dropped}))
+    run = replace(run, record=replace(run.record, results={device.id: dropped}))
     assert refused(run).endswith(": removed, over the limit")
 
 
-def test_a_golden_of_another_day_is_not_taken_for_the_runs(run_job: RunJob) -> None:
+def test_a_golden_of_another_day_is_not_taken_for_the_runs(run_job: RunJob, device: Job) -> None:
     """The platform's variant is part of the golden: here the matrix has changed it since."""
-    run = run_job(DEVICE)
-    job = replace(DEVICE, platform=replace(EMULATED, variant="offset-unsigned"))
+    run = run_job(device)
+    job = replace(device, platform=replace(device.platform, variant="offset-unsigned"))
     changed = replace(run.result, job=job)
-    run = replace(run, record=replace(run.record, results={DEVICE.id: changed}))
+    run = replace(run, record=replace(run.record, results={device.id: changed}))
     assert refused(run) == "pass1: the golden is no longer the run's; check out the run's commit"

@@ -2,39 +2,63 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from golden.geometry import Geometry
-from pipeline.ground.jobs import WRONG_STEP, Diff, Job, Lane, Result, StageResult, State
-from pipeline.work.stages import COMPARISON, concluded, stages_of
+from pipeline.ground.jobs import INJECTED, WRONG_STEP, Job, Lane, Result, State, WorkloadName
+from pipeline.matrix.expand import COMPARED
+from pipeline.work import comparison
+from pipeline.work.stages import stages_of
+from workloads.registry import workload_named
+from workloads.stages import OutputsCompared, ProgramRun
 
+PAIR = workload_named("conv-pair")
+NAMES = [
+    "fused",
+    "first-tile-load",
+    "first-tile-packed",
+    "first-tile-fused-alloc",
+    "pass1",
+    "pass2-on-golden-mid",
+    "pass2-on-own-mid",
+    "two-pass-vs-fused",
+]
 Jobs = Callable[..., Job]
 Done = Callable[..., Result]
 
 
 def test_a_kernels_stages_are_its_programs(job_of: Jobs) -> None:
-    assert [stage.name for stage in stages_of(job_of(Lane.DEVICE, "fused"), "all")] == ["fused"]
-    pass1, pass2 = stages_of(job_of(Lane.DEVICE, "two-pass"), "all")
-    assert (pass1.program, pass1.mid) == ("pass1", "")
-    assert (pass2.program, pass2.mid) == ("pass2", "pass1")  # on what pass1 gave, not on the golden's
+    assert [stage.name for stage in stages_of(job_of(Lane.DEVICE, "fused"), PAIR, "all")] == ["fused"]
+    pass1, pass2 = stages_of(job_of(Lane.DEVICE, "two-pass"), PAIR, "all")
+    assert pass1 == ProgramRun("pass1", "pass1")
+    assert pass2 == ProgramRun("pass2", "pass2", {"mid": pass1})  # on what pass1 gave, not on the golden's
 
 
 def test_the_comparison_isolates_less_at_each_stage(job_of: Jobs) -> None:
-    all_stages = stages_of(job_of(Lane.COMPARE), "all")
-    assert all_stages is COMPARISON
-    assert [(stage.name, stage.program, stage.mid, stage.against) for stage in all_stages[-4:]] == [
-        ("pass1", "pass1", "", ""),
-        ("pass2-on-golden-mid", "pass2", "", ""),
-        ("pass2-on-own-mid", "pass2", "pass1", ""),
-        ("two-pass-vs-fused", "", "pass2-on-own-mid", "fused"),
+    all_stages = stages_of(job_of(Lane.COMPARE), PAIR, "all")
+    assert [stage.name for stage in all_stages] == NAMES
+    pass1 = ProgramRun("pass1", "pass1")
+    assert list(all_stages[-4:]) == [
+        pass1,
+        ProgramRun("pass2-on-golden-mid", "pass2"),
+        ProgramRun("pass2-on-own-mid", "pass2", {"mid": pass1}),
+        OutputsCompared("two-pass-vs-fused", "pass2-on-own-mid", "fused", "y"),
     ]
-    assert [stage.name for stage in stages_of(job_of(Lane.COMPARE), "tile")] == [
-        "fused",
-        "first-tile-load",
-        "first-tile-packed",
-        "first-tile-fused-alloc",
-    ]
+    assert [stage.name for stage in stages_of(job_of(Lane.COMPARE), PAIR, "tile")] == NAMES[:4]
+
+
+@pytest.mark.parametrize("name", ["conv", "gemm"])
+def test_a_workload_of_one_program_compares_that_and_has_no_first_tile(
+    name: str, samples: Any, done: Done
+) -> None:
+    workload, job = workload_named(name), samples[name].job(Lane.COMPARE)
+    assert list(stages_of(job, workload, "all")) == [ProgramRun(name, name)]
+    assert list(stages_of(job, workload, "tile")) == []
+    result = done(job, stage="tile")
+    assert result.state is State.SKIPPED
+    assert result.message == f"workload {name} has no stage that computes a first tile"
 
 
 def test_compiling_needs_no_golden(job_of: Jobs, done: Done, tmp_path: Path) -> None:
@@ -87,19 +111,16 @@ def test_a_second_pass_is_verified_on_what_the_first_one_gave(job_of: Jobs, done
     assert "verify-pass1/actual-mid.npy" in result.files
 
 
-def test_a_mismatch_tells_its_step_by_what_was_verified_not_by_what_compiled(job_of: Jobs) -> None:
-    def stage(name: str, state: State, *diffs: Diff) -> StageResult:
-        return StageResult(name, state, diffs=diffs)
+@pytest.mark.usefixtures("torch_installed")
+def test_a_mismatch_tells_its_step_by_what_was_verified_not_by_what_compiled(
+    job_of: Jobs, done: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(evidence: object) -> None:
+        raise ZeroDivisionError
 
-    right, wrong = Diff("mid", (1,), 1, 0, 0, "", ""), Diff("y", (1,), 1, 1, 1, "", "")
-    stages = [
-        stage("pass1", State.PASSED),
-        stage("pass2", State.PASSED),
-        stage("verify-pass1", State.PASSED, right),
-        stage("verify-pass2", State.MISMATCH, wrong),
-    ]
-    facts = concluded(job_of(Lane.COMPILE, "two-pass"), stages, {}, {}).facts
-    assert facts[WRONG_STEP].endswith(" (wrong: pass2; right: pass1)")
+    monkeypatch.setattr(comparison, "diagnose", fail)
+    result = done(job_of(Lane.COMPILE, "two-pass"), inject="bias-missing-2")
+    assert result.facts[WRONG_STEP].endswith(" (wrong: verify-pass2; right: verify-pass1)")
 
 
 @pytest.mark.usefixtures("torch_installed")
@@ -117,7 +138,7 @@ def test_what_did_not_compile_is_not_verified(job_of: Jobs, done: Done, untileab
 def test_a_right_pair_passes_every_stage(job_of: Jobs, done: Done, tmp_path: Path) -> None:
     result = done(job_of(Lane.COMPARE))
     assert (result.state, result.message) == (State.PASSED, "")
-    assert [stage.name for stage in result.stages] == [stage.name for stage in COMPARISON]
+    assert [stage.name for stage in result.stages] == NAMES
     for stage in result.stages:
         (diff,) = stage.diffs
         assert diff.clean
@@ -136,7 +157,10 @@ def test_a_fault_of_conv2_leaves_the_stages_before_it_clean(job_of: Jobs, done: 
     assert result.message.startswith("first wrong stage: fused: y: ")
     wrong = [stage.name for stage in result.stages if stage.state is State.MISMATCH]
     assert wrong == ["fused", "pass2-on-golden-mid", "pass2-on-own-mid"]
-    assert result.facts["injected"] == "bias-missing-2"
+    assert result.facts[INJECTED] == "bias-missing-2"
+    # Committed in these, and only there: the others have no second convolution.
+    assert [stage.name for stage in result.stages if INJECTED in stage.facts] == wrong
+    assert {stage.facts[INJECTED] for stage in result.stages if INJECTED in stage.facts} == {"bias-missing-2"}
 
 
 @pytest.mark.usefixtures("torch_installed")
@@ -146,3 +170,89 @@ def test_a_fault_of_conv1_is_seen_by_every_stage_that_computes_it(job_of: Jobs, 
     assert states.pop("pass2-on-golden-mid") is State.PASSED
     assert states.pop("two-pass-vs-fused") is State.PASSED  # both are wrong in the same way
     assert set(states.values()) == {State.MISMATCH}
+
+
+@pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize(("name", "tensor", "count"), [("conv", "y", 20 * 16 * 64), ("gemm", "c", 64 * 64)])
+@pytest.mark.parametrize("lane", [Lane.COMPARE, Lane.DEVICE, Lane.COMPILE])
+def test_a_right_kernel_of_one_program_passes_every_lane(
+    lane: Lane, name: str, tensor: str, count: int, samples: Any, done: Done
+) -> None:
+    result = done(samples[name].job(lane, COMPARED if lane is Lane.COMPARE else name, "full-range@7"))
+    assert (result.state, result.message) == (State.PASSED, "")
+    names = [name, f"verify-{name}"] if lane is Lane.COMPILE else [name]
+    assert [stage.name for stage in result.stages] == names
+    (diff,) = result.stages[-1].diffs
+    assert (diff.tensor, diff.count, diff.mismatches, diff.against) == (tensor, count, 0, "golden")
+
+
+@pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize(
+    ("name", "kernel", "fault", "reason"),
+    [
+        ("gemm", "gemm", "bias-missing-1", "gemm: workload gemm has no fault model"),
+        ("conv", "conv", "other-table-1", "conv: there is no other convolution"),
+        ("conv", "conv", "planes-swapped-2", "conv: it has no convolution 2"),
+        ("conv-pair", "first-tile-load", "bias-missing-2", "first-tile-load: it has no convolution 2"),
+        (
+            "conv-pair",
+            "two-pass",
+            "map-corrupted",
+            "pass1: no feature map of it is gathered beside the other residents of L1; "
+            "pass2: no feature map of it is gathered beside the other residents of L1",
+        ),
+    ],
+)
+def test_a_fault_that_has_no_place_skips_the_job_with_the_reason(
+    name: str, kernel: str, fault: str, reason: str, samples: Any, done: Done
+) -> None:
+    """None passes for want of its fault, and none says that it had it."""
+    result = done(samples[name].job(Lane.DEVICE, kernel), inject=fault)
+    assert (result.state, result.stages) == (State.SKIPPED, ())
+    assert result.message == f"fault {fault} is not committed: {reason}"
+    assert INJECTED not in result.facts
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_a_fault_of_a_single_convolution_is_committed(samples: Any, done: Done) -> None:
+    result = done(samples["conv"].job(Lane.DEVICE, "conv"), inject="no-padding-bottom-1-last")
+    assert result.state is State.MISMATCH
+    assert result.causes == ("no-padding-bottom-1-last",)
+    assert result.facts[INJECTED] == result.stages[0].facts[INJECTED] == "no-padding-bottom-1-last"
+    # Rows 16..19 are the last band; the filter reaches two rows past the edge.
+    assert [band.name for band in result.stages[0].diffs[0].bands if band.mismatches] == [
+        "band 2 (last) rows 16..19"
+    ]
+
+
+BROKEN = {
+    "WORKLOAD = 1 +": "mine.py:1: is not Python: invalid syntax",
+    "import numpy\n\nnumpy.nowhere": (
+        "mine.py:3: cannot be loaded: AttributeError: module 'numpy' has no attribute 'nowhere'"
+    ),
+    "WORKLOAD = None": "mine.py: declares no workload: it must assign a Workload to WORKLOAD",
+    "from workloads.gemm import WORKLOAD": (
+        "mine.py: declares the workload 'gemm': name it so in the matrix, or call it 'mine'"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", BROKEN)
+@pytest.mark.parametrize("lane", [Lane.COMPILE, Lane.DEVICE, Lane.COMPARE])
+def test_a_broken_file_of_a_user_is_a_compile_error_in_a_line(
+    lane: Lane, source: str, samples: Any, done: Done, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"{source}\n")
+    result = done(samples["gemm"].job(lane, "gemm", workload=WorkloadName("mine", str(file))))
+    assert (result.state, result.message) == (State.COMPILE_ERROR, f"{tmp_path}/{BROKEN[source]}")
+    assert result.stages == ()
+
+
+def test_a_users_file_that_is_gone_is_a_compile_error(samples: Any, done: Done, tmp_path: Path) -> None:
+    gone = WorkloadName("mine", str(tmp_path / "gone.py"))
+    result = done(samples["gemm"].job(Lane.DEVICE, "gemm", workload=gone))
+    assert (result.state, result.message) == (
+        State.COMPILE_ERROR,
+        f"{tmp_path}/gone.py: there is no such file",
+    )

@@ -1,26 +1,44 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.work.versus import ODD, execute, odd_ones
 
-PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 ONE, TWO = Platform("one", "emulator", "a2a3"), Platform("two", "emulator", "a5")
-JOB = Job("compare/one+two/g/small", Lane.COMPARE, ONE, "g", PAIR, "pair", "small", 60.0, other=TWO)
+Run = Callable[..., Result]
 
 
-def run(folder: Path, fault: str) -> Result:
-    return execute(JOB, JobContext(folder / "job", None, folder / "cache", Settings(inject=fault)))
+@pytest.fixture
+def job_of(samples: Any) -> Callable[..., Job]:
+    """A job of a workload on two platforms."""
+
+    def make(workload: str = "conv-pair") -> Job:
+        job: Job = samples[workload].job(Lane.COMPARE, platform=ONE, other=TWO)
+        return job
+
+    return make
+
+
+@pytest.fixture
+def run(job_of: Callable[..., Job], tmp_path: Path, goldens: Path) -> Run:
+    """Does such a job, with a fault."""
+
+    def do(fault: str, workload: str = "conv-pair") -> Result:
+        return execute(job_of(workload), JobContext(tmp_path, None, goldens, Settings(inject=fault)))
+
+    return do
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_two_engines_that_are_right_agree(tmp_path: Path) -> None:
-    result = run(tmp_path, "")
+def test_two_engines_that_are_right_agree(run: Run) -> None:
+    result = run("")
     assert result.state is State.PASSED
     assert ODD not in result.facts
     assert [stage.name for stage in result.stages] == [
@@ -33,9 +51,9 @@ def test_two_engines_that_are_right_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_the_engine_with_a_fault_stands_alone(tmp_path: Path) -> None:
+def test_the_engine_with_a_fault_stands_alone(run: Run) -> None:
     """A fault of conv1 is in fused and in pass1; pass2 starts from the golden's mid."""
-    result = run(tmp_path, "bias-missing-1")
+    result = run("bias-missing-1")
     assert result.state is State.MISMATCH
     assert result.facts[ODD] == "one in fused, pass1"
     assert result.message.startswith("odd one out: one in fused, pass1; first wrong stage: fused-on-one: y: ")
@@ -44,6 +62,42 @@ def test_the_engine_with_a_fault_stands_alone(tmp_path: Path) -> None:
     assert wrong == {"fused-on-one", "fused-one-vs-two", "pass1-on-one", "pass1-one-vs-two"}
     for stage in ("fused-on-one", "fused-one-vs-two"):
         assert f"{stage}/diff.json" in result.files
+
+
+@pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize(("workload", "tensor"), [("conv", "y"), ("gemm", "c")])
+def test_engines_are_compared_on_every_workload(workload: str, tensor: str, run: Run) -> None:
+    result = run("", workload)
+    assert result.state is State.PASSED
+    assert [(stage.name, stage.state) for stage in result.stages] == [
+        (f"{workload}-{which}", State.PASSED) for which in ("on-one", "on-two", "one-vs-two")
+    ]
+    assert {stage.diffs[0].tensor for stage in result.stages} == {tensor}
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_a_single_convolution_with_a_fault_stands_alone(run: Run) -> None:
+    result = run("offset-sign-1", "conv")
+    assert result.facts[ODD] == "one in conv"
+    assert result.causes == ("offset-sign-1",)
+    assert result.facts[INJECTED] == "offset-sign-1"
+
+
+@pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize(
+    ("workload", "fault", "reason"),
+    [
+        ("gemm", "unwritten", "gemm: workload gemm has no fault model"),
+        ("conv", "bias-missing-2", "conv: it has no convolution 2"),
+    ],
+)
+def test_without_the_fault_that_was_asked_for_nothing_is_compared(
+    workload: str, fault: str, reason: str, run: Run
+) -> None:
+    result = run(fault, workload)
+    assert (result.state, result.stages) == (State.SKIPPED, ())
+    assert result.message == f"fault {fault} is not committed: {reason}"
+    assert INJECTED not in result.facts
 
 
 @pytest.mark.parametrize(
@@ -56,10 +110,21 @@ def test_the_engine_with_a_fault_stands_alone(tmp_path: Path) -> None:
         (False, False, False, "none (all three differ) in fused"),
     ],
 )
-def test_who_stands_alone(first: bool, second: bool, alike: bool, odd: str) -> None:
+def test_who_stands_alone(
+    first: bool, second: bool, alike: bool, odd: str, job_of: Callable[..., Job]
+) -> None:
     clean = {"fused-on-one": first, "fused-on-two": second, "fused-one-vs-two": alike}
-    assert odd_ones(JOB, clean) == odd
+    assert odd_ones(job_of(), clean) == odd
 
 
-def test_nobody_is_odd_where_one_gave_nothing() -> None:
-    assert odd_ones(JOB, {"fused-on-one": False}) == ""
+def test_nobody_is_odd_where_one_gave_nothing(job_of: Callable[..., Job]) -> None:
+    assert odd_ones(job_of(), {"fused-on-one": False}) == ""
+
+
+def test_a_broken_file_of_a_user_is_a_compile_error_in_a_line(
+    job_of: Callable[..., Job], tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone.py"
+    job = replace(job_of("gemm"), workload=WorkloadName("mine", str(gone)))
+    result = execute(job, JobContext(tmp_path, None, tmp_path))
+    assert (result.state, result.message) == (State.COMPILE_ERROR, f"{gone}: there is no such file")

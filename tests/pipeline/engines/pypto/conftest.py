@@ -6,7 +6,7 @@ import json
 import shutil
 import sysconfig
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Request
-from pipeline.ground.jobs import Platform
+from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.subject import Subject
+from workloads.registry import workload_named
 
 DATA = Path(__file__).parents[3] / "data"
 
@@ -51,13 +53,13 @@ class StandIn:
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that has our packages, but neither `pypto` nor torch."""
+    """The Python of an environment that has NumPy and nothing else: what PyPTO's own need not bring."""
     home = tmp_path_factory.mktemp("bare") / "env"
     venv.EnvBuilder(symlinks=True).create(home)
     installed = Path(sysconfig.get_path("purelib"))
     site = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
     for package in installed.iterdir():
-        if not package.name.startswith(("pypto", "torch")) and package.suffix != ".pth":
+        if package.name.startswith("numpy"):
             (site / package.name).symlink_to(package)
     return home / "bin" / "python"
 
@@ -88,13 +90,20 @@ def geometry() -> Geometry:
 
 @pytest.fixture
 def request_of(tmp_path: Path, geometry: Geometry) -> Callable[..., Request]:
-    """`request_of(program, platform, **changes)`: a request with a folder of its own."""
+    """`request_of(program, platform, ...)`: a request with a folder of its own."""
 
-    def make(program: str, platform: Platform, **changes: Any) -> Request:
+    def make(
+        program: str,
+        platform: Platform,
+        *,
+        workload: str = "conv-pair",
+        shapes: Any = geometry,
+        plan_options: Mapping[str, int] | None = None,
+        device: int | None = None,
+    ) -> Request:
         folder = tmp_path / "request"
         folder.mkdir()
-        return Request(
-            **{"program": program, "geometry": geometry, "platform": platform, "folder": folder} | changes
-        )
+        subject = Subject(workload_named(workload), shapes, platform.soc, plan_options or {})
+        return Request(program, WorkloadName(workload), subject, platform, folder, device)
 
     return make

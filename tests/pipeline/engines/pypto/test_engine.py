@@ -9,14 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from golden.cache import golden_for
-from golden.geometry import C0, Geometry
-from pipeline.engines.base import SENTINEL, Array, CompileError, InfrastructureError, Request
+from golden import conv_pair, gemm
+from golden.cache import Wanted, golden_for
+from golden.geometry import C0, GemmGeometry, Geometry
+from golden.specs import Array
+from pipeline.engines.base import CompileError, InfrastructureError, Request
 from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
-from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Metric, Platform, PlatformKind, Source, State
+from pipeline.ground.jobs import (
+    Blame,
+    Job,
+    JobContext,
+    Lane,
+    Metric,
+    Platform,
+    PlatformKind,
+    Source,
+    State,
+    WorkloadName,
+)
+from pipeline.ground.sentinel import SENTINEL, sentinel_of
 from pipeline.work.stages import execute
 
 CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)
@@ -80,7 +95,8 @@ def test_each_kernel_has_a_process_of_its_own(stand_in: Any, request_of: MakeReq
     for name, platform in (("a", CARDS), ("b", SIMULATOR)):  # one process refuses a second backend
         folder = request.folder / name
         folder.mkdir()
-        engine.compile(replace(request, platform=platform, folder=folder))
+        subject = replace(request.subject, soc=platform.soc)
+        engine.compile(replace(request, subject=subject, platform=platform, folder=folder))
     first, second = stand_in.calls()
     assert first["pid"] != second["pid"]
 
@@ -121,7 +137,7 @@ def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
     stand_in: Any, request_of: MakeRequest
 ) -> None:
     with pytest.raises(CompileError, match="1 is no multiple of the 2 rows of a tile"):
-        PyptoEngine(stand_in.environment()).compile(request_of("fused", CARDS, band_rows=1))
+        PyptoEngine(stand_in.environment()).compile(request_of("fused", CARDS, plan_options={"band_rows": 1}))
     assert not stand_in.record.exists()
 
 
@@ -196,15 +212,21 @@ def test_a_run_without_the_assembler_is_refused(stand_in: Any, request_of: MakeR
         PyptoEngine(stand_in.environment()).run(request_of("fused", SIMULATOR), {})
 
 
+def job_on_simulator(workload: str, geometry: object, kernel: str) -> Job:
+    shapes = msgspec.to_builtins(geometry)
+    name = WorkloadName(workload)
+    return Job("device/sim/1", Lane.DEVICE, SIMULATOR, name, "g", shapes, kernel, "small", 60.0)
+
+
 def test_a_job_on_the_simulator_goes_through_the_stages(
     stand_in: Any, geometry: Geometry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Right outputs pass; where the runtime writes nothing, the sentinel shows."""
     pytest.importorskip("torch", reason="the golden needs it")
-    golden = golden_for(geometry, "small", "vreq8", tmp_path / "cache")
+    golden = golden_for(Wanted(conv_pair.DEFINITION, geometry, "small", "vreq8"), tmp_path / "cache")
     stand_in.add("ptoas", "echo v0.57")
-    job = Job("device/sim/1", Lane.DEVICE, SIMULATOR, "pair", geometry, "fused", "small", 60.0)
-    np.save(tmp_path / "y.npy", golden.y)
+    job = job_on_simulator("conv-pair", geometry, "fused")
+    np.save(tmp_path / "y.npy", golden.outputs["y"])
     results = []
     for number, orders in enumerate(
         ({"output": str(tmp_path / "y.npy"), "refuse_benchmark": "No [STRACE] markers"}, {})
@@ -217,5 +239,59 @@ def test_a_job_on_the_simulator_goes_through_the_stages(
     assert right.stages[0].facts["timing"] == "unavailable: RuntimeError: No [STRACE] markers"
     assert unwritten.state is State.MISMATCH
     assert Metric("host_us", 900.0, "us", Source.HOST_CLOCK) in unwritten.stages[0].metrics
-    assert unwritten.stages[0].diffs[0].unwritten == np.count_nonzero(golden.y != SENTINEL)
+    assert unwritten.stages[0].diffs[0].unwritten == np.count_nonzero(golden.outputs["y"] != SENTINEL)
     assert json.loads(stand_in.record.read_text().splitlines()[0])["platform"] == "a2a3sim"
+
+
+# A matrix product
+
+PRODUCT = GemmGeometry(64, 96, 32)
+
+
+def test_a_matrix_product_compiles_without_the_assembler(stand_in: Any, request_of: MakeRequest) -> None:
+    request = request_of("gemm", CARDS, workload="gemm", shapes=PRODUCT)
+    compiled = PyptoEngine(stand_in.environment()).compile(request)
+    (call,) = stand_in.calls()
+    assert (call["program"], call["backend_type"], call["skip_ptoas"]) == ("Gemm", "Ascend950", True)
+    assert request.folder / "build/kernels/aic/gemm.pto" in compiled.artefacts
+    assert compiled.facts["ptoas"] == "none: kernels are left as .pto"
+
+
+def test_a_matrix_product_on_the_simulator_gives_int32(
+    stand_in: Any, tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right product passes; where the runtime writes nothing, the sentinel of int32 shows."""
+    stand_in.add("ptoas", "echo v0.57")
+    expected = golden_for(Wanted(gemm.DEFINITION, PRODUCT, "small", "vreq8"), goldens).outputs["c"]
+    np.save(tmp_path / "c.npy", expected)
+    job = job_on_simulator("gemm", PRODUCT, "gemm")
+    results = []
+    for number, orders in enumerate(({"output": str(tmp_path / "c.npy")}, {})):
+        for name, value in stand_in.environment(**orders).items():
+            monkeypatch.setenv(name, value)
+        results.append(execute(job, JobContext(tmp_path / str(number), None, goldens)))
+    right, unwritten = results
+    assert (right.state, right.stages[0].diffs[0].count) == (State.PASSED, 64 * 32)
+    assert unwritten.state is State.MISMATCH
+    assert unwritten.stages[0].diffs[0].unwritten == 64 * 32
+    run = next(call for call in stand_in.calls() if call["call"] == "execute_compiled")
+    assert run["before"] == [sentinel_of(np.dtype(np.int32))]
+    assert run["args"] == [["torch.int8", 64, 96], ["torch.int8", 96, 32], ["torch.int32", 64, 32]]
+
+
+MINE = """\
+from dataclasses import replace
+from workloads.gemm import WORKLOAD as GEMM
+
+WORKLOAD = replace(GEMM, definition=replace(GEMM.definition, name="mine"))
+"""
+
+
+def test_a_users_workload_is_compiled_from_its_file(
+    stand_in: Any, request_of: MakeRequest, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    request = request_of("gemm", CARDS, workload="gemm", shapes=PRODUCT)
+    PyptoEngine(stand_in.environment()).compile(replace(request, workload=WorkloadName("mine", str(file))))
+    assert [call["program"] for call in stand_in.calls()] == ["Gemm"]

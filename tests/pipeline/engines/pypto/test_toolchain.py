@@ -5,20 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kernels.catalogue import PROGRAMS
 
 from pipeline.engines.npu_smi import parse
 from pipeline.engines.pypto import toolchain
 from pipeline.ground.jobs import Platform, PlatformKind
+from workloads.registry import workload_named
 
 DATA = Path(__file__).parents[3] / "data"
 CARDS = Platform("a2a3", "pypto", "a2a3", kind=PlatformKind.CARD)
 SIMULATOR = Platform("a5sim", "pypto", "a5", kind=PlatformKind.SIMULATOR)
-ALL = tuple(PROGRAMS)
+PAIR, GEMM = workload_named("conv-pair"), workload_named("gemm")
+ALL = tuple(program.name for program in PAIR.programs)
 
 
 def reason(platform: Platform, environment: dict[str, str], *, compile_only: bool = False) -> str:
-    found = toolchain.available(platform, ALL, compile_only, environment)
+    found = toolchain.available(platform, PAIR, ALL, compile_only, environment)
     assert bool(found) == (not found.reason)
     assert bool(found) or found.remedy
     return found.reason
@@ -72,8 +73,24 @@ def test_missing_operators_are_named(stand_in: Any) -> None:
     )
     # A kernel that does not need what is missing can go on.
     without_requant = stand_in.environment(without=["tile.fixpipe_requant"])
-    assert toolchain.available(CARDS, ["pass1", "pass2"], True, without_requant)
-    assert not toolchain.available(CARDS, ["fused"], True, without_requant)
+    assert toolchain.available(CARDS, PAIR, ["pass1", "pass2"], True, without_requant)
+    assert not toolchain.available(CARDS, PAIR, ["fused"], True, without_requant)
+
+
+def test_a_matrix_product_compiles_without_the_operators_of_convolutions_and_runs_with_ptoas(
+    stand_in: Any,
+) -> None:
+    lacking = ["tile.img2col", "tile.fixpipe_requant", "tile.fixpipe_store", "tile.gather_row"]
+    environment = stand_in.environment(without=lacking)
+    assert not toolchain.available(CARDS, PAIR, ["pass1"], True, environment)
+    assert toolchain.available(CARDS, GEMM, ["gemm"], True, environment)
+    for platform in (CARDS, SIMULATOR):
+        found = toolchain.available(platform, GEMM, ["gemm"], False, environment)
+        assert found.reason == "running kernels needs PTOAS: PTOAS_ROOT is not set"
+        assert found.remedy == "set PTOAS_ROOT to the folder of an unpacked PTOAS release"
+    stand_in.add("ptoas", "echo 'ptoas v0.57'")
+    stand_in.add("g++-15")
+    assert toolchain.available(SIMULATOR, GEMM, ["gemm"], False, environment)
 
 
 def test_another_package_of_the_name_is_not_used(stand_in: Any, tmp_path: Path) -> None:
