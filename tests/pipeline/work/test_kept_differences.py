@@ -87,7 +87,7 @@ def test_a_wrong_int32_output_is_kept_as_it_is(
     assert [path for path in result.files if path.endswith(".npz")] == ["inputs.npz", "gemm/diff.npz"]
 
 
-def test_a_job_that_passes_keeps_what_its_engine_left_alone(run: Run) -> None:
+def test_a_job_that_passes_keeps_what_its_engine_left_alone(run: Run, tmp_path: Path) -> None:
     result = run("")
     assert result.artefacts == ()
     assert {name.rpartition("/")[2] for name in result.files} == {"report.json", "listing.txt"}
