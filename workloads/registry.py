@@ -84,9 +84,8 @@ def _loaded(file: str) -> ModuleType:
         if isinstance(error, SyntaxError) and error.filename == file:
             place = f"{file}:{error.lineno}" if error.lineno else file
             raise WorkloadError(f"{place}: is not Python: {error.msg}") from error
-        reason = (str(error).splitlines() or [""])[0]
-        place = _place(error, file)
-        raise WorkloadError(f"{place}: cannot be loaded: {type(error).__name__}: {reason}") from error
+        reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+        raise WorkloadError(f"{_place(error, file)}: cannot be loaded: {reason}") from error
     return module
 
 

@@ -48,14 +48,15 @@ CASES: Mapping[str, tuple[str, Any, Mapping[str, int]]] = {
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`case` is each of `CASES`; `program_case` is each with each program of its workload."""
-    if "program_case" in metafunc.fixturenames:
-        found = {
-            f"{program.name}: {name}": (workload, program.name, geometry, options)
-            for name, (workload, geometry, options) in CASES.items()
-            for program in workload_named(workload).programs
-        }
-        metafunc.parametrize("program_case", found.values(), ids=found.keys())
+    """`program_case` is each of `CASES` with each program, `described_case` those whose form is described."""
+    found = {
+        f"{program.name}: {name}": (workload, program.name, geometry, options)
+        for name, (workload, geometry, options) in CASES.items()
+        for program in workload_named(workload).programs
+        if "program_case" in metafunc.fixturenames or program.form is not None
+    }
+    for argument in {"program_case", "described_case"} & {*metafunc.fixturenames}:
+        metafunc.parametrize(argument, found.values(), ids=found.keys())
 
 
 @pytest.fixture(scope="session")
