@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,33 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+WORKLOADS = ("conv_pair", "conv", "gemm")
+"""The modules of the workloads that are shipped, in `golden/` and in `workloads/`."""
+
 LAYERS = (
-    ("golden", "emulator"),
+    ("golden.errors", "golden.draw", "emulator"),
+    ("golden.geometry", "golden.vreq8"),
+    ("golden.layout", "golden.specs"),
+    ("golden.reference", "golden.profiles", "golden.inputs"),
+    ("golden.chain", "golden.definition"),
+    ("golden.recipes", "golden.cache"),
+    ("golden",),
     ("kernels",),
-    ("pipeline.ground", "pipeline.faults.catalogue"),
-    ("pipeline.engines.base",),
+    ("workloads.form", "workloads.stages", "workloads.tensor_level"),
+    ("workloads.base",),
+    ("workloads.registry", *(f"workloads.{name}_tensor" for name in WORKLOADS)),
+    tuple(f"workloads.{name}" for name in WORKLOADS),
+    (
+        "pipeline.ground.words",
+        "pipeline.ground.files",
+        "pipeline.ground.patterns",
+        "pipeline.ground.settings",
+        "pipeline.ground.tiling",
+        "pipeline.faults.catalogue",
+    ),
+    ("pipeline.ground.jobs",),
+    ("pipeline.ground.subject",),
+    ("pipeline.ground.goldens", "pipeline.engines.base"),
     ("pipeline.diff", "pipeline.faults"),
     ("pipeline.engines", "pipeline.results.fingerprint"),
     ("pipeline.work",),
@@ -39,6 +62,14 @@ APART = {
 }
 """Rooms of the pipeline whose members do not know one another."""
 
+NAMED = re.compile(
+    r"(?<![\w-])(fused|pass1|pass2|two-pass|first-tile(-[a-z-]+)?|conv-pair|gemm)(?![\w-])", re.ASCII
+)
+"""Names of the workloads that are shipped, of their kernels and programs, as words of their own.
+
+Names of files that begin with the project's name, `conv-pair-pipeline`, are none of them.
+"""
+
 
 def name_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
@@ -47,7 +78,7 @@ def name_of(path: Path) -> str:
 
 SOURCES = {
     name_of(path): path
-    for room in ("golden", "emulator", "kernels", "pipeline")
+    for room in ("golden", "emulator", "kernels", "workloads", "pipeline")
     for path in (ROOT / room).rglob("*.py")
 }
 
@@ -81,7 +112,9 @@ def layer(module: str) -> tuple[int, str]:
     return number, room
 
 
-@pytest.mark.parametrize("module", sorted(set(SOURCES) - {"pipeline", "pipeline.results"}))
+@pytest.mark.parametrize(
+    "module", sorted(set(SOURCES) - {"pipeline", "pipeline.ground", "pipeline.results", "workloads"})
+)
 def test_imports_go_down(module: str) -> None:
     mine, room = layer(module)
     for other in imports(module) & set(SOURCES):
@@ -93,6 +126,53 @@ def test_kernels_know_the_geometry_and_the_users_errors_alone() -> None:
     known = {other for module in SOURCES if module.startswith("kernels") for other in imports(module)}
     ours = {name for name in known & set(SOURCES) if not name.startswith("kernels")}
     assert ours == {"golden.geometry", "golden.errors"}
+
+
+def test_workloads_know_the_golden_and_the_kernels_alone() -> None:
+    known = {other for module in SOURCES if module.startswith("workloads") for other in imports(module)}
+    rooms = {name.partition(".")[0] for name in known & set(SOURCES)}
+    assert rooms == {"golden", "kernels", "workloads"}
+
+
+@pytest.mark.parametrize("folder", ["golden", "workloads"])
+def test_workloads_do_not_know_one_another(folder: str) -> None:
+    for one, other in itertools.permutations(WORKLOADS, 2):
+        for module in (f"{folder}.{one}", f"{folder}.{one}_tensor"):
+            known = imports(module) if module in SOURCES else set()
+            assert not known & {f"golden.{other}", f"workloads.{other}", f"workloads.{other}_tensor"}, module
+
+
+PIPELINE = sorted(module for module in SOURCES if module.startswith("pipeline"))
+
+
+@pytest.mark.parametrize("module", PIPELINE)
+def test_the_pipeline_names_no_workload(module: str) -> None:
+    """It reads what is under test from the declaration, which it gets by the name that the matrix gives."""
+    shipped = {
+        f"{room}.{name}{of}"
+        for room in ("golden", "workloads")
+        for name in WORKLOADS
+        for of in ("", "_tensor")
+    }
+    assert not imports(module) & shipped
+    named = [text for text in texts(module) if NAMED.search(text)]
+    assert not named
+
+
+def texts(module: str) -> Iterator[str]:
+    """The string constants of a module, parts of f-strings among them, docstrings left out."""
+    tree = ast.parse(SOURCES[module].read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documentation = {
+        id(statement.value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        for statement in node.body
+        if isinstance(statement, ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.value
 
 
 @pytest.mark.parametrize(("room", "members"), APART.items())

@@ -8,6 +8,7 @@ the launch, dropping the garbage columns of y.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,9 +18,10 @@ from golden import layout, vreq8
 from golden.geometry import C0, Geometry
 from golden.reference import convolve
 from golden.specs import Array, Int8, Int32
+from kernels.tensor.candidates import numbers
 from kernels.tensor.canvas import Canvas, Indices
-from kernels.tensor.plan import Tiling, tiling_for
-from workloads.tensor_level import Launch, TensorLevel, TensorProgram, constants
+from kernels.tensor.plan import Tiling, may_fit, plan_path, tiling_by_rule, tiling_for, write_plan
+from workloads.tensor_level import Launch, TensorLevel, TensorProgram, TilingSearch, constants
 
 
 def _fused(geometry: Geometry, tiling: Tiling, inputs: Mapping[str, Array]) -> Launch:
@@ -103,6 +105,12 @@ def _requantised(sums: Int32, inputs: Mapping[str, Array], conv: str) -> Int8:
     return cast(Int8, vreq8.requantise(sums + bias, table, "vreq8"))
 
 
+def _keep(geometry: Geometry, tilings: Mapping[str, Tiling]) -> Path:
+    path = plan_path(geometry)
+    write_plan(path, tilings)
+    return path
+
+
 TENSOR_LEVEL = TensorLevel(
     "kernels.tensor.programs",
     {
@@ -112,5 +120,6 @@ TENSOR_LEVEL = TensorLevel(
     },
     tiling_for,
     Tiling,
+    TilingSearch(tiling_by_rule, numbers, may_fit, _keep),
 )
 """The pair at tensor level. The windows are those of conv2: every pixel of mid once a kernel position."""

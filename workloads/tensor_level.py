@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,6 +61,26 @@ class TensorProgram:
 
 
 @dataclass(frozen=True)
+class TilingSearch:
+    """What a search for cheaper tilings of a workload needs.
+
+    Attributes:
+        start: the tiling of a geometry from which the search of every program starts, within the memories'
+            capacities; raises `kernels.tensor.plan.TilingError`.
+        numbers: of a program and a geometry, what can be changed in a tiling, one number after the other:
+            each is a function from a tiling to those in which this number has another value.
+        may_fit: whether a tiling of a geometry can fit the capacities; only the compiler can tell for sure.
+        keep: writes the tilings of a geometry, by program, where `TensorLevel.tiling` finds them; gives the
+            file.
+    """
+
+    start: Callable[[Any, Capacities], Any]
+    numbers: Callable[[str, Any], Iterable[Callable[[Any], Iterable[Any]]]]
+    may_fit: Callable[[Any, Any, Capacities], bool]
+    keep: Callable[[Any, Mapping[str, Any]], Path]
+
+
+@dataclass(frozen=True)
 class TensorLevel:
     """The tensor-level programs of a workload.
 
@@ -70,12 +90,14 @@ class TensorLevel:
         tiling: cuts a geometry for a program within the memories' capacities; raises
             `kernels.tensor.plan.TilingError`.
         tiling_type: what it gives, a frozen dataclass with a method `describe`.
+        search: how cheaper tilings are searched; None where geometries are always cut by rule.
     """
 
     module: str
     programs: Mapping[str, TensorProgram]
     tiling: Callable[[str, Any, Capacities], Any]
     tiling_type: type[Any]
+    search: TilingSearch | None = None
 
     @property
     def source(self) -> Path:

@@ -298,7 +298,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
             "--stage",
             choices=["tile", "all"],
             default="",
-            help="tile: stop after the first-tile stages (default: all)",
+            help="tile: stop after the stages that compute a first tile (default: all)",
         )
     _add_output(command)
 

@@ -150,7 +150,7 @@ _WHOLE = (
         "map-corrupted",
         0,
         "the first 16 rows x 32 columns of filter1 lie over the first 16 pixels of C1 plane 0 of each band's "
-        "feature map, where it is at the fused kernel's address",
+        "feature map, where that is gathered beside the other residents of L1",
         "address",
     ),
     Fault("unwritten", "unwritten", 0, "the last ACC tile of y never reaches GM", "store"),

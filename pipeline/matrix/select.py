@@ -67,7 +67,8 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
         filters: what to keep of them.
 
     Raises:
-        FilterError: a filter names what no job of the plan has.
+        FilterError: a filter names what no job of the plan has, or kernels of other workloads than the
+            geometries are of.
         EmptySelectionError: nothing is left.
     """
     kept = [job for job in jobs if job.lane in lanes]
@@ -77,6 +78,8 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
         if wanted:
             known = {name for job in jobs if (name := name_of(job)) is not None}
             _refuse_unknown(what, wanted, known)
+            if field == "kernels" and filters.geometries:
+                _refuse_of_other_workloads(jobs, kept, wanted)
             kept = [job for job in kept if name_of(job) in wanted]
             _refuse_empty(kept, what, wanted)
     if filters.ids:
@@ -94,6 +97,22 @@ def _refuse_unknown(what: str, wanted: Iterable[str], known: Iterable[str]) -> N
     for name in wanted:
         if name not in known:
             raise FilterError(f"{what} `{shown(name)}` is not in the plan; {closest(name, known)}")
+
+
+def _refuse_of_other_workloads(jobs: Sequence[Job], kept: Sequence[Job], wanted: Sequence[str]) -> None:
+    """Refuse kernels that are all of other workloads than the geometries that are left."""
+    asked = [job for job in jobs if job.kernel in wanted]
+    if {job.workload for job in asked} & {job.workload for job in kept}:
+        return
+    kernel, geometry = asked[0], kept[0]
+    kernels = dict.fromkeys(job.kernel for job in kept if job.workload == geometry.workload)
+    geometries = dict.fromkeys(job.geometry_name for job in asked if job.workload == kernel.workload)
+    raise FilterError(
+        f"`{kernel.kernel}` is a kernel of workload {kernel.workload.name}, and geometry "
+        f"{geometry.geometry_name} is one of {geometry.workload.name}; choose a kernel of "
+        f"{geometry.workload.name} ({', '.join(kernels)}) or a geometry of {kernel.workload.name} "
+        f"({', '.join(geometries)})"
+    )
 
 
 def _refuse_empty(kept: Sequence[Job], what: str, wanted: Sequence[str]) -> None:

@@ -7,56 +7,88 @@ budget of compilations is spent. The cost model is deterministic, so the same se
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from golden.geometry import C0, Geometry
-from kernels.tensor import programs
-from kernels.tensor.canvas import canvas_of
-from kernels.tensor.plan import PROGRAMS, Product, Tiling, may_fit, tiling_by_rule
+from golden.errors import UserError
 from pipeline.engines.base import CompileError, InfrastructureError
 from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CAPACITIES
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
 from pipeline.ground.jobs import WorkloadName
+from workloads.base import Workload
+from workloads.tensor_level import TilingSearch
 
-_TASKS = (24, 20, 22, 18, 12)
-_SPREAD_TASKS = (24, 20, 16, 12)
-"""Into how many tasks rows may be cut: there are 24 cube cores, and scheduling a task costs as much as it."""
 
-_VEC_TILES = (2, 1)
-"""Vector tiles that may make a cube task."""
+class SearchError(UserError):
+    """There is nothing to search for a workload."""
 
 
 @dataclass(frozen=True)
 class Found:
     """The cheapest tiling of a program, and its cycles."""
 
-    tiling: Tiling
+    tiling: Any
     cycles: int
 
 
+def search_of(workload: Workload) -> TilingSearch:
+    """What a workload declares of the search for its tilings. Raises `SearchError` where that is nothing."""
+    level = workload.tensor_level
+    if level is None or level.search is None:
+        raise SearchError(
+            f"workload {workload.name} has no search for tilings: its tensor-level programs are cut by rule"
+        )
+    return level.search
+
+
 def search(
-    geometry: Geometry, folder: Path, budget: int, tell: Callable[[str], None] = lambda line: None
+    named: WorkloadName,
+    workload: Workload,
+    geometry: Any,
+    folder: Path,
+    budget: int,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Found]:
-    """Search a tiling for every program of a geometry.
+    """Search a tiling of a geometry for every tensor-level program of its workload.
 
     Args:
-        geometry: the shapes of the pair.
+        named: which workload.
+        workload: its declaration.
+        geometry: of the workload's type.
         folder: scratch for the compilations; exists, and is empty again afterwards.
         budget: compilations a program may take; at least 1.
         tell: is told of every compilation in a line.
 
     Raises:
+        SearchError: the workload declares no search.
         TilingError: where the geometry cannot be cut.
         CompileError: where the tiling by rule, from which the search starts, is refused.
     """
-    start = tiling_by_rule(geometry, CAPACITIES)
-    return {program: _Search(program, geometry, folder, budget, tell).descend(start) for program in PROGRAMS}
+    declared, level = search_of(workload), workload.tensor_level
+    assert level is not None  # `search_of` refused it otherwise
+
+    def order(program: str, tiling: Any) -> Order:
+        return Order(
+            Work.COST,
+            program,
+            named,
+            msgspec.to_builtins(geometry),
+            msgspec.to_builtins(tiling),
+            level.source,
+            folder / "candidate",
+        )
+
+    start = declared.start(geometry, CAPACITIES)
+    return {
+        program: _Search(program, declared, geometry, order, budget, tell).descend(start)
+        for program in level.programs
+    }
 
 
 @dataclass
@@ -64,18 +96,19 @@ class _Search:
     """The search for one program; `tried` holds the cycles of each tiling, None where it was refused."""
 
     program: str
-    geometry: Geometry
-    folder: Path
+    declared: TilingSearch
+    geometry: Any
+    order: Callable[[str, Any], Order]
     budget: int
     tell: Callable[[str], None]
-    tried: dict[Tiling, int | None] = field(default_factory=dict)
+    tried: dict[Any, int | None] = field(default_factory=dict)
 
-    def descend(self, start: Tiling) -> Found:
+    def descend(self, start: Any) -> Found:
         """Follow the steepest change of one number after the other."""
         best = Found(start, self._compiled(start))
         while True:
             before = best.cycles
-            for changes in self._coordinates():
+            for changes in self.declared.numbers(self.program, self.geometry):
                 for tiling in changes(best.tiling):
                     cycles = self._cycles(tiling)
                     if cycles is not None and cycles < best.cycles:
@@ -83,20 +116,10 @@ class _Search:
             if best.cycles == before:
                 return best
 
-    def _coordinates(self) -> Iterator[Callable[[Tiling], Iterator[Tiling]]]:
-        canvas = canvas_of(self.geometry)
-        if self.program != "pass2":
-            pixels = self.geometry.mid_height * self.geometry.mid_width
-            yield from _of_product("conv1", canvas.rows if self.program == "fused" else pixels)
-        else:
-            yield lambda tiling: _with_spread_rows(tiling, canvas.plane_rows)
-        if self.program != "pass1":
-            yield from _of_product("conv2", canvas.out_rows)
-
-    def _cycles(self, tiling: Tiling) -> int | None:
+    def _cycles(self, tiling: Any) -> int | None:
         if tiling in self.tried:
             return self.tried[tiling]
-        if len(self.tried) >= self.budget or not may_fit(self.geometry, tiling, CAPACITIES):
+        if len(self.tried) >= self.budget or not self.declared.may_fit(self.geometry, tiling, CAPACITIES):
             return None
         try:
             return self._compiled(tiling)
@@ -106,55 +129,15 @@ class _Search:
             self._tell(tiling, str(error).splitlines()[0])
             return None
 
-    def _compiled(self, tiling: Tiling) -> int:
-        scratch = self.folder / "candidate"
-        order = Order(
-            Work.COST,
-            self.program,
-            WorkloadName("conv-pair"),
-            msgspec.to_builtins(self.geometry),
-            msgspec.to_builtins(tiling),
-            Path(programs.__file__),
-            scratch,
-        )
+    def _compiled(self, tiling: Any) -> int:
+        order = self.order(self.program, tiling)
         try:
             cycles = read_cycles(child.run(order))
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(order.folder, ignore_errors=True)
         self.tried[tiling] = cycles
         self._tell(tiling, f"{cycles} cycles")
         return cycles
 
-    def _tell(self, tiling: Tiling, found: str) -> None:
+    def _tell(self, tiling: Any, found: str) -> None:
         self.tell(f"{self.program} {len(self.tried)}/{self.budget}: {tiling.describe()}: {found}")
-
-
-def _of_product(conv: str, rows: int) -> Iterator[Callable[[Tiling], Iterator[Tiling]]]:
-    yield lambda tiling: _with_rows(tiling, conv, rows)
-    yield lambda tiling: _with_k_step(tiling, conv)
-
-
-def _with_rows(tiling: Tiling, conv: str, rows: int) -> Iterator[Tiling]:
-    for tiles in _VEC_TILES:
-        for tasks in _TASKS:
-            vec_rows = -(-rows // (tasks * tiles))
-            yield _changed(tiling, conv, cube_rows=vec_rows * tiles, vec_rows=vec_rows)
-
-
-def _with_k_step(tiling: Tiling, conv: str) -> Iterator[Tiling]:
-    product: Product = getattr(tiling, conv)
-    for k_step in range(C0, product.k_depth + 1, C0):
-        if product.k_depth % k_step == 0:
-            yield _changed(tiling, conv, k_step=k_step)
-
-
-def _with_spread_rows(tiling: Tiling, plane_rows: int) -> Iterator[Tiling]:
-    for tasks in _SPREAD_TASKS:
-        yield replace(tiling, spread_rows=-(-plane_rows // tasks))
-
-
-def _changed(tiling: Tiling, conv: str, **numbers: int) -> Tiling:
-    product = replace(getattr(tiling, conv), **numbers)
-    if conv == "conv1":
-        return replace(tiling, conv1=product, spread_rows=product.vec_rows)
-    return replace(tiling, conv2=product)

@@ -78,6 +78,58 @@ def test_an_unknown_name_is_an_error_with_the_closest(
     assert str(caught.value) == said
 
 
+MIXED = """\
+geometries:
+  single: {workload: conv, height: 16, width: 16, cin: 32, cout: 32, conv: {kernel: 3, stride: 1, padding: 1}}
+  product: {workload: gemm, m: 32, k: 64, n: 32}
+platforms:
+  second: {backend: emulator, soc: a5}
+lanes:
+  compile:
+    include:
+      - {platforms: [emu], geometries: [single], kernels: [conv]}
+      - {platforms: [second], geometries: [product], kernels: [gemm]}
+"""
+
+
+@pytest.fixture
+def mixed(load_text: Callable[..., Matrix], sound: str) -> tuple[Job, ...]:
+    return expand(load_text(sound, MIXED), date(2026, 11, 30))
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        (
+            Filters(geometries=("tiny",), kernels=("conv",)),
+            "`conv` is a kernel of workload conv, and geometry tiny is one of conv-pair; choose a kernel of "
+            "conv-pair (fused, two-pass) or a geometry of conv (single)",
+        ),
+        (
+            Filters(geometries=("product",), kernels=("two-pass", "conv")),
+            "`conv` is a kernel of workload conv, and geometry product is one of gemm; choose a kernel of "
+            "gemm (gemm) or a geometry of conv (single)",
+        ),
+    ],
+)
+def test_a_kernel_on_a_geometry_of_another_workload_is_refused(
+    filters: Filters, said: str, mixed: tuple[Job, ...]
+) -> None:
+    with pytest.raises(FilterError) as caught:
+        select(mixed, [Lane.COMPILE, Lane.DEVICE], filters)
+    assert str(caught.value) == said
+
+
+def test_kernels_of_several_workloads_may_be_chosen_together(mixed: tuple[Job, ...]) -> None:
+    chosen = Filters(geometries=("tiny", "single"), kernels=("conv", "fused"))
+    assert ids(select(mixed, [Lane.COMPILE], chosen)) == ["compile/emu/tiny/fused", "compile/emu/single/conv"]
+    one_of_two = Filters(geometries=("tiny",), kernels=("conv", "fused"))
+    assert ids(select(mixed, [Lane.COMPILE], one_of_two)) == ["compile/emu/tiny/fused"]
+    elsewhere = Filters(platforms=("second",), kernels=("conv",))
+    with pytest.raises(EmptySelectionError, match="no job is left with kernel `conv`"):
+        select(mixed, [Lane.COMPILE], elsewhere)
+
+
 @pytest.mark.parametrize(
     ("lanes", "filters", "said"),
     [

@@ -1,0 +1,76 @@
+"""Search the cheapest tilings of a geometry of the matrix for CANN PyPTO and write its plan file.
+
+    python -m pipeline.commands.tilings mc62 --budget 60
+
+Prints every compilation and the cycles found. The workload of the geometry has to declare a search
+(`workloads.tensor_level`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from golden.errors import UserError
+from pipeline.commands.selection import read_matrix
+from pipeline.engines.base import CompileError
+from pipeline.engines.cann.search import search, search_of
+from pipeline.ground.subject import geometry_of
+from pipeline.matrix.errors import closest, shown
+from pipeline.matrix.select import FilterError
+from workloads.registry import workload_named
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the search: 0, that of the user's mistake, or 1 where its start is refused by the compiler."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pipeline.commands.tilings",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("geometry", help="name of a geometry of the matrix")
+    parser.add_argument("--budget", type=int, default=60, help="compilations a program may take (60)")
+    parser.add_argument("--matrix", action="append", default=[], help="overlay of the matrix, as in `list`")
+    options = parser.parse_args(arguments)
+    try:
+        _search(options.geometry, options.matrix, options.budget)
+    except UserError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+    except CompileError as error:
+        sys.stderr.write(f"{str(error).splitlines()[0]}\n")
+        return 1
+    return 0
+
+
+def _search(name: str, overlays: Sequence[str], budget: int) -> None:
+    if budget < 1:
+        raise FilterError(f"--budget {budget}: a search needs one compilation at least; write 1 or more")
+    geometries = read_matrix(overlays).geometries
+    if name not in geometries:
+        raise FilterError(f"geometry `{shown(name)}` is not in the matrix; {closest(name, geometries)}")
+    facts = geometries[name]
+    workload = workload_named(facts.workload.name, facts.workload.file)
+    geometry = geometry_of(workload, facts.shapes)
+    declared = search_of(workload)
+    with tempfile.TemporaryDirectory() as folder:
+        found = search(facts.workload, workload, geometry, Path(folder), budget, _say)
+    path = declared.keep(geometry, {program: each.tiling for program, each in found.items()})
+    sums = (
+        f"{kernel.name} {sum(found[program].cycles for program in kernel.programs)}"
+        for kernel in workload.kernels
+        if set(kernel.programs) <= set(found)
+    )
+    _say(f"{path}: {', '.join(sums)} estimated cycles")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
