@@ -18,7 +18,7 @@ from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, PlanError, RunOptions, run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
-from pipeline.run.verdict import DEFAULT_PATTERNS, Pattern
+from pipeline.run.verdict import DEFAULT_MARKS, Mark
 
 Run = Callable[..., RunSummary]
 MakeJob = Callable[..., Job]
@@ -347,9 +347,9 @@ def test_a_device_is_set_aside_by_what_an_error_blames_not_by_its_words(
     ("printed", "aside"),
     [("507018", ["emulated-0"]), ("507018, then: No space left on device", []), ("E4 of the lab", [])],
 )
-def test_a_pattern_says_what_it_blames(run: Run, make_job: MakeJob, printed: str, aside: list[str]) -> None:
-    patterns = (*DEFAULT_PATTERNS, Pattern("E4 of the lab", Blame.HOST))
-    summary = run(make_job(f"prints_and_exits:{printed}", devices=(0,)), retries=2, patterns=patterns)
+def test_a_mark_says_what_it_blames(run: Run, make_job: MakeJob, printed: str, aside: list[str]) -> None:
+    marks = (*DEFAULT_MARKS, Mark("E4 of the lab", Blame.HOST))
+    summary = run(make_job(f"prints_and_exits:{printed}", devices=(0,)), retries=2, marks=marks)
     assert summary.results[0].state is State.INFRASTRUCTURE
     assert [one.device for one in summary.set_aside] == aside
 
@@ -378,7 +378,7 @@ def test_a_pattern_that_other_engines_search_for_all_night_does_not_hold_up_the_
     run: Run, make_job: MakeJob
 ) -> None:
     job = make_job(f"prints_and_exits:{'a' * 60}b 507018")
-    result = only(run(job, retries=0, patterns=tuple(map(Pattern, ("(a+)+$", "(a|a)+$", "507018")))))
+    result = only(run(job, retries=0, marks=tuple(map(Mark, ("(a+)+$", "(a|a)+$", "507018")))))
     assert result.state is State.INFRASTRUCTURE
     assert result.message.startswith("infrastructure pattern 507018 (crashed: ")
 
