@@ -5,17 +5,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result
+from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
 from pipeline.run import processes
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 
-GEOMETRY = Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+GEOMETRY = msgspec.to_builtins(Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)))
 EMULATED = Platform("emu", "emulator", "a2a3")
 
 JobMaker = Callable[..., Job]
@@ -55,7 +56,15 @@ def make_job() -> JobMaker:
         """A job that does `work` (see targets.py)."""
         platform = replace(EMULATED, devices=tuple(devices))
         job = Job(
-            f"device/emu/{next(numbers)}", Lane.DEVICE, platform, "small", GEOMETRY, work, "small", timeout
+            id=f"device/emu/{next(numbers)}",
+            lane=Lane.DEVICE,
+            platform=platform,
+            workload=WorkloadName("conv-pair"),
+            geometry_name="small",
+            geometry=GEOMETRY,
+            kernel=work,
+            profile="small",
+            timeout=timeout,
         )
         return replace(job, **changes)  # type: ignore[arg-type]
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result
+from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -44,13 +43,15 @@ def main(arguments: list[str]) -> int:
     host = Host(available=lambda _job: Availability())
     if works[0] == "--resume":
         return resume_run(works[1], options, [Printer()], host).exit_code
-    geometry = Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+    workload = WorkloadName("gemm")
+    geometry = {"m": 32, "k": 32, "n": 32}
     plan = []
     for number, work in enumerate(works):
         kernel, _, devices = work.partition("@")
         ids = tuple(int(device) for device in devices.split(",") if device)
         platform = Platform("emu", "emulator", "a2a3", devices=ids)
-        plan.append(Job(f"device/emu/{number}", Lane.DEVICE, platform, "g", geometry, kernel, "small", 60.0))
+        name = f"device/emu/{number}"
+        plan.append(Job(name, Lane.DEVICE, platform, workload, "g", geometry, kernel, "small", 60.0))
     return run_jobs(plan, options, [Printer()], host).exit_code
 
 

@@ -19,6 +19,7 @@ import psutil
 from golden.cache import golden_for, is_cached
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
+from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
 
 Work = Callable[[Job, JobContext, str], Result]
@@ -262,7 +263,7 @@ def holds_device(job: Job, context: JobContext, argument: str) -> Result:
 
 def needs_golden(job: Job, context: JobContext, argument: str) -> Result:
     """Tell whether the golden was in the cache, and whether it took torch to get it."""
-    wanted = (job.geometry, str(job.profile), job.platform.variant, context.cache)
-    cached = is_cached(*wanted)
-    golden_for(*wanted)
+    wanted = wanted_golden(job, None)
+    cached = is_cached(wanted, context.cache)
+    golden_for(wanted, context.cache)
     return Result(job, State.PASSED, f"cached: {cached}, torch: {'torch' in sys.modules}")

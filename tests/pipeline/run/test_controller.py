@@ -347,7 +347,7 @@ def test_a_device_is_set_aside_by_what_an_error_blames_not_by_its_words(
     ("printed", "aside"),
     [("507018", ["emulated-0"]), ("507018, then: No space left on device", []), ("E4 of the lab", [])],
 )
-def test_a_pattern_says_what_it_blames(run: Run, make_job: MakeJob, printed: str, aside: list[str]) -> None:
+def test_a_mark_says_what_it_blames(run: Run, make_job: MakeJob, printed: str, aside: list[str]) -> None:
     marks = (*DEFAULT_MARKS, Mark("E4 of the lab", Blame.HOST))
     summary = run(make_job(f"prints_and_exits:{printed}", devices=(0,)), retries=2, marks=marks)
     assert summary.results[0].state is State.INFRASTRUCTURE
@@ -506,9 +506,8 @@ def test_interrupted_repeats_do_not_count_as_a_pass(run: Run, make_job: MakeJob,
 
 def test_artefacts_are_named_relative_to_the_run(run: Run, make_job: MakeJob) -> None:
     summary = run(make_job("writes:10,passed", id="device/emu/a@1"))
-    artefact, of_stage = only(summary).files
+    (artefact,) = only(summary).artefacts
     assert artefact == "jobs/device+emu+a@1/1/trace.bin"
-    assert of_stage == "jobs/device+emu+a@1/1/fused/listing.txt"
     assert (summary.folder / artefact).stat().st_size == 10
 
 
@@ -520,10 +519,10 @@ def test_artefacts_over_the_cap_go_failures_last(run: Run, make_job: MakeJob) ->
         make_job("writes:400,mismatch"),
     ]
     summary = run(*jobs, jobs=1, artefact_bytes=1000)
-    kept = [bool(result.files) for result in summary.results]
+    kept = [bool(result.artefacts) for result in summary.results]
     assert kept == [False, True, True, False]
     assert summary.dropped == (jobs[0].id, jobs[3].id)
     assert "over the run's limit of 1,000 bytes" in summary.results[0].facts["artefacts"]
     recorded = read_run(summary.folder.parent, summary.run_id).all_results()
-    assert [bool(result.files) for result in recorded] == kept
+    assert [bool(result.artefacts) for result in recorded] == kept
     assert sum(file.stat().st_size for file in (summary.folder / "jobs").rglob("*.bin")) == 800
