@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from kernels.catalogue import PROGRAMS
 
 import emulator.language
 from emulator.engine import Report, compile_program, run_program
 from emulator.program import Program, Space
 from emulator.soc import SOCS
-from kernels.catalogue import PROGRAMS
 from kernels.plan import Limits, Plan
 
 Arrays = Mapping[str, npt.NDArray[Any]]

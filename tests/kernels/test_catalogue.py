@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from kernels.catalogue import KERNELS, PROGRAMS, TileProgram, import_kernels
 
 from emulator.program import Program
 from golden.geometry import Conv, Geometry
 from golden.specs import pair_specs
-from kernels.catalogue import KERNELS, PROGRAMS, TileProgram, import_kernels
 from kernels.plan import Limits, Plan, tile_bands
 
 GEOMETRY = Geometry(24, 16, 64, 32, 96, Conv(3, 2, 1), Conv(3, 1, 1))

@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from kernels.catalogue import PROGRAMS
 
 from emulator.engine import Report
 from golden import profiles
 from golden.geometry import Conv, Geometry
 from golden.reference import reference
-from kernels.catalogue import PROGRAMS
 from kernels.plan import Limits, Plan, PlanError, make_plan, tile_bands
 
 Compiled = Callable[[str, Plan], Report]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernels.catalogue import PROGRAMS
 
 from golden.geometry import MC62, Conv, Geometry
 from golden.inputs import load_inputs
-from kernels.catalogue import PROGRAMS
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.ground.jobs import Platform
