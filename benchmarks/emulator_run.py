@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from kernels.catalogue import PROGRAMS
 
 import emulator.language
 from emulator.engine import compile_program, run_program
@@ -23,7 +24,6 @@ from emulator.soc import SOCS
 from golden import profiles
 from golden.geometry import MC62
 from golden.specs import Tensors
-from kernels.catalogue import PROGRAMS
 from kernels.plan import Plan
 from pipeline.ground.tiling import plan_for
 

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 from enum import Enum
 
 from golden.chain import Layer
+from golden.errors import UserError
 from golden.geometry import C0
 from kernels.plan import Tile, Window
+
+_DESCRIBED = 2
+"""Convolutions of a chain that faults, hypotheses and steps know."""
+
+
+class FormError(UserError):
+    """A form contradicts itself or its program; the message says which convolution and what is wrong."""
 
 
 class Loading(str, Enum):
@@ -53,6 +61,10 @@ class Convolution:
         order: places in `parts`, in the order in which the program computes them.
         tile: its ACC tile and K loop.
         whole: whether the parts make up the whole output; not so where only a first tile is computed.
+
+    Raises:
+        FormError: the order does not name each part once, a part is not made of whole tiles or reads rows
+            outside the image, or the tile is not of this convolution.
     """
 
     number: int
@@ -64,13 +76,75 @@ class Convolution:
     tile: Tile
     whole: bool = True
 
+    def __post_init__(self) -> None:
+        layer, tile = self.layer, self.tile
+        if sorted(self.order) != list(range(len(self.parts))):
+            self._refuse(f"order {self.order} must name each of its {len(self.parts)} parts once, from 0")
+        if tile.positions != tile.rows * layer.out_width or tile.step * tile.steps != layer.depth:
+            self._refuse(
+                f"{tile} must have rows of {layer.out_width} positions and {layer.depth} as K of all steps"
+            )
+        for part in self.parts:
+            if part.rows < 1 or part.rows % tile.rows:
+                self._refuse(f"a part of {part.rows} rows must be made of whole tiles of {tile.rows}")
+            window = part.window
+            if window.row < 0 or window.row + window.rows > layer.height:
+                self._refuse(
+                    f"a part reads rows {window.row}..{window.row + window.rows - 1} "
+                    f"of an image of {layer.height}"
+                )
+
+    def _refuse(self, why: str) -> None:
+        raise FormError(f"convolution {self.number}: {why}")
+
 
 @dataclass(frozen=True)
 class Form:
-    """What a program is made of: all layers of its workload, and those that it computes, in their order."""
+    """What a program is made of: all layers of its workload, and those that it computes, in their order.
+
+    Raises:
+        FormError: the chain is longer than two; there is no convolution; the parts of the last do not follow
+            each other from the first row of its output to the last; a map in L1 does not have the rows that
+            the convolution before gives.
+    """
 
     chain: tuple[Layer, ...]
     convolutions: tuple[Convolution, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.chain) > _DESCRIBED:
+            raise FormError(
+                f"a chain of {len(self.chain)} convolutions has no form, at most {_DESCRIBED} can be "
+                "described: leave `form` out"
+            )
+        if not self.convolutions:
+            raise FormError("a form must have a convolution")
+        self._check_last()
+        for one in self.convolutions:
+            before = self.convolution(one.number - 1)
+            if one.loading is Loading.IN_L1 and (
+                before is None
+                or [(part.row, part.rows) for part in before.parts]
+                != [(part.window.row, part.window.rows) for part in one.parts]
+            ):
+                raise FormError(
+                    f"convolution {one.number}: its map in L1 must have the rows that the parts of the "
+                    "convolution before give"
+                )
+
+    def _check_last(self) -> None:
+        """The parts of the last convolution are the rows of the output, each once."""
+        end = 0
+        for part in self.last.parts:
+            if part.row != end:
+                raise FormError(f"convolution {self.last.number}: a part begins at row {part.row}, not {end}")
+            end += part.rows
+        height = self.last.layer.out_height
+        if end > height or (self.last.whole and end != height):
+            raise FormError(
+                f"convolution {self.last.number}: its parts give {end} rows of {self.last.layer.output}, "
+                f"which has {height}"
+            )
 
     def convolution(self, number: int) -> Convolution | None:
         """The convolution of this number; None where the program does not have it."""

@@ -209,13 +209,11 @@ def no_place(fault: Fault, form: Form) -> str:
     missing = [number for number in _needed(fault) if form.convolution(number) is None]
     if missing:
         return f"it has no convolution {missing[0]}"
-    first, second = form.convolution(1), form.convolution(2)
+    first = form.convolution(1)
     if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
         return "no feature map of it is gathered beside the other residents of L1"
     if fault.step == "load" and first is None:
         return "it loads no rows of x"
-    if fault.id == "halo-stale" and second is not None and second.loading is not Loading.IN_L1:
-        return "its mid does not stay in L1, where a band would find what the band before left"
     if fault.step == "store" and not form.gives_all:
         return f"it does not give the whole of {form.chain[-1].output}"
     return ""

@@ -15,7 +15,7 @@ from pipeline.faults.catalogue import Fault, can_show, no_place
 from pipeline.faults.host import in_output, spoiled_inputs
 from pipeline.faults.kernel import faulty_plan, faulty_program
 from pipeline.ground.subject import Subject
-from workloads.form import Form, Loading
+from workloads.form import Form, FormError, Loading
 from workloads.stages import ProgramRun
 
 
@@ -26,6 +26,7 @@ def program_with(fault: Fault, subject: Subject, program: str, variant: str) -> 
         PlanError: the geometry cannot be tiled.
         KernelError: the emulator refuses the program.
         SyntaxError: its file is not Python.
+        FormError: its form is not that of the program.
     """
     form, model = subject.form(program), subject.workload.faults
     build = subject.program(program).build
@@ -86,6 +87,8 @@ def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, v
             return ""
     except (KernelError, PlanError, SyntaxError):
         return ""  # the run itself says what is wrong with it
+    except FormError as error:
+        return f"its form does not fit: {error}"
     if _changes_inputs(fault, subject, run.program, tensors, variant):
         return ""
     return "its program and its inputs are the same with the fault as without it"

@@ -24,8 +24,9 @@ from kernels.plan import Window
 from pipeline.faults import spoils
 from pipeline.faults.catalogue import Fault, band_class, no_place, shift_of, shifted_bands
 from pipeline.faults.origins import origins, requantised_by
+from pipeline.ground.words import counted
 from workloads.base import FaultModel
-from workloads.form import Convolution, Form, Loading
+from workloads.form import Convolution, Form, FormError, Loading
 
 Block = tuple[Statement, ...]
 
@@ -53,6 +54,9 @@ def faulty_program(fault: Fault, program: Program, form: Form, variant: str) -> 
         program: what the reader made of it.
         form: what it is made of.
         variant: the requantisation that is right.
+
+    Raises:
+        FormError: the form is not that of the program.
     """
     if no_place(fault, form):
         return program
@@ -168,16 +172,20 @@ class _Faulty:
 
         return tuple(map(changed, body, self._classes(body)))
 
-    def _classes(self, body: Block) -> Iterator[set[str]]:
+    def _classes(self, body: Block) -> list[set[str]]:
         """Which bands each statement of a body works for: a single band is the first and the last.
 
         A band begins where its feature map is filled again after it was unfolded; a loop that fills and
         unfolds one works for as many bands as it has rounds.
+
+        Raises:
+            FormError: the form has another number of bands than the body.
         """
         convolution = self.form.convolution(self.fault.conv)
         order = convolution.order if convolution is not None else ()
         last = len(order) - 1
         band, unfolded = 0, False
+        found = []
         for statement in body:
             fills = self._fills(statement)
             unfolds = any(map(self._unfolds, _calls((statement,))))
@@ -187,17 +195,25 @@ class _Faulty:
             if fills and unfolds and isinstance(statement, For):
                 rounds = evaluate(statement.stop, {}) - evaluate(statement.start, {})
             of = order[band : band + rounds]
-            yield {
-                name
-                for name, here in (
-                    ("first", 0 in of),
-                    ("last", last in of),
-                    ("interior", any(0 < number < last for number in of)),
-                )
-                if here
-            }
+            found.append(
+                {
+                    name
+                    for name, here in (
+                        ("first", 0 in of),
+                        ("last", last in of),
+                        ("interior", any(0 < number < last for number in of)),
+                    )
+                    if here
+                }
+            )
             unfolded |= unfolds
             band += rounds - 1
+        if unfolded and band != last:
+            raise FormError(
+                f"convolution {self.fault.conv}: the form has {counted(last + 1, 'band')}, "
+                f"the program {counted(band + 1, 'band')}"
+            )
+        return found
 
     def _fills(self, statement: Statement) -> bool:
         """Whether this makes a feature map of the fault's convolution anew, or begins to."""

@@ -21,19 +21,24 @@ from pipeline.diff.diagnosis import Diagnosis
 from pipeline.faults.catalogue import FAULTS, Fault, can_show, fault_named, no_place
 from pipeline.ground.jobs import Job, JobContext, Lane, State
 from pipeline.ground.settings import Settings
-from pipeline.ground.subject import subject_of
+from pipeline.ground.subject import subject_of, workload_of
 from pipeline.ground.words import counted
 from pipeline.matrix.expand import expand, settled
 from pipeline.matrix.load import load
 from pipeline.matrix.select import Filters, select
 from pipeline.work.comparison import comparison
 from pipeline.work.stages import stages_of
+from workloads.base import Workload
 
 FIRST_RIGHT = 0.95
 """Least share of detected cases in which the fault is in the class of hypotheses that is ranked first."""
 
 _RANKS = 3
-_LARGE = "mc62"
+_LARGE = ("mc62", "conv-144x112")
+
+
+class NothingToInjectError(UserError):
+    """No job that is selected can have a fault."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +213,12 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
             f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}"
         )
     parser.add_argument("--platform", default="emu-a2a3", metavar="NAME")
-    parser.add_argument("--kernel", default="fused", metavar="NAME")
+    parser.add_argument(
+        "--kernel",
+        default="",
+        metavar="NAME",
+        help="the kernel; by default, of each workload the first whose programs all have a form",
+    )
     parser.add_argument("--output", type=Path, default=Path("out"), metavar="DIR")
     options = parser.parse_args(arguments)
     try:
@@ -223,20 +233,38 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
 
 
 def _jobs(options: argparse.Namespace) -> list[Job]:
-    """The device lane's jobs, by default of every geometry but the large one, `@nightly` settled."""
+    """The device lane's jobs, by default of every geometry but the large ones, `@nightly` settled.
+
+    Raises:
+        NothingToInjectError: there are none of a kernel that a fault could be in.
+    """
     today = date.today()
     filters = Filters(
         geometries=tuple(options.geometry),
         platforms=(options.platform,),
-        kernels=(options.kernel,),
+        kernels=(options.kernel,) if options.kernel else (),
         profiles=tuple(options.profile),
     )
     chosen = select(expand(load([Path("matrix.yaml")]), today), [Lane.DEVICE], filters)
-    return [
+    jobs = [
         settled(job, today)
         for job in chosen
-        if (options.geometry or job.geometry_name != _LARGE) and job.platform.backend == "emulator"
+        if (options.geometry or job.geometry_name not in _LARGE)
+        and job.platform.backend == "emulator"
+        and job.kernel == (options.kernel or _first_described(workload_of(job)))
+        and workload_of(job).faults is not None
     ]
+    if not jobs:
+        raise NothingToInjectError(
+            "no job is left: choose a geometry of a workload that has a fault model, on an emulator platform"
+        )
+    return jobs
+
+
+def _first_described(workload: Workload) -> str:
+    """The first kernel of a workload whose programs all have a form; empty where there is none."""
+    described = {program.name for program in workload.programs if program.form is not None}
+    return next((kernel.name for kernel in workload.kernels if described.issuperset(kernel.programs)), "")
 
 
 def _printed(

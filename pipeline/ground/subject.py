@@ -15,7 +15,7 @@ from kernels.plan import PlanError
 from pipeline.ground.jobs import Job, Platform
 from pipeline.ground.tiling import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
-from workloads.form import Form
+from workloads.form import Form, FormError
 from workloads.registry import workload_named
 
 
@@ -58,9 +58,18 @@ class Subject:
         return self.workload.program(name)
 
     def form(self, program: str) -> Form | None:
-        """What a program is made of; None where its declaration does not describe that."""
+        """What a program is made of; None where its declaration does not describe that.
+
+        Raises:
+            WorkloadError: the form that it declares contradicts itself.
+        """
         form = self.program(program).form
-        return form(self.geometry, self.plan_or_none) if form is not None else None
+        if form is None:
+            return None
+        try:
+            return form(self.geometry, self.plan_or_none)
+        except FormError as error:
+            raise WorkloadError(f"workload {self.workload.name}: form of {program}: {error}") from error
 
     def frame(self, tensor: str) -> Frame:
         """How an output is laid out for the diff."""

@@ -60,6 +60,7 @@ def execute(job: Job, context: JobContext) -> Result:
     """
     try:
         workload = workload_of(job)
+        _check_forms(job, workload)
     except WorkloadError as error:
         return Result(job, State.COMPILE_ERROR, str(error))
     compiled = _compiled(job, context, workload) if job.lane is Lane.COMPILE else []
@@ -72,6 +73,18 @@ def execute(job: Job, context: JobContext) -> Result:
     if uncommitted := work.admit(stages):
         return Result(job, State.SKIPPED, uncommitted)
     return conclude(job, context, [(work, stage) for stage in stages], compiled)
+
+
+def _check_forms(job: Job, workload: Workload) -> None:
+    """Refuse a form that contradicts itself before anything is read from it.
+
+    Raises:
+        WorkloadError: a program that the job runs has such a form.
+    """
+    subject = subject_of(job)
+    names = [program.name for program in workload.programs]
+    for name in names if job.lane is Lane.COMPARE else workload.programs_of(job.kernel):
+        subject.form(name)
 
 
 def conclude(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from golden.geometry import Conv, Geometry
+from golden.geometry import Conv, ConvGeometry, Geometry
 from pipeline.faults.catalogue import (
     FAULTS,
     STEPS,
@@ -12,17 +12,26 @@ from pipeline.faults.catalogue import (
     band_class,
     can_show,
     fault_named,
+    no_place,
     shifted_bands,
 )
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.subject import Subject
+from workloads import conv, conv_pair
+from workloads.form import Form
 
 BANDED = Geometry(45, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 SINGLE = Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
 POINTWISE = Geometry(32, 16, 64, 64, 64, Conv(1, 1, 0), Conv(1, 1, 0))
 
 
+def form_of(program: str, geometry: Geometry, band_rows: int) -> Form:
+    form = Subject(conv_pair.WORKLOAD, geometry, "a2a3", {"band_rows": band_rows}).form(program)
+    assert form is not None
+    return form
+
+
 def shown(name: str, geometry: Geometry, band_rows: int) -> str:
-    return can_show(fault_named(name), geometry, plan_for(geometry, "a2a3", band_rows))
+    return can_show(fault_named(name), form_of("fused", geometry, band_rows))
 
 
 def test_an_id_is_its_family_and_convolution() -> None:
@@ -88,11 +97,50 @@ def test_a_band_holds_a_single_tile() -> None:
 
 def test_other_tables_need_as_many_channels() -> None:
     wider = Geometry(24, 16, 32, 32, 64, Conv(3, 2, 1), Conv(3, 1, 1))
-    assert shown("other-table-1", wider, 12) == "cmid and cout differ"
+    assert shown("other-table-1", wider, 12) == "the convolutions differ in output channels"
     assert shown("other-bias-2", SINGLE, 12) == ""
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "reason"),
+    [
+        ("first-tile-load", "bias-missing-2", "it has no convolution 2"),
+        ("pass2", "offset-sign-1", "it has no convolution 1"),
+        ("pass1", "nz-as-nd-mid", "it has no convolution 2"),
+        ("pass1", "map-corrupted", "no feature map of it is gathered beside the other residents of L1"),
+        ("pass2", "map-corrupted", "no feature map of it is gathered beside the other residents of L1"),
+        ("first-tile-fused-alloc", "map-corrupted", ""),
+        ("pass2", "band-up", "it loads no rows of x"),
+        ("pass2", "x-nhwc", ""),
+        ("pass2", "halo-stale", ""),
+        ("pass1", "unwritten", "it does not give the whole of y"),
+        ("first-tile-packed", "nd-as-nz-y", "it does not give the whole of y"),
+        ("pass2", "unwritten", ""),
+        ("pass1", "bias-missing-1", ""),
+    ],
+)
+def test_a_program_has_a_place_for_the_faults_of_what_it_does(program: str, name: str, reason: str) -> None:
+    assert no_place(fault_named(name), form_of(program, BANDED, 5)) == reason
+
+
+def test_the_fused_program_has_a_place_for_every_fault() -> None:
+    form = form_of("fused", BANDED, 5)
+    assert [name for name, fault in FAULTS.items() if no_place(fault, form)] == []
+
+
+def test_a_single_convolution_has_the_faults_of_the_first_but_those_of_another() -> None:
+    geometry = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
+    form = Subject(conv.WORKLOAD, geometry, "a2a3", {"band_rows": 4}).form("conv")
+    assert form is not None
+    for name, fault in FAULTS.items():
+        second = fault.conv == 2 or fault.step == "hand-over"
+        assert no_place(fault, form) == ("it has no convolution 2" if second else ""), name
+        other = fault.family in ("other-table", "other-bias")
+        assert can_show(fault, form) == ("there is no other convolution" if other else ""), name
 
 
 @pytest.mark.parametrize(("name", "moved"), [("band-up", (1, 2, 3, 4)), ("band-down", (1, 2, 3))])
 def test_bands_move_as_far_as_the_image_reaches(name: str, moved: tuple[int, ...]) -> None:
-    windows = [band.x for band in plan_for(BANDED, "a2a3", 5).bands]
+    (first, _) = form_of("fused", BANDED, 5).convolutions
+    windows = [part.window for part in first.parts]
     assert shifted_bands(fault_named(name), BANDED.height, windows) == moved

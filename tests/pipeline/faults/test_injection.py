@@ -13,18 +13,19 @@ import numpy.typing as npt
 import pytest
 
 from golden import layout, vreq8
+from golden.conv_pair import compute
 from golden.geometry import Conv, Geometry
-from golden.profiles import make
-from golden.reference import reference
 from golden.specs import Tensors
-from kernels.catalogue import PROGRAMS
 from kernels.plan import Plan, Tile, Window
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.faults.catalogue import FAULTS, can_show, fault_named
-from pipeline.faults.host import spoiled_inputs, spoiled_output
-from pipeline.ground.jobs import Platform
-from pipeline.ground.tiling import plan_for
+from pipeline.faults.host import spoiled_output
+from pipeline.faults.injection import inputs_with
+from pipeline.ground.jobs import Platform, WorkloadName
+from pipeline.ground.subject import Subject
+from workloads.conv_pair import BAND_ROWS, WORKLOAD
+from workloads.form import Form
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 
@@ -52,15 +53,33 @@ SHOWN_BY = {"round-then-add": "ties", "half-away": "ties"}
 class Pair:
     """A tiled pair and its inputs."""
 
-    geometry: Geometry
-    plan: Plan
+    subject: Subject
     tensors: Tensors
+
+    @property
+    def geometry(self) -> Geometry:
+        geometry: Geometry = self.subject.geometry
+        return geometry
+
+    @property
+    def plan(self) -> Plan:
+        plan: Plan = self.subject.plan
+        return plan
+
+    def form(self, program: str) -> Form:
+        form = self.subject.form(program)
+        assert form is not None
+        return form
+
+    def golden(self, output: str) -> Array:
+        return compute(self.geometry, self.tensors, "vreq8")[output]
 
 
 @cache
 def pair(tiling: str, profile: str) -> Pair:
     geometry, band_rows = TILINGS[tiling]
-    return Pair(geometry, plan_for(geometry, "a2a3", band_rows), make(profile, geometry))
+    subject = Subject(WORKLOAD, geometry, "a2a3", {BAND_ROWS: band_rows})
+    return Pair(subject, WORKLOAD.definition.make(profile, geometry))
 
 
 def profile_for(name: str) -> str:
@@ -69,14 +88,11 @@ def profile_for(name: str) -> str:
 
 def emulated(pair: Pair, name: str, program: str, folder: Path, mid: Array | None = None) -> Array:
     """The output of a program on the emulator, with the fault."""
-    fault, tensors = fault_named(name), pair.tensors
-    arrays: dict[str, Array] = {**tensors.arrays("vreq8")}
-    if mid is not None:
-        arrays["mid"] = mid
-    request = Request(program, pair.geometry, EMULATOR, folder, band_rows=pair.plan.band_rows, fault=fault.id)
-    inputs = spoiled_inputs(fault, program, pair.geometry, tensors, "vreq8", arrays)
+    fault, given = fault_named(name), {} if mid is None else {"mid": mid}
+    request = Request(program, WorkloadName("conv-pair"), pair.subject, EMULATOR, folder, fault=fault.id)
+    inputs = inputs_with(fault, pair.subject, program, pair.tensors, "vreq8", given)
     (output,) = EmulatorEngine().run(request, inputs).outputs.values()
-    return spoiled_output(fault, pair.plan, output) if PROGRAMS[program].output == "y" else output
+    return spoiled_output(fault, pair.form(program), output.astype(np.int8))
 
 
 # -- the pair by hand
@@ -84,6 +100,11 @@ def emulated(pair: Pair, name: str, program: str, folder: Path, mid: Array | Non
 
 def same(value: Array) -> Array:
     return value
+
+
+def requantisation(tensors: Tensors, n: int) -> tuple[Array, Array]:
+    """Scales and offsets of a convolution."""
+    return tensors[f"scales{n}"], tensors[f"offsets{n}"]
 
 
 def table(scales: Array, offsets: Array) -> Change:
@@ -113,11 +134,11 @@ class Model:
 def right(pair: Pair) -> Model:
     t, g = pair.tensors, pair.geometry
     return Model(
-        weights={1: t.filter1.astype(np.int64), 2: t.filter2.astype(np.int64)},
-        bias={1: t.bias1.astype(np.int64), 2: t.bias2.astype(np.int64)},
-        requantise={1: table(t.scales1, t.offsets1), 2: table(t.scales2, t.offsets2)},
+        weights={n: t[f"filter{n}"].astype(np.int64) for n in (1, 2)},
+        bias={n: t[f"bias{n}"].astype(np.int64) for n in (1, 2)},
+        requantise={n: table(*requantisation(t, n)) for n in (1, 2)},
         stride={1: g.conv1.stride, 2: g.conv2.stride},
-        x=layout.nc1hwc0_to_nhwc(t.x, g.height, g.width).reshape(g.height, g.width, g.cin),
+        x=layout.nc1hwc0_to_nhwc(t["x"], g.height, g.width).reshape(g.height, g.width, g.cin),
     )
 
 
@@ -230,14 +251,14 @@ def of_row(positions: int, scales: Array, offsets: Array) -> Change:
 
 def requantised_wrongly(pair: Pair, family: str, n: int) -> Change:
     t = pair.tensors
-    scales, offsets = ((t.scales1, t.offsets1), (t.scales2, t.offsets2))[n - 1]
+    scales, offsets = requantisation(t, n)
     tile = (pair.plan.conv1, pair.plan.conv2)[n - 1]
     if family in vreq8.VARIANTS:
         return as_variant(family, scales, offsets)
     return {
         "offset-sign": lambda acc: np.clip(whole_value(acc, scales, -offsets), -128, 127).astype(np.int8),
         "scale-ignored": lambda acc: np.clip(acc + offsets, -128, 127).astype(np.int8),
-        "other-table": table(*((t.scales2, t.offsets2), (t.scales1, t.offsets1))[n - 1]),
+        "other-table": table(*requantisation(t, 3 - n)),
         "no-saturation": lambda acc: whole_value(acc, scales, offsets).astype(np.int64).astype(np.int8),
         "unsigned-saturation": lambda acc: (
             np.clip(whole_value(acc, scales, offsets), 0, 255).astype(np.uint8).view(np.int8)
@@ -306,7 +327,7 @@ def faulty(pair: Pair, name: str, step: int = 0) -> Model:
     elif name == "halo-stale":
         model.stale = (g.conv2.kernel - g.conv2.stride) * g.mid_width
     elif name == "map-corrupted":
-        model.x_map = lambda image: begun_with(image, t.filter1[:16, :32])
+        model.x_map = lambda image: begun_with(image, t["filter1"][:16, :32])
     elif name == "mid-of-other-run":
         model.x = np.zeros_like(model.x)
     return model
@@ -319,9 +340,7 @@ ALL = [
     if tiling != "strided" or not fault.step.startswith("requant")  # which knows nothing of tiling
 ]
 SHOWING = [
-    (tiling, name)
-    for tiling, name in ALL
-    if not can_show(FAULTS[name], pair(tiling, "small").geometry, pair(tiling, "small").plan)
+    (tiling, name) for tiling, name in ALL if not can_show(FAULTS[name], pair(tiling, "small").form("fused"))
 ]
 HIDDEN = [case for case in ALL if case not in SHOWING and not case[1].endswith(("-first", "-last"))]
 REFUSED = {("ragged", "wrong-stride-2"), ("strided", "wrong-stride-1"), ("single", "wrong-stride-2")}
@@ -339,16 +358,16 @@ HANDED_OVER = [name for name, fault in FAULTS.items() if fault.step == "hand-ove
 def test_the_pair_by_hand_is_the_golden() -> None:
     for tiling in TILINGS:
         known = pair(tiling, "full-range@7")
-        golden = reference(known.geometry, known.tensors)
-        assert np.array_equal(mid_by_hand(known, right(known)), golden.mid)
-        assert np.array_equal(by_hand(known, right(known)), golden.y)
-        assert np.array_equal(by_hand(known, right(known), golden.mid), golden.y)
+        mid, y = known.golden("mid"), known.golden("y")
+        assert np.array_equal(mid_by_hand(known, right(known)), mid)
+        assert np.array_equal(by_hand(known, right(known)), y)
+        assert np.array_equal(by_hand(known, right(known), mid), y)
 
 
 @pytest.mark.parametrize(("tiling", "name"), [case for case in SHOWING if case not in REFUSED])
 def test_a_fault_does_what_it_says_and_shows(tiling: str, name: str, tmp_path: Path) -> None:
     known = pair(tiling, profile_for(name))
-    golden = reference(known.geometry, known.tensors).y
+    golden = known.golden("y")
     if name == "unwritten":
         expected = golden.copy()
         expected[-known.plan.conv2.positions :] = -86
@@ -364,13 +383,13 @@ def test_pass1_has_the_faults_of_conv1(name: str, tmp_path: Path) -> None:
     known = pair("ragged", profile_for(name))
     expected = mid_by_hand(known, faulty(known, name, step=32))
     assert np.array_equal(emulated(known, name, "pass1", tmp_path), expected)
-    assert not np.array_equal(expected, reference(known.geometry, known.tensors).mid)
+    assert not np.array_equal(expected, known.golden("mid"))
 
 
 @pytest.mark.parametrize("name", HANDED_OVER)
 def test_pass2_has_the_faults_of_the_hand_over(name: str, tmp_path: Path) -> None:
     known = pair("ragged", "full-range@7")
-    mid = reference(known.geometry, known.tensors).mid
+    mid = known.golden("mid")
     model = faulty(known, name)
     given = mid_by_hand(known, model) if name == "mid-of-other-run" else mid
     assert np.array_equal(emulated(known, name, "pass2", tmp_path, mid), by_hand(known, model, given))
@@ -379,7 +398,7 @@ def test_pass2_has_the_faults_of_the_hand_over(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize(("tiling", "name"), HIDDEN)
 def test_what_cannot_show_does_not(tiling: str, name: str, tmp_path: Path) -> None:
     known = pair(tiling, "full-range@7")
-    golden = reference(known.geometry, known.tensors).y
+    golden = known.golden("y")
     assert np.array_equal(emulated(known, name, "fused", tmp_path), golden)
 
 
@@ -410,7 +429,7 @@ def test_a_fault_is_in_its_rows_and_columns_only(
     name: str, rows: Sequence[int], columns: Sequence[int], tmp_path: Path
 ) -> None:
     known = pair("ragged", "full-range@7")
-    golden = reference(known.geometry, known.tensors).y
+    golden = known.golden("y")
     wrong = (emulated(known, name, "fused", tmp_path) != golden).any(axis=1).reshape(23, 16)
     assert np.flatnonzero(wrong.any(axis=1)).tolist() == list(rows)
     assert np.flatnonzero(wrong.any(axis=0)).tolist() == list(columns)

@@ -77,7 +77,54 @@ lanes:
     words = ["--fault", "no-saturation-2", "--fault", "map-corrupted", "--kernel", "two-pass"]
     assert main(words, written.append) == 0
     assert re.search(r"no-saturation-2 +detected 1/2 \(full-range@20\d{6}\)", "".join(written))
-    assert "cannot show: two-pass has no feature map at the fused kernel's address" in "".join(written)
+    assert "cannot show: no feature map of it is gathered beside the other residents of L1\n" in "".join(
+        written
+    )
+
+
+MATRIX_OF_THREE = """\
+geometries:
+  tiny:
+    {height: 24, width: 16, cin: 32, cmid: 32, cout: 32,
+     conv1: {kernel: 3, stride: 2, padding: 1}, conv2: {kernel: 3, stride: 1, padding: 1}}
+  single: {workload: conv, height: 16, width: 16, cin: 32, cout: 32, conv: {kernel: 3, stride: 1, padding: 1}}
+  product: {workload: gemm, m: 32, k: 64, n: 32}
+platforms:
+  emu-a2a3: {backend: emulator, soc: a2a3}
+lanes:
+  device:
+    include:
+      - {platforms: [emu-a2a3], geometries: [tiny], kernels: [two-pass, fused], profiles: [full-range@7]}
+      - {platforms: [emu-a2a3], geometries: [single], kernels: [conv], profiles: [full-range@7]}
+      - {platforms: [emu-a2a3], geometries: [product], kernels: [gemm], profiles: [full-range@7]}
+"""
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_without_a_kernel_each_workload_takes_its_first_that_is_described(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "matrix.yaml").write_text(MATRIX_OF_THREE)
+    monkeypatch.chdir(tmp_path)
+    written: list[str] = []
+    assert main(["--fault", "bias-missing-1", "--fault", "map-corrupted"], written.append) == 0
+    text = "".join(written)
+    assert re.findall(r"^\w+$", text, re.MULTILINE) == ["tiny", "single"]
+    # In two-pass the second fault would have no place.
+    assert text.count("map-corrupted                detected 1/1 (all); first-ranked right 1/1\n") == 2
+    assert "4 faults x geometries: 0 cannot show, 4 of the other 4 detected" in text
+    assert "2 clean runs: 0 with a finding\n" in text
+
+
+def test_a_workload_without_a_fault_model_is_refused_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "matrix.yaml").write_text(MATRIX_OF_THREE)
+    monkeypatch.chdir(tmp_path)
+    assert main(["--geometry", "product"]) == 4
+    assert capsys.readouterr().err == (
+        "no job is left: choose a geometry of a workload that has a fault model, on an emulator platform\n"
+    )
 
 
 def test_a_mistake_is_a_line(
