@@ -9,7 +9,7 @@ from kernels.blocks import conv1_tile, conv2_tile
 from kernels.plan import Band, Plan
 
 
-def _band(pl: Any, plan: Plan, band: Band) -> Any:
+def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
     """A helper that computes one band of y: gather x, conv1 into the L1 mid, conv2 out of it.
 
     Called as `(x, filter1, bias1, scale1, filter2, bias2, scale2, y, x_row, y_row) -> y` with x and y in GM
@@ -89,7 +89,7 @@ def build_fused(pl: Any, plan: Plan) -> Any:
     inner_x, inner_step = inner.x.row, bands[min(2, last_band)].x.row - inner.x.row
     rows_of_band = plan.band_rows
     last_x, last_y = bands[-1].x.row, bands[-1].row
-    first_of_y, inner_of_y, last_of_y = (_band(pl, plan, band) for band in (bands[0], inner, bands[-1]))
+    first_of_y, inner_of_y, last_of_y = (fused_band(pl, plan, band) for band in (bands[0], inner, bands[-1]))
 
     @pl.program
     class FusedConv2d:

@@ -3,4 +3,52 @@
 `base` has the types of a declaration, `form` those that say what a program is made of, `stages` what the
 compare lane does with it; `registry` finds a declaration by its name or in a user's file. The others are the
 workloads that are shipped.
+
+A user's file imports from here whatever a declaration needs (docs/workloads.md).
 """
+
+from golden.chain import Layer
+from golden.definition import Definition
+from golden.draw import Draw
+from golden.geometry import Conv, GeometryError
+from golden.profiles import Profile
+from golden.specs import Role, Tensors, TensorSpec
+from kernels.plan import Limits, PlanError, Tile, Window
+from kernels.tensor.plan import Capacities, TilingError
+from workloads.base import FaultModel, Frame, Kernel, TileProgram, Workload
+from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
+from workloads.tensor_level import Launch, TensorLevel, TensorProgram, constants
+
+__all__ = [
+    "Capacities",
+    "Conv",
+    "Convolution",
+    "Definition",
+    "Draw",
+    "FaultModel",
+    "Form",
+    "Frame",
+    "GeometryError",
+    "Kernel",
+    "Launch",
+    "Layer",
+    "Limits",
+    "Loading",
+    "Part",
+    "PlanError",
+    "Profile",
+    "Role",
+    "TensorLevel",
+    "TensorProgram",
+    "TensorSpec",
+    "Tensors",
+    "Tile",
+    "TileProgram",
+    "TilingError",
+    "Window",
+    "Workload",
+    "constants",
+    "in_order",
+    "one_step",
+    "whole_image",
+]

@@ -89,14 +89,25 @@ MoveWindows = Callable[[Sequence[Window], int], Sequence[Window]]
 """From the x windows of bands, in the order of the image, and the rows of x to windows that lie elsewhere."""
 
 
+def _as_it_is(plan: Any, move: MoveWindows) -> Any:
+    """The plan unchanged: it has no windows that could move."""
+    return plan
+
+
 @dataclass(frozen=True)
 class FaultModel:
     """The fault model of convolutions that follow each other (`pipeline.faults.catalogue`).
 
-    `moved` gives a plan in which the windows of x of each list of bands are replaced.
+    `moved` gives a plan in which the windows of x of each list of bands are replaced. It may be left out
+    where a plan has no such windows; the faults that move them then have no place.
     """
 
-    moved: Callable[[Any, MoveWindows], Any]
+    moved: Callable[[Any, MoveWindows], Any] = _as_it_is
+
+
+def _untiled(geometry: Any, limits: Limits, options: Mapping[str, int]) -> Any:
+    """The geometry itself, for programs that are not tiled."""
+    return geometry
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +118,11 @@ class Workload:
         definition: what is computed: geometry, tensors, data profiles, golden.
         programs: the tile programs.
         kernels: what jobs run, in the order in which the compare lane takes them.
-        plan: how a geometry is tiled within the limits of a soc; options are those of `plan_options`. Raises
-            `kernels.plan.PlanError`.
-        frame: how an output is laid out for the diff: of its name, a geometry and a plan or None.
         example: a small geometry; programs are read for it to see which operators they call.
+        plan: how a geometry is tiled within the limits of a soc; options are those of `plan_options`. Raises
+            `kernels.plan.PlanError`. Left out, the plan that programs are handed is the geometry itself.
+        frame: how an output is laid out for the diff: of its name, a geometry and a plan or None. Left out,
+            an output is a matrix: each row is a position of its own, and all rows are one band.
         plan_options: whole numbers that a geometry of the matrix may set for the plan, each with what it is.
         faults: what can be injected; None where there is no fault model.
         tensor_level: the programs for CANN's compiler; None where there are none.
@@ -122,9 +134,9 @@ class Workload:
     definition: Definition
     programs: tuple[TileProgram, ...]
     kernels: tuple[Kernel, ...]
-    plan: Callable[[Any, Limits, Mapping[str, int]], Any]
-    frame: Callable[[str, Any, Any], Frame]
     example: Any
+    plan: Callable[[Any, Limits, Mapping[str, int]], Any] = _untiled
+    frame: Callable[[str, Any, Any], Frame] | None = None
     plan_options: Mapping[str, str] = field(default_factory=dict)
     faults: FaultModel | None = None
     tensor_level: TensorLevel | None = None
@@ -175,6 +187,12 @@ class Workload:
     def spec(self, tensor: str, geometry: Any) -> TensorSpec:
         """The spec of a tensor in a geometry."""
         return next(spec for spec in self.definition.specs(geometry) if spec.name == tensor)
+
+    def frame_of(self, tensor: str, geometry: Any, plan: Any) -> Frame:
+        """How an output is laid out for the diff; `plan` is None where the geometry has no plan."""
+        if self.frame is not None:
+            return self.frame(tensor, geometry, plan)
+        return Frame(1, self.spec(tensor, geometry).shape[0])
 
     def output_of(self, program: str, geometry: Any, plan: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
         """Shape and dtype of the output parameter of a program."""

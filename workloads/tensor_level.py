@@ -85,7 +85,8 @@ class TensorLevel:
     """The tensor-level programs of a workload.
 
     Attributes:
-        module: the module that holds `BUILD`: from a program's name to its factory.
+        module: the module that holds `BUILD`, from a program's name to its factory; the path of its file where
+            it cannot be imported, as a user's.
         programs: by the names of the tile programs that they stand for.
         tiling: cuts a geometry for a program within the memories' capacities; raises
             `kernels.tensor.plan.TilingError`.
@@ -93,7 +94,7 @@ class TensorLevel:
         search: how cheaper tilings are searched; None where geometries are always cut by rule.
     """
 
-    module: str
+    module: str | Path
     programs: Mapping[str, TensorProgram]
     tiling: Callable[[str, Any, Capacities], Any]
     tiling_type: type[Any]
@@ -102,6 +103,8 @@ class TensorLevel:
     @property
     def source(self) -> Path:
         """The file of `module`."""
+        if isinstance(self.module, Path):
+            return self.module
         spec = find_spec(self.module)
         assert spec is not None, self.module
         assert spec.origin is not None, self.module

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from golden.specs import Int8
 from pipeline.diff.causes import step_of, words_for
 from pipeline.diff.evidence import Evidence
-from pipeline.diff.hypotheses.base import Hypothesis, View
+from pipeline.diff.hypotheses.base import RIGHT, Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
-from pipeline.diff.hypotheses.model import model_of
+from pipeline.diff.hypotheses.model import Model, model_of
 from pipeline.diff.hypotheses.registry import hypotheses
 from pipeline.ground.words import counted
 
@@ -122,6 +122,11 @@ def diagnose(
     if evidence.form is None:
         return _unexplained("the form of this program is not described, so no known fault can be tried")
     model = model_of(evidence, evidence.form)
+    if _gives_what_is_right(model, evidence):
+        return _unexplained(
+            "the output is what the form of this program gives without any fault, so its golden or its form "
+            "is wrong"
+        )
     known = hypotheses(model)
     trials = _Trials(actual, expected, clock, clock() + seconds)
     left: Sequence[Hypothesis] = known
@@ -141,6 +146,15 @@ def diagnose(
         f"diagnosis, held against all {evidence.actual.size} elements{trials.late and '; '}{trials.late}:"
     )
     return Diagnosis(findings, findings[0].line, "\n".join([heading, *told]))
+
+
+def _gives_what_is_right(model: Model, evidence: Evidence) -> bool:
+    """Whether a wrong output is what the model computes without a fault; tried at a few positions first."""
+    few = _sample(evidence.wrong, _SCREENS[0][0])
+    return all(
+        np.array_equal(RIGHT.predict(View(model, positions)), evidence.actual[positions])
+        for positions in (few, np.arange(len(evidence.actual)))
+    )
 
 
 def _unexplained(why: str) -> Diagnosis:

@@ -73,7 +73,7 @@ class Subject:
 
     def frame(self, tensor: str) -> Frame:
         """How an output is laid out for the diff."""
-        return self.workload.frame(tensor, self.geometry, self.plan_or_none)
+        return self.workload.frame_of(tensor, self.geometry, self.plan_or_none)
 
 
 def workload_of(job: Job) -> Workload:

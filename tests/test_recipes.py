@@ -1,0 +1,212 @@
+"""The recipes of README, docs/kernels.md and docs/workloads.md, followed to the letter.
+
+A page is carried out block by block. A block of Python or YAML whose first line is a comment with a file's
+name is written there; a block of shell is run; each line of a block of text must be among what the commands
+before it printed, `...` standing for anything. Commands that no text follows must succeed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import junitparser
+import pytest
+
+from pipeline.engines.cann.engine import COMPILER
+from pipeline.engines.identity import Framework, identify
+
+pytestmark = pytest.mark.usefixtures("torch_installed")
+
+ROOT = Path(__file__).parents[1]
+WORKLOADS, KERNELS = ROOT / "docs/workloads.md", ROOT / "docs/kernels.md"
+SESSIONS = {"device": "run", "compile": "compile", "compare": "compare"}
+CHECKS = "$PYTHON -m ruff check .\n$PYTHON -m ruff format --check .\n$PYTHON -m mypy"
+PLACE = re.compile(r"# (?P<file>[\w./-]+\.(?:py|yaml))(?:, (?P<how>[^\n]+))?\n")
+
+
+def sections(page: Path) -> dict[str, list[tuple[str, str]]]:
+    """The blocks of each section by its heading: their languages and texts, in order."""
+    parts = re.split(r"^## (.+)\n", page.read_text(), flags=re.MULTILINE)
+    return {
+        heading: re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL)
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+@dataclass
+class Reader:
+    """Somebody who does what a page says, in a folder; `source` is the code that runs."""
+
+    folder: Path
+    source: Path
+    printed: str = ""
+
+    def follow(self, blocks: list[tuple[str, str]]) -> None:
+        """Do all blocks of a section."""
+        for number, (language, text) in enumerate(blocks):
+            if language == "sh":
+                following = blocks[number + 1][0] if number + 1 < len(blocks) else ""
+                code = self.run(text)
+                assert following == "text" or code == 0, self.printed
+            elif language == "text":
+                for line in text.splitlines():
+                    self.find(line)
+            else:
+                self.write(text)
+
+    def write(self, block: str) -> None:
+        """Put a block where its first line says; one that names no file is only shown."""
+        found = PLACE.match(block)
+        if found is None:
+            return
+        file, how, block = self.folder / found["file"], found["how"], block[found.end() :]
+        text = file.read_text() if file.exists() else ""
+        if how is None:
+            text = block
+        elif how == "appended":
+            text += block
+        elif how == "above WORKLOAD":
+            text = once(text, r"^WORKLOAD = ", f"{block}\n\nWORKLOAD = ")
+        elif how.startswith("at the end of "):
+            field = how.removeprefix("at the end of ")
+            text = once(text, rf"^    {field}=\(\n(?:     .*\n)*", r"\g<0>" + block)
+        else:
+            assert how == "in place of the line"
+            key = block.partition("[")[0]
+            text = once(text, rf"^{re.escape(key)}.*\n", block)
+        file.write_text(text)
+
+    def run(self, script: str) -> int:
+        """Run shell commands, those of nox as what they call; gives the exit code of the first that fails."""
+        script = re.sub(
+            r"\.venv/bin/nox -s (\w+) -- ", lambda found: f"$PYTHON -m pipeline {SESSIONS[found[1]]} ", script
+        )
+        script = script.replace(".venv/bin/nox -s lint typecheck", CHECKS)
+        script = script.replace(".nox/environment/bin/python", "$PYTHON")
+        ended = subprocess.run(
+            ["bash", "-c", "".join(f"{line} || exit\n" for line in script.splitlines())],
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "PYTHON": sys.executable,
+                "PYTHONPATH": str(self.source),
+                "PIPELINE_LOCKS": str(self.folder / "locks"),
+                "GIT_DIR": str(self.folder / "none"),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.printed = ended.stdout
+        return ended.returncode
+
+    def find(self, line: str) -> None:
+        """A line of the page must be among what was printed."""
+        pattern = ".*".join(map(re.escape, line.split("...")))
+        assert re.search(rf"^ *{pattern}$", self.printed, re.MULTILINE), (line, self.printed)
+
+    def diagnoses(self) -> set[str]:
+        """The facts `diagnosis` of the last run's jobs."""
+        report = max((self.folder / "out/runs").iterdir()) / "junit.xml"
+        cases = [case for suite in junitparser.JUnitXml.fromfile(str(report)) for case in suite]
+        said = "".join(case.system_out or "" for case in cases)
+        return set(re.findall(r"^(?:[\w-]+\.)?diagnosis=(.*)$", said, re.MULTILINE))
+
+
+def once(text: str, pattern: str, replacement: str) -> str:
+    """The text with the only match of a pattern replaced."""
+    changed, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)  # no block has a backslash
+    assert count == 1, pattern
+    return changed
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """In a folder with the matrix; the code is this checkout's."""
+    shutil.copy(ROOT / "matrix.yaml", tmp_path)
+    return Reader(tmp_path, ROOT)
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Reader:
+    """In a copy of the repository."""
+    ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", *ignored))
+    return Reader(copy, copy)
+
+
+def test_a_geometry_and_a_platform_are_added(reader: Reader) -> None:
+    (recipe,) = (blocks for heading, blocks in sections(ROOT / "README.md").items() if "Add a" in heading)
+    assert [language for language, _ in recipe] == ["yaml", "sh", "text"]
+    reader.follow(recipe)
+
+
+def test_a_kernel_is_added(owner: Reader) -> None:
+    schema = (owner.folder / "ci/schemas/matrix.schema.json").read_text()
+    for blocks in sections(owner.folder / "docs/kernels.md").values():
+        owner.follow(blocks)
+    assert owner.run(".nox/environment/bin/python -m pipeline.matrix.schema") == 0
+    assert owner.printed == schema
+    owner.run(".nox/environment/bin/python -m pipeline report show")
+    (compared,) = (owner.folder / "out/runs").glob("*/jobs/compare+emu-a2a3+ragged+small/1")
+    assert {"upward"} <= {path.name for path in compared.iterdir()}
+
+
+def written(reader: Reader, *, tensor_level: bool = False) -> None:
+    """Write the files of the page on workloads, and run nothing."""
+    for heading, blocks in sections(WORKLOADS).items():
+        if tensor_level or "CANN" not in heading:
+            reader.follow([block for block in blocks if block[0] in ("python", "yaml")])
+
+
+def test_a_workload_is_added(reader: Reader) -> None:
+    for heading, blocks in sections(WORKLOADS).items():
+        if "CANN" not in heading:
+            reader.follow(blocks)
+
+
+@pytest.mark.skipif(
+    identify().framework is not Framework.CANN or shutil.which(COMPILER) is None,
+    reason="needs CANN's PyPTO and its C++ compiler",
+)
+def test_a_workload_is_added_for_cann(reader: Reader) -> None:
+    written(reader)
+    (blocks,) = (blocks for heading, blocks in sections(WORKLOADS).items() if "CANN" in heading)
+    reader.follow(blocks)
+
+
+def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> None:
+    written(reader)
+    declared = reader.folder / "mine.py"
+    declared.write_text(once(declared.read_text(), r"sums \+ bias", "sums"))
+    assert reader.run(".venv/bin/nox -s device -- --matrix mine.yaml --geometry dense-64") == 1
+    reader.find("2 of 2 jobs are red: 2 mismatch; ...")
+    (diagnosis,) = reader.diagnoses()
+    assert diagnosis.startswith("unexplained: ")
+    assert "golden" in diagnosis
+
+
+@pytest.mark.parametrize(
+    ("fault", "steps"), [("bias-missing-1", "conv1"), ("k-step-skipped-1", "conv1"), ("x-nhwc", "layout")]
+)
+def test_the_form_lets_faults_be_named(reader: Reader, fault: str, steps: str) -> None:
+    written(reader)
+    reader.run(f".venv/bin/nox -s device -- --matrix mine.yaml --geometry dense-64 --inject {fault}")
+    for diagnosis in reader.diagnoses():
+        assert diagnosis.startswith(f"{fault}: ")
+        assert diagnosis.endswith(f"step {steps}")
+    assert reader.diagnoses()
+
+
+def test_every_type_of_a_declaration_is_offered_in_one_place() -> None:
+    import workloads
+
+    assert sorted(workloads.__all__) == workloads.__all__
+    assert all(hasattr(workloads, name) for name in workloads.__all__)
