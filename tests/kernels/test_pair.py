@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from kernels.catalogue import PROGRAMS
 
 from emulator.engine import Report
 from golden.conv_pair import DEFINITION
