@@ -15,7 +15,7 @@ PLAN = {"geometry", "platform", "kernel", "profile", "id", "shard", "engines"}
 RUNS_OWN = {
     *("jobs", "devices", "launcher", "queue", "deadline"),  # where and how fast
     *("resume", "failed"),  # which earlier run
-    *("update-references", "junit", "summary"),  # what becomes of the results
+    *("update-references", "junit", "summary", "attachments"),  # what becomes of the results
 }
 """Options that are about one call of the command: they change neither what a job does nor its verdict."""
 
