@@ -29,12 +29,14 @@ def spoiled_inputs(
     What the host packs of them comes after.
 
     Args:
-        fault: the fault; one that is not in the inputs changes nothing.
+        fault: the fault; one that is not in the inputs, or has no place in the program, changes nothing.
         form: of the program they are for.
         tensors: the workload's inputs.
         variant: the platform's, for which the tables are packed.
         arrays: the right inputs, in the layouts of `golden.specs`.
     """
+    if no_place(fault, form):
+        return {**arrays}
     changed: dict[str, Array] = {}
     first = form.chain[0]
     if fault.conv:

@@ -97,6 +97,7 @@ class Comparison:
         if isinstance(stage, OutputsCompared):
             return timed(self.judge(stage, self.outputs[stage.one], {}, ()), start)
         fault = self._wanted_fault if stage.name in self.committed else None
+        injected = {INJECTED: fault.id} if fault else {}
         request = replace(
             request_for(self.job, self.context, self.subject, stage), fault=fault.id if fault else ""
         )
@@ -106,8 +107,10 @@ class Comparison:
             )
             executed = self.engine.run(request, inputs)
         except CompileError as error:
-            result = StageResult(stage.name, State.COMPILE_ERROR, first_line(error), str(error))
-            return timed(result, start)
+            refused = StageResult(
+                stage.name, State.COMPILE_ERROR, first_line(error), str(error), facts=injected
+            )
+            return timed(refused, start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (output,) = executed.outputs.values()
@@ -115,8 +118,7 @@ class Comparison:
         if fault and form is not None:
             output = spoiled_output(fault, form, output.astype(np.int8))
         self.outputs[stage.name] = output
-        facts = {**executed.facts, INJECTED: fault.id} if fault else executed.facts
-        return timed(self.judge(stage, output, facts, executed.problems), start)
+        return timed(self.judge(stage, output, {**executed.facts, **injected}, executed.problems), start)
 
     def keep(self, stage: Stage, result: StageResult) -> tuple[StageResult, list[Path]]:
         """Leave in the job's folder what `replay` needs, and the difference in full.
