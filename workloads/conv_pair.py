@@ -63,12 +63,13 @@ def _pass2(geometry: Geometry, plan: Plan | None) -> Form:
     return _form(geometry, _second(geometry, plan, Loading.ROWS))
 
 
-def _first_tile(loading: Loading) -> Any:
+def _first_tile(loading: Loading, parameter: str) -> Any:
     """The form of a program that computes the first ACC tile of mid only."""
 
     def form(geometry: Geometry, plan: Plan | None) -> Form:
         parts = (Part(0, plan.conv1.rows, plan.bands[0].x),) if plan else None
-        return _form(geometry, replace(_first(geometry, plan, loading, parts), whole=False))
+        first = _first(geometry, plan, loading, parts)
+        return _form(geometry, replace(first, whole=False, parameter=parameter))
 
     return form
 
@@ -122,7 +123,7 @@ def _tile_shape(plan: Plan) -> tuple[int, int]:
 def _first_tile_program(name: str, inputs: Sequence[str], loading: Loading, **host: Any) -> TileProgram:
     function = f"build_{name.replace('-', '_')}"
     factory = f"kernels.first_tile:{function}"
-    form = _first_tile(loading)
+    form = _first_tile(loading, next(iter(host), ""))
     return TileProgram(name, factory, tuple(inputs), "tile", MID, _tile_shape, host, form)
 
 

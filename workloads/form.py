@@ -61,6 +61,8 @@ class Convolution:
         order: places in `parts`, in the order in which the program computes them.
         tile: its ACC tile and K loop.
         whole: whether the parts make up the whole output; not so where only a first tile is computed.
+        parameter: the parameter of the program that holds the map, where the host makes it; empty where it
+            has the source's name.
 
     Raises:
         FormError: the order does not name each part once, a part is not made of whole tiles or reads rows
@@ -75,6 +77,7 @@ class Convolution:
     order: tuple[int, ...]
     tile: Tile
     whole: bool = True
+    parameter: str = ""
 
     def __post_init__(self) -> None:
         layer, tile = self.layer, self.tile
@@ -93,6 +96,11 @@ class Convolution:
                     f"a part reads rows {window.row}..{window.row + window.rows - 1} "
                     f"of an image of {layer.height}"
                 )
+
+    @property
+    def read_from(self) -> str:
+        """The parameter of the program that holds the map; of a map in L1, what it would be called in GM."""
+        return self.parameter or self.source
 
     def _refuse(self, why: str) -> None:
         raise FormError(f"convolution {self.number}: {why}")

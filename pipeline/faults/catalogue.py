@@ -212,8 +212,8 @@ def no_place(fault: Fault, form: Form) -> str:
     first = form.convolution(1)
     if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
         return "no feature map of it is gathered beside the other residents of L1"
-    if fault.step == "load" and first is None:
-        return "it loads no rows of x"
+    if fault.step in ("load", "layout") and not fault.conv and first is None:
+        return f"it does not read {INPUT}"
     if fault.step == "store" and not form.gives_all:
         return f"it does not give the whole of {form.chain[-1].output}"
     return ""

@@ -27,12 +27,14 @@ def spoiled_inputs(
     """A program's inputs by name as the fault hands them over; the arrays given stay as they are.
 
     Args:
-        fault: the fault; one that is not in the inputs changes nothing.
+        fault: the fault; one that is not in the inputs, or has no place in the program, changes nothing.
         form: of the program they are for.
         tensors: the workload's inputs.
         variant: the platform's, for which the tables are packed.
         arrays: the right inputs, in the layouts of `golden.specs`, and what the host packed of them.
     """
+    if no_place(fault, form):
+        return {**arrays}
     changed: dict[str, Array] = {}
     first = form.chain[0]
     if fault.conv:

@@ -123,7 +123,7 @@ class _Faulty:
         """What a convolution's feature map originates from: a GM tensor, or the table of the one before."""
         if convolution.loading is Loading.IN_L1:
             return requantised_by(self.form.chain[convolution.number - 2].scale)
-        return convolution.source
+        return convolution.read_from
 
     def _fills_map_of_second(self, call: Call) -> bool:
         """Whether this writes the feature map of the second convolution."""
@@ -133,7 +133,7 @@ class _Faulty:
         if second.loading is Loading.IN_L1:
             table = self.form.chain[0].scale
             return call.operator == "tile.fixpipe_requant" and self._reads(call.operands["scale"], table)
-        return call.operator == "load" and call.operands["tensor"] == Ref(second.source)
+        return call.operator == "load" and call.operands["tensor"] == Ref(second.read_from)
 
     def _map_change(self) -> Spoil | None:
         """What the second convolution's feature map suffers in L1; None where it suffers nothing."""

@@ -98,6 +98,7 @@ class Comparison:
         if isinstance(stage, OutputsCompared):
             return timed(self.judge(stage, self.outputs[stage.one], {}, ()), start)
         fault = self._wanted_fault if stage.name in self.committed else None
+        injected = {INJECTED: fault.id} if fault else {}
         request = replace(
             request_for(self.job, self.context, self.subject, stage), fault=fault.id if fault else ""
         )
@@ -107,7 +108,7 @@ class Comparison:
             )
             executed = self.engine.run(request, inputs)
         except CompileError as error:
-            return timed(refused(stage.name, self.context, error), start)
+            return timed(replace(refused(stage.name, self.context, error), facts=injected), start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (output,) = executed.outputs.values()
@@ -115,8 +116,7 @@ class Comparison:
         if fault and form is not None:
             output = spoiled_output(fault, form, output.astype(np.int8))
         self.outputs[stage.name] = output
-        facts = {**executed.facts, INJECTED: fault.id} if fault else executed.facts
-        judged = self.judge(stage, output, facts, executed.problems)
+        judged = self.judge(stage, output, {**executed.facts, **injected}, executed.problems)
         left = named(executed.artefacts, self.context)
         return timed(replace(judged, metrics=executed.metrics, artefacts=left), start)
 

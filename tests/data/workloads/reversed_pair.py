@@ -1,4 +1,4 @@
-"""The workload `reversed-pair`: a fused pair as a user might add one, its bands from the bottom to the top."""
+"""The workload `reversed-pair`: the pair with a fused kernel whose bands run from the bottom to the top."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def build_reversed(pl: Any, plan: Plan) -> Any:
                         (last_band - band) * rows_of_band,
                     )
             y = first_of_y(x, f1, b1, s1, f2, b2, s2, y, 0, 0)
-            return y
+            return y  # noqa: RET504
 
         @pl.function(type=pl.FunctionType.Orchestration)
         def main(
@@ -83,7 +83,7 @@ def build_reversed(pl: Any, plan: Plan) -> Any:
             y: pl.Out[pl.Tensor[y_shape, pl.INT8]],
         ) -> pl.Tensor[y_shape, pl.INT8]:
             y = self.backwards(x, filter1, bias1, scale1, filter2, bias2, scale2, y)
-            return y
+            return y  # noqa: RET504
 
     return ReversedConv2d
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.diff.compare import FIRST_LIMIT, compare, digest
+from pipeline.diff.compare import FIRST_LIMIT, compare, digest, untouched
 from pipeline.ground.jobs import Diff, Mismatch
 
 WIDTH, BAND_ROWS, CHANNELS = 4, 3, 32
@@ -148,3 +148,44 @@ def test_what_cannot_be_compared_is_said_and_never_clean(
     assert problem in diff.problem
     assert not diff.clean
     assert diff.mismatches == golden.size
+
+
+WIDE_SENTINEL = -1431655766
+"""0xAA in each byte of an int32."""
+
+
+@pytest.mark.parametrize(("dtype", "sentinel", "block"), [(np.int8, -86, 32), (np.int32, WIDE_SENTINEL, 16)])
+def test_a_block_that_was_never_written_is_as_wide_as_what_a_store_writes(
+    dtype: type[np.generic], sentinel: int, block: int
+) -> None:
+    actual = np.zeros((3, 64), dtype)
+    actual[0, :block] = sentinel
+    actual[1, block : 2 * block] = sentinel
+    actual[1, 2 * block - 1] = 0  # one element of the block was written
+    actual[2, block // 2 : block // 2 + block] = sentinel  # across two blocks, each written in part
+    expected = np.zeros(actual.shape, bool)
+    expected[0, :block] = True
+    assert np.array_equal(untouched(actual, sentinel), expected)
+    assert not untouched(actual, None).any()
+
+
+@given(st.integers(1, 80), st.data())
+def test_a_whole_position_was_never_written_whatever_its_channels(channels: int, data: st.DataObject) -> None:
+    actual = np.zeros((4, channels), np.int32)
+    row = data.draw(st.integers(0, 3))
+    actual[row] = WIDE_SENTINEL
+    expected = np.zeros(actual.shape, bool)
+    expected[row] = True
+    assert np.array_equal(untouched(actual, WIDE_SENTINEL), expected)
+
+
+def test_a_frame_of_one_column_has_a_row_a_position() -> None:
+    golden = np.zeros((20, 32), np.int32)
+    actual = golden.copy()
+    actual[17, 3] = 1
+    diff = compare("c", actual, golden, width=1, band_rows=16, sentinel=WIDE_SENTINEL)
+    assert [(band.name, band.count, band.mismatches) for band in diff.bands] == [
+        ("band 0 (first) rows 0..15", 16 * 32, 0),
+        ("band 1 (last) rows 16..19", 4 * 32, 1),
+    ]
+    assert diff.first == (Mismatch((17, 0, 3), 1, 0),)

@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from golden.geometry import Conv, Geometry
-from golden.profiles import make
-from golden.reference import Reference, reference
+from golden.chain import Computed, compute
+from golden.conv_pair import layers
+from golden.geometry import Conv, GemmGeometry, Geometry
 from golden.specs import Tensors
 from pipeline.diff.compare import compare
 from pipeline.diff.data import Examined, examine, gathering
 from pipeline.diff.evidence import Evidence
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.subject import Subject
+from workloads import conv_pair, gemm
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 
@@ -27,24 +29,28 @@ Look = Callable[..., Examined]
 
 @pytest.fixture(scope="module", params=["ties", "full-range"])
 def tensors(request: pytest.FixtureRequest) -> Tensors:
-    return make(request.param, GEOMETRY)
+    return conv_pair.WORKLOAD.definition.make(request.param, GEOMETRY)
 
 
 @pytest.fixture(scope="module")
-def golden(tensors: Tensors) -> Reference:
-    return reference(GEOMETRY, tensors)
+def golden(tensors: Tensors) -> Computed:
+    return compute(layers(GEOMETRY), tensors)
 
 
 @pytest.fixture(scope="module")
-def look(tensors: Tensors, golden: Reference) -> Look:
+def look(tensors: Tensors, golden: Computed) -> Look:
     """Examine a wrong y, or another output of another program."""
 
-    def examined(actual: Int8, program: str = "fused", tensor: str = "y") -> Examined:
-        plan = plan_for(GEOMETRY, "a2a3", BAND_ROWS)
-        evidence = Evidence(
-            GEOMETRY, plan, tensors, "vreq8", program, tensor, actual, golden.mid, golden.y, SENTINEL
-        )
-        expected = evidence.expected
+    subject = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", {"band_rows": BAND_ROWS})
+
+    def examined(
+        actual: Int8, program: str = "fused", tensor: str = "y", *, described: bool = True
+    ) -> Examined:
+        form = subject.form(program) if described else None
+        frame, outputs = subject.frame(tensor), golden.outputs
+        assert (frame.columns, frame.band_rows) == (WIDTH, BAND_ROWS)
+        expected = outputs[tensor][: len(actual)]
+        evidence = Evidence(form, frame, tensors, outputs, "vreq8", tensor, actual, expected, SENTINEL)
         diff = compare(tensor, actual, expected, width=WIDTH, band_rows=BAND_ROWS, sentinel=SENTINEL)
         return examine(evidence, expected, diff)
 
@@ -63,8 +69,8 @@ def names(examined: Examined, division: str) -> list[tuple[str, int, int]]:
     return [(each.name, each.count, each.mismatches) for each in examined.data.divisions[division].wrong]
 
 
-def test_a_mismatch_is_found_in_every_division(look: Look, golden: Reference) -> None:
-    examined = look(wrong_at(golden.y, (5, 3, 40)))
+def test_a_mismatch_is_found_in_every_division(look: Look, golden: Computed) -> None:
+    examined = look(wrong_at(golden.outputs["y"], (5, 3, 40)))
     assert names(examined, "band") == [("band 1 (interior) rows 4..7", BAND_ROWS * WIDTH * 64, 1)]
     assert names(examined, "row") == [("row 5", WIDTH * 64, 1)]
     assert names(examined, "column") == [("column 3", ROWS * 64, 1)]
@@ -86,34 +92,38 @@ def test_a_mismatch_is_found_in_every_division(look: Look, golden: Reference) ->
         ((11, 15, 0), "corners"),
     ],
 )
-def test_each_edge_has_its_name(
-    place: tuple[int, int, int], edge: str, look: Look, golden: Reference
-) -> None:
-    ((name, _, mismatches),) = names(look(wrong_at(golden.y, place)), "edge")
+def test_each_edge_has_its_name(place: tuple[int, int, int], edge: str, look: Look, golden: Computed) -> None:
+    ((name, _, mismatches),) = names(look(wrong_at(golden.outputs["y"], place)), "edge")
     assert (name, mismatches) == (edge, 1)
 
 
-def test_tiles_are_counted_within_their_band(look: Look, golden: Reference) -> None:
-    examined = look(wrong_at(golden.y, (4, 0, 0), (8, 0, 0), (7, 0, 0)))
+def test_tiles_are_counted_within_their_band(look: Look, golden: Computed) -> None:
+    examined = look(wrong_at(golden.outputs["y"], (4, 0, 0), (8, 0, 0), (7, 0, 0)))
     assert names(examined, "ACC tile") == [
         ("first ACC tiles of bands", 3 * WIDTH * 64, 2),
         ("last ACC tiles of bands", 3 * WIDTH * 64, 1),
     ]
 
 
-def test_a_first_tile_is_the_only_one(look: Look, golden: Reference) -> None:
-    tile = golden.mid[:WIDTH].copy()
+def test_a_first_tile_is_the_only_one(look: Look, golden: Computed) -> None:
+    tile = golden.outputs["mid"][:WIDTH].copy()
     tile[3, 3] ^= 1
-    examined = look(tile, "first-tile-load", "tile")
+    examined = look(tile, "first-tile-load", "mid")
     assert names(examined, "ACC tile") == [("only ACC tiles of bands", WIDTH * 64, 1)]
     assert examined.data.divisions["row"].regions == 1
 
 
-def test_ties_and_saturation_are_those_of_the_golden(look: Look, golden: Reference, tensors: Tensors) -> None:
+def test_ties_and_saturation_are_those_of_the_golden(look: Look, golden: Computed, tensors: Tensors) -> None:
     """Computed here in double, which holds every product of a 24-bit sum and a scale of 11 bits."""
     for actual, acc, scales, offsets, how in (
-        (golden.y ^ 1, golden.acc2, tensors.scales2, tensors.offsets2, ("fused", "y")),
-        (golden.mid ^ 1, golden.acc1, tensors.scales1, tensors.offsets1, ("pass1", "mid")),
+        (golden.outputs["y"] ^ 1, golden.sums["y"], tensors["scales2"], tensors["offsets2"], ("fused", "y")),
+        (
+            golden.outputs["mid"] ^ 1,
+            golden.sums["mid"],
+            tensors["scales1"],
+            tensors["offsets1"],
+            ("pass1", "mid"),
+        ),
     ):
         assert np.abs(acc).max() < 2**24
         float19 = (scales.view(np.uint32) & 0xFFFFE000).view(np.float32)
@@ -129,10 +139,10 @@ def test_ties_and_saturation_are_those_of_the_golden(look: Look, golden: Referen
         assert sum(negative) == np.count_nonzero(offsets < 0) * len(acc)
 
 
-def test_the_histogram_holds_every_difference(look: Look, golden: Reference) -> None:
-    random = np.random.default_rng(1).integers(-128, 128, golden.y.shape).astype(np.int8)
+def test_the_histogram_holds_every_difference(look: Look, golden: Computed) -> None:
+    random = np.random.default_rng(1).integers(-128, 128, golden.outputs["y"].shape).astype(np.int8)
     examined = look(random)
-    difference = random.astype(int) - golden.y
+    difference = random.astype(int) - golden.outputs["y"]
     for value, count in examined.data.histogram:
         assert np.count_nonzero(difference == value) == count
     assert sum(count for _, count in examined.data.histogram) == examined.data.mismatches
@@ -141,21 +151,73 @@ def test_the_histogram_holds_every_difference(look: Look, golden: Reference) -> 
         assert sum(region.mismatches for region in division.wrong) == examined.data.mismatches
 
 
-def test_what_was_never_written_is_a_mask(look: Look, golden: Reference) -> None:
-    actual = golden.y.copy()
+def test_what_was_never_written_is_a_mask(look: Look, golden: Computed) -> None:
+    actual = golden.outputs["y"].copy()
     actual[40:50] = SENTINEL
     actual[60, :32] = SENTINEL
     actual[70, :31] = SENTINEL
     examined = look(actual)
-    mask = np.zeros(golden.y.shape, bool)
-    mask[40:50] = golden.y[40:50] != SENTINEL
-    mask[60, :32] = golden.y[60, :32] != SENTINEL
+    mask = np.zeros(golden.outputs["y"].shape, bool)
+    mask[40:50] = golden.outputs["y"][40:50] != SENTINEL
+    mask[60, :32] = golden.outputs["y"][60, :32] != SENTINEL
     assert np.array_equal(examined.arrays["unwritten"], mask)
     assert examined.data.unwritten == np.count_nonzero(mask)
 
 
-def test_what_all_mismatches_share_is_said_where_most_elements_do_not(look: Look, golden: Reference) -> None:
-    said = gathering(look(wrong_at(golden.y, (0, 3, 40), (0, 5, 33))).data)
+def test_what_all_mismatches_share_is_said_where_most_elements_do_not(look: Look, golden: Computed) -> None:
+    said = gathering(look(wrong_at(golden.outputs["y"], (0, 3, 40), (0, 5, 33))).data)
     assert said.startswith("all mismatches lie in: channels 32..63; top edge; first ACC tiles of bands")
-    everywhere = gathering(look(golden.y ^ 1).data)
+    everywhere = gathering(look(golden.outputs["y"] ^ 1).data)
     assert everywhere == ""
+
+
+def test_without_a_form_the_difference_is_divided_by_place_alone(look: Look, golden: Computed) -> None:
+    actual = wrong_at(golden.outputs["y"], (5, 3, 40))
+    actual[40:50] = SENTINEL
+    known, unknown = look(actual), look(actual, described=False)
+    of_the_form = {"ACC tile", "rounding", "saturation", "offset"}
+    assert set(known.data.divisions) - set(unknown.data.divisions) == of_the_form
+    by_place = {name: each for name, each in known.data.divisions.items() if name not in of_the_form}
+    assert unknown.data == replace(known.data, divisions=by_place)
+    assert set(unknown.arrays) == {"difference", "expected", "unwritten"}
+    for name, array in unknown.arrays.items():
+        assert np.array_equal(array, known.arrays[name])
+
+
+def examined_product(*places: tuple[int, int], sentinel: int | None = None) -> Examined:
+    """An int32 output with the largest difference at each (row, column)."""
+    geometry = GemmGeometry(32, 64, 96)
+    definition, subject = gemm.WORKLOAD.definition, Subject(gemm.WORKLOAD, geometry, "a2a3")
+    tensors = definition.make("full-range@7", geometry)
+    outputs = definition.compute(geometry, tensors, "vreq8")
+    actual, frame = outputs["c"].copy(), subject.frame("c")
+    for row, column in places:
+        outputs["c"][row, column], actual[row, column] = -(2**31), 2**31 - 1
+    evidence = Evidence(subject.form("gemm"), frame, tensors, outputs, "vreq8", "c", actual, outputs["c"])
+    diff = compare(
+        "c",
+        actual,
+        outputs["c"],
+        width=frame.columns,
+        band_rows=frame.band_rows,
+        sentinel=sentinel,
+    )
+    return examine(evidence, outputs["c"], diff)
+
+
+def test_a_matrix_has_rows_and_no_columns_nor_edges_of_an_image() -> None:
+    examined = examined_product((5, 40))
+    assert examined.data.width == 1
+    assert names(examined, "row") == [("row 5", 96, 1)]
+    assert names(examined, "channel") == [("channel 40", 32, 1)]
+    assert names(examined, "C1 plane") == [("channels 32..63", 32 * 32, 1)]
+    assert names(examined, "fractal") == [("positions 0..15, channels 32..63", 16 * 32, 1)]
+    assert not {"column", "edge", "ACC tile", "rounding"} & set(examined.data.divisions)
+
+
+def test_differences_of_int32_are_kept_whole() -> None:
+    examined = examined_product((5, 40), (6, 1))
+    assert examined.data.histogram == ((2**32 - 1, 2),)
+    assert examined.data.max_abs == 2**32 - 1
+    assert examined.arrays["difference"].dtype == np.int64
+    assert examined.arrays["difference"][6, 1] == 2**32 - 1

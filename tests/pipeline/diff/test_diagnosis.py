@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
@@ -9,14 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from golden import layout, profiles, vreq8
-from golden.geometry import C0, Conv, Geometry
-from golden.reference import Reference, reference, sums1, sums2
+from golden import layout, vreq8
+from golden.chain import Computed, compute, sums_of
+from golden.conv_pair import layers
+from golden.geometry import C0, Conv, GemmGeometry, Geometry
 from golden.specs import Tensors
 from kernels.plan import Band, Plan
 from pipeline.diff.diagnosis import diagnose
-from pipeline.diff.evidence import TWO_PASS, Evidence
-from pipeline.ground.tiling import plan_for
+from pipeline.diff.evidence import Evidence
+from pipeline.ground.subject import Subject
+from workloads import conv_pair, gemm
+from workloads.form import Form
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 
@@ -24,7 +27,50 @@ Array = npt.NDArray[np.generic]
 
 SENTINEL = -86
 GEOMETRY = Geometry(32, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
-BAND_ROWS = 4
+FIRST, SECOND = layers(GEOMETRY)
+SUBJECT = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", {"band_rows": 4})
+TWO_PASS = "pass1 and pass2"
+"""Both passes, the second on what the first gives."""
+
+
+def right_of(tensors: Tensors, variant: str = "vreq8") -> Right:
+    return Right(compute((FIRST, SECOND), tensors, variant))
+
+
+def changed(tensors: Tensors, **values: Array) -> Tensors:
+    return Tensors(tensors.specs, {**tensors.values, **values})
+
+
+def form_of(program: str, *, planned: bool = True) -> Form:
+    """The form of a program, or of both passes; without a plan that of a geometry that has none."""
+    if program == TWO_PASS:
+        return form_of("pass1", planned=planned).then(form_of("pass2", planned=planned))
+    described = SUBJECT.program(program).form
+    assert described is not None
+    return described(GEOMETRY, SUBJECT.plan if planned else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Right:
+    """What is right: accumulators with bias, and outputs."""
+
+    computed: Computed
+
+    @property
+    def acc1(self) -> Array:
+        return self.computed.sums["mid"]
+
+    @property
+    def acc2(self) -> Array:
+        return self.computed.sums["y"]
+
+    @property
+    def mid(self) -> Array:
+        return self.computed.outputs["mid"]
+
+    @property
+    def y(self) -> Array:
+        return self.computed.outputs["y"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,27 +79,27 @@ class Pair:
 
     tensors: Tensors
     plan: Plan
-    right: Reference
+    right: Right
 
     def tables(self, variant: str = "vreq8") -> tuple[vreq8.Table, vreq8.Table]:
-        return self.tensors.tables(variant)
+        return self.tensors.table("scale1", variant), self.tensors.table("scale2", variant)
 
     def y_of_mid(self, mid: Array) -> Array:
-        acc2 = sums2(GEOMETRY, mid, self.tensors.filter2) + self.tensors.bias2
+        acc2 = sums_of(SECOND, mid, self.tensors["filter2"]) + self.tensors["bias2"]
         return vreq8.requantise(acc2, self.tables()[1])
 
     def y_of_acc1(self, acc1: Array, table: Array | None = None, variant: str = "vreq8") -> Array:
         return self.y_of_mid(vreq8.requantise(acc1, self.tables()[0] if table is None else table, variant))
 
     def y_of_x(self, x: Array) -> Array:
-        return self.y_of_acc1(sums1(GEOMETRY, x, self.tensors.filter1) + self.tensors.bias1)
+        return self.y_of_acc1(sums_of_x(x, self.tensors["filter1"]) + self.tensors["bias1"])
 
     def y_of_filters(self, filter1: Array, filter2: Array) -> Array:
-        return reference(GEOMETRY, replace(self.tensors, filter1=filter1, filter2=filter2)).y
+        return right_of(changed(self.tensors, filter1=filter1, filter2=filter2)).y
 
     def maps_of_x(self) -> list[Array]:
         """The x rows of each band [rows, W, C]."""
-        rows = layout.nc1hwc0_to_nhwc(self.tensors.x, GEOMETRY.height, GEOMETRY.width)
+        rows = layout.nc1hwc0_to_nhwc(self.tensors["x"], GEOMETRY.height, GEOMETRY.width)
         image = rows.reshape(GEOMETRY.height, GEOMETRY.width, -1)
         return [image[band.x.row : band.x.row + band.x.rows].copy() for band in self.plan.bands]
 
@@ -66,13 +112,14 @@ class Pair:
         """The mid rows of a band from its x map."""
         columns = unfolded(np.pad(image, padding_of(band.x.padding)), GEOMETRY.conv1)
         start = band.x.skip * GEOMETRY.mid_width
-        sums = columns[start : start + band.mid.rows * GEOMETRY.mid_width] @ wide(self.tensors.filter1)
-        acc1 = (sums + self.tensors.bias1).astype(np.int32)
+        sums = columns[start : start + band.mid.rows * GEOMETRY.mid_width] @ wide(self.tensors["filter1"])
+        acc1 = (sums + self.tensors["bias1"]).astype(np.int32)
         return vreq8.requantise(acc1, self.tables()[0]).reshape(band.mid.rows, GEOMETRY.mid_width, -1)
 
     def y_of_columns(self, columns: list[Array]) -> Array:
         """y from each band's unfolded mid."""
-        acc2 = np.concatenate([band @ wide(self.tensors.filter2) for band in columns]) + self.tensors.bias2
+        sums = np.concatenate([band @ wide(self.tensors["filter2"]) for band in columns])
+        acc2 = sums + self.tensors["bias2"]
         return vreq8.requantise(acc2.astype(np.int32), self.tables()[1])
 
     def y_of_maps(self, maps: list[Array]) -> Array:
@@ -86,6 +133,10 @@ class Pair:
     @cached_property
     def scale2(self) -> Array:
         return vreq8.unpack(self.tables()[1]).scale
+
+
+def sums_of_x(x: Array, filter1: Array) -> Array:
+    return sums_of(FIRST, layout.nc1hwc0_to_nhwc(x, GEOMETRY.height, GEOMETRY.width), filter1)
 
 
 def wide(matrix: Array) -> Array:
@@ -110,27 +161,33 @@ def wanted(band: Band, columns: Array) -> Array:
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    tensors = profiles.make("full-range@3", GEOMETRY)
-    plan = plan_for(GEOMETRY, "a2a3", BAND_ROWS)
-    assert len(plan.bands) == 4
-    return Pair(tensors, plan, reference(GEOMETRY, tensors))
+    tensors = conv_pair.WORKLOAD.definition.make("full-range@3", GEOMETRY)
+    assert len(SUBJECT.plan.bands) == 4
+    return Pair(tensors, SUBJECT.plan, right_of(tensors))
+
+
+def evidence_of(
+    tensors: Tensors,
+    outputs: Mapping[str, Array],
+    form: Form | None,
+    tensor: str,
+    actual: Array,
+    expected: Array,
+    variant: str = "vreq8",
+    sentinel: int | None = SENTINEL,
+) -> Evidence:
+    frame = SUBJECT.frame(tensor)
+    return Evidence(form, frame, tensors, outputs, variant, tensor, actual, expected, sentinel)
 
 
 @pytest.fixture
 def evidence(pair: Pair) -> Callable[..., Evidence]:
     def make(actual: Array, program: str = "fused", tensor: str = "y") -> Evidence:
-        return Evidence(
-            GEOMETRY,
-            pair.plan,
-            pair.tensors,
-            "vreq8",
-            program,
-            tensor,
-            actual,
-            pair.right.mid,
-            pair.right.y,
-            SENTINEL,
-        )
+        outputs = pair.right.computed.outputs
+        expected = outputs[tensor]
+        if program.startswith("first-tile"):
+            expected = expected[: pair.plan.conv1.positions]
+        return evidence_of(pair.tensors, outputs, form_of(program), tensor, actual, expected)
 
     return make
 
@@ -147,26 +204,26 @@ def _variant_2(variant: str) -> Callable[[Pair], Array]:
 
 
 def _variant_of_both(variant: str) -> Callable[[Pair], Array]:
-    return lambda pair: reference(GEOMETRY, pair.tensors, variant).y
+    return lambda pair: right_of(pair.tensors, variant).y
 
 
 def _offset_sign(pair: Pair) -> Array:
     tensors = pair.tensors
-    return vreq8.requantise(pair.right.acc2, vreq8.pack(tensors.scales2, -tensors.offsets2))
+    return vreq8.requantise(pair.right.acc2, vreq8.pack(tensors["scales2"], -tensors["offsets2"]))
 
 
 def _scale_ignored(pair: Pair) -> Array:
-    table = vreq8.pack(np.ones(GEOMETRY.cmid), pair.tensors.offsets1)
+    table = vreq8.pack(np.ones(GEOMETRY.cmid), pair.tensors["offsets1"])
     return pair.y_of_acc1(pair.right.acc1, table)
 
 
 def _no_saturation(pair: Pair) -> Array:
-    value = pair.right.acc2.astype(np.float32) * pair.scale2 + pair.tensors.offsets2.astype(np.float32)
+    value = pair.right.acc2.astype(np.float32) * pair.scale2 + pair.tensors["offsets2"].astype(np.float32)
     return (np.rint(value).astype(np.int64) & 0xFF).astype(np.uint8).view(np.int8)
 
 
 def _unsigned(pair: Pair) -> Array:
-    table = vreq8.pack(pair.tensors.scales2, pair.tensors.offsets2, signed=False)
+    table = vreq8.pack(pair.tensors["scales2"], pair.tensors["offsets2"], signed=False)
     return vreq8.requantise(pair.right.acc2, table).view(np.int8)
 
 
@@ -181,15 +238,15 @@ def _per_row(pair: Pair) -> Array:
 
 def _k_order(axes: tuple[int, ...]) -> Callable[[Pair], Array]:
     def build(pair: Pair) -> Array:
-        taps = layout.matrix_to_filter(pair.tensors.filter2, 3)  # [Cout, C, kh, kw]
+        taps = layout.matrix_to_filter(pair.tensors["filter2"], 3)  # [Cout, C, kh, kw]
         filter2 = np.ascontiguousarray(taps.transpose(axes)).reshape(-1, GEOMETRY.cout)
-        return pair.y_of_filters(pair.tensors.filter1, filter2)
+        return pair.y_of_filters(pair.tensors["filter1"], filter2)
 
     return build
 
 
 def _planes_of_x(pair: Pair) -> Array:
-    first, second = np.split(pair.tensors.x, 2)
+    first, second = np.split(pair.tensors["x"], 2)
     return pair.y_of_x(np.concatenate([second, first]))
 
 
@@ -198,7 +255,7 @@ def _planes_of_mid(pair: Pair) -> Array:
 
 
 def _x_nhwc(pair: Pair) -> Array:
-    nhwc = layout.nc1hwc0_to_nhwc(pair.tensors.x, GEOMETRY.height, GEOMETRY.width)
+    nhwc = layout.nc1hwc0_to_nhwc(pair.tensors["x"], GEOMETRY.height, GEOMETRY.width)
     return pair.y_of_x(nhwc.reshape(-1, C0))
 
 
@@ -231,7 +288,7 @@ def _halo_of_first_band(pair: Pair) -> Array:
 
 
 def _mid_of_zeros(pair: Pair) -> Array:
-    return pair.y_of_x(np.zeros_like(pair.tensors.x))
+    return pair.y_of_x(np.zeros_like(pair.tensors["x"]))
 
 
 def _no_padding(side: str, bands: range) -> Callable[[Pair], Array]:
@@ -260,7 +317,7 @@ def _no_padding(side: str, bands: range) -> Callable[[Pair], Array]:
 
 def _band_shifted(shift: int) -> Callable[[Pair], Array]:
     def build(pair: Pair) -> Array:
-        rows = layout.nc1hwc0_to_nhwc(pair.tensors.x, GEOMETRY.height, GEOMETRY.width)
+        rows = layout.nc1hwc0_to_nhwc(pair.tensors["x"], GEOMETRY.height, GEOMETRY.width)
         image = rows.reshape(GEOMETRY.height, GEOMETRY.width, -1)
         maps, bands = pair.maps_of_x(), pair.plan.bands
         for group in (range(1, len(bands) - 1), [len(bands) - 1]):
@@ -279,8 +336,8 @@ def _wrong_stride(pair: Pair) -> Array:
     for band, image in zip(pair.plan.bands, pair.maps_of_x(), strict=True):
         columns = unfolded(np.pad(image, padding_of(band.x.padding)), Conv(3, 1, 1))
         start = band.x.skip * GEOMETRY.mid_width
-        sums = columns[start : start + band.mid.rows * GEOMETRY.mid_width] @ wide(pair.tensors.filter1)
-        acc1 = (sums + pair.tensors.bias1).astype(np.int32)
+        sums = columns[start : start + band.mid.rows * GEOMETRY.mid_width] @ wide(pair.tensors["filter1"])
+        acc1 = (sums + pair.tensors["bias1"]).astype(np.int32)
         mids.append(vreq8.requantise(acc1, pair.tables()[0]).reshape(band.mid.rows, GEOMETRY.mid_width, -1))
     return pair.y_of_maps(mids)
 
@@ -288,10 +345,11 @@ def _wrong_stride(pair: Pair) -> Array:
 def _step_repeated(times: int) -> Callable[[Pair], Array]:
     def build(pair: Pair) -> Array:
         step = pair.plan.conv1.step
-        last = pair.tensors.filter1.copy()
+        x, filter1 = pair.tensors["x"], pair.tensors["filter1"]
+        last = filter1.copy()
         last[:-step] = 0
-        sums = sums1(GEOMETRY, pair.tensors.x, pair.tensors.filter1)
-        return pair.y_of_acc1(sums + (times - 1) * sums1(GEOMETRY, pair.tensors.x, last) + pair.tensors.bias1)
+        sums = sums_of_x(x, filter1) + (times - 1) * sums_of_x(x, last)
+        return pair.y_of_acc1(sums + pair.tensors["bias1"])
 
     return build
 
@@ -301,14 +359,14 @@ def _acc_not_reset(pair: Pair) -> Array:
     for band in pair.plan.bands:
         first, end = band.row * GEOMETRY.out_width, (band.row + band.rows) * GEOMETRY.out_width
         for tile in range(first + size, end, size):
-            acc2[tile : tile + size] += acc2[tile - size : tile] - pair.tensors.bias2
+            acc2[tile : tile + size] += acc2[tile - size : tile] - pair.tensors["bias2"]
     return vreq8.requantise(acc2, pair.tables()[1])
 
 
 def _map_corrupted(pair: Pair) -> Array:
     maps = pair.maps_of_x()
     for image in maps:
-        image[0, :16, :C0] = pair.tensors.filter1[:16, :C0]
+        image[0, :16, :C0] = pair.tensors["filter1"][:16, :C0]
     mids = [pair.mid_of_map(band, image) for band, image in zip(pair.plan.bands, maps, strict=True)]
     return pair.y_of_maps(mids)
 
@@ -320,11 +378,11 @@ def _unwritten(pair: Pair) -> Array:
 
 
 def _without_bias(pair: Pair) -> Array:
-    return pair.y_of_acc1(pair.right.acc1 - pair.tensors.bias1)
+    return pair.y_of_acc1(pair.right.acc1 - pair.tensors["bias1"])
 
 
 def _other_bias(pair: Pair) -> Array:
-    acc2 = pair.right.acc2 - pair.tensors.bias2 + pair.tensors.bias1
+    acc2 = pair.right.acc2 - pair.tensors["bias2"] + pair.tensors["bias1"]
     return vreq8.requantise(acc2, pair.tables()[1])
 
 
@@ -385,26 +443,24 @@ def test_a_fault_is_named_first_and_explains_every_element(
 
 @pytest.mark.parametrize("variant", ["round-then-add", "half-away"])
 def test_roundings_are_told_apart_where_data_lies_on_ties(variant: str) -> None:
-    tensors = profiles.make("ties", GEOMETRY)
-    right, faulty = reference(GEOMETRY, tensors), reference(GEOMETRY, tensors, variant)
-    plan = plan_for(GEOMETRY, "a2a3", BAND_ROWS)
-    given = Evidence(GEOMETRY, plan, tensors, "vreq8", "fused", "y", faulty.y, right.mid, right.y, SENTINEL)
+    tensors = conv_pair.WORKLOAD.definition.make("ties", GEOMETRY)
+    right, faulty = right_of(tensors), right_of(tensors, variant)
+    given = evidence_of(tensors, right.computed.outputs, form_of("fused"), "y", faulty.y, right.y)
     assert diagnose(given).findings[0].hypotheses == (variant,)
     assert diagnose(replace(given, actual=right.y)).findings == ()
 
 
 def test_a_platform_that_does_not_differ_as_declared_is_said_to_follow_the_default(pair: Pair) -> None:
-    declared = reference(GEOMETRY, pair.tensors, "offset-unsigned")
-    given = Evidence(
-        GEOMETRY,
-        pair.plan,
+    declared = right_of(pair.tensors, "offset-unsigned")
+    given = evidence_of(
         pair.tensors,
-        "offset-unsigned",
-        "fused",
+        declared.computed.outputs,
+        form_of("fused"),
         "y",
         pair.right.y,
-        declared.mid,
         declared.y,
+        variant="offset-unsigned",
+        sentinel=None,
     )
     diagnosis = diagnose(given)
     assert diagnosis.findings[0].hypotheses[0] == "vreq8"
@@ -419,10 +475,10 @@ def test_a_right_output_has_no_diagnosis(program: str, pair: Pair, evidence: Cal
 
 def test_mid_is_diagnosed_by_the_faults_of_conv1(pair: Pair, evidence: Callable[..., Evidence]) -> None:
     tensors = pair.tensors
-    mid = vreq8.requantise(pair.right.acc1, vreq8.pack(tensors.scales1, -tensors.offsets1))
+    mid = vreq8.requantise(pair.right.acc1, vreq8.pack(tensors["scales1"], -tensors["offsets1"]))
     assert diagnose(evidence(mid, "pass1", "mid")).findings[0].hypotheses == ("offset-sign-1",)
     tile = mid[: pair.plan.conv1.positions]
-    assert diagnose(evidence(tile, "first-tile-packed", "tile")).findings[0].hypotheses == ("offset-sign-1",)
+    assert diagnose(evidence(tile, "first-tile-packed", "mid")).findings[0].hypotheses == ("offset-sign-1",)
     through = diagnose(evidence(pair.y_of_mid(mid), TWO_PASS))
     assert through.findings[0].hypotheses == ("offset-sign-1",)
 
@@ -468,12 +524,18 @@ def test_a_fault_beside_a_little_damage_is_most_likely_and_says_how_much_it_expl
 
 
 def test_faults_that_predict_the_same_output_are_one_finding(pair: Pair) -> None:
-    tensors = replace(pair.tensors, offsets2=pair.tensors.offsets1, scales2=pair.tensors.scales1)
-    tensors = replace(tensors, bias2=np.zeros_like(tensors.bias2), bias1=np.zeros_like(tensors.bias1))
-    tensors = replace(tensors, bias2=tensors.bias2 + 999)
-    right = reference(GEOMETRY, tensors)
-    faulty = vreq8.requantise(right.acc2 - 999, tensors.tables("vreq8")[1])
-    given = Evidence(GEOMETRY, pair.plan, tensors, "vreq8", "fused", "y", faulty, right.mid, right.y)
+    tensors = changed(
+        pair.tensors,
+        offsets2=pair.tensors["offsets1"],
+        scales2=pair.tensors["scales1"],
+        bias1=np.zeros_like(pair.tensors["bias1"]),
+        bias2=np.full_like(pair.tensors["bias2"], 999),
+    )
+    right = right_of(tensors)
+    faulty = vreq8.requantise(right.acc2 - 999, tensors.table("scale2", "vreq8"))
+    given = evidence_of(
+        tensors, right.computed.outputs, form_of("fused"), "y", faulty, right.y, sentinel=None
+    )
     assert diagnose(given).findings[0].hypotheses == ("bias-missing-2", "other-bias-2")
 
 
@@ -481,14 +543,40 @@ def test_an_output_of_another_form_is_not_compared(pair: Pair, evidence: Callabl
     for actual in (pair.right.y[:-1], pair.right.y.astype(np.int16)):
         diagnosis = diagnose(evidence(actual))
         assert diagnosis.findings == ()
-        assert diagnosis.line == "unexplained: the output does not have the form of the golden"
+        assert diagnosis.line == "unexplained: the output does not have the shape and dtype of the golden"
 
 
 def test_without_a_plan_bands_are_not_doubted_and_the_rest_is_diagnosed(
     pair: Pair, evidence: Callable[..., Evidence]
 ) -> None:
-    given = replace(evidence(FAULTY["offset-sign-2"](pair)), plan=None)
+    given = replace(evidence(FAULTY["offset-sign-2"](pair)), form=form_of("fused", planned=False))
     assert diagnose(given).findings[0].hypotheses == ("offset-sign-2",)
+
+
+def test_a_program_whose_form_is_not_described_is_said_to_be_so(
+    pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    given = replace(evidence(FAULTY["offset-sign-2"](pair)), form=None)
+    said = "unexplained: the form of this program is not described, so no known fault can be tried"
+    assert (diagnose(given).findings, diagnose(given).line, diagnose(given).text) == ((), said, said)
+    right = diagnose(replace(given, actual=pair.right.y))
+    assert (right.findings, right.line, right.text) == ((), "", "")
+
+
+def test_an_int32_output_is_held_against_its_golden_and_said_to_have_no_form() -> None:
+    geometry = GemmGeometry(32, 64, 32)
+    definition = gemm.WORKLOAD.definition
+    tensors = definition.make("extremes", geometry)
+    outputs = definition.compute(geometry, tensors, "vreq8")
+    subject = Subject(gemm.WORKLOAD, geometry, "a2a3")
+    wrong = outputs["c"].copy()
+    wrong[3, 5] += 2**20
+    given = Evidence(
+        subject.form("gemm"), subject.frame("c"), tensors, outputs, "vreq8", "c", wrong, outputs["c"]
+    )
+    assert np.argwhere(given.wrong).tolist() == [[3, 5]]
+    assert diagnose(given).line.startswith("unexplained: the form of this program is not described")
+    assert diagnose(replace(given, actual=outputs["c"])).line == ""
 
 
 def test_when_time_is_up_it_says_so_instead_of_unexplained(

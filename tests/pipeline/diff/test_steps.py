@@ -3,11 +3,31 @@ from __future__ import annotations
 import pytest
 
 from pipeline.diff.causes import step_of, words_for
-from pipeline.diff.steps import PARTS, wrong_side
+from pipeline.diff.steps import StageParts, parts_of, wrong_side
 from pipeline.faults.catalogue import FAULTS, STEPS
-from pipeline.work.stages import COMPARISON
+from pipeline.ground.subject import Subject
+from workloads import conv, conv_pair
+from workloads.form import Form
+from workloads.stages import ProgramRun
 
+SUBJECT = Subject(conv_pair.WORKLOAD, conv_pair.WORKLOAD.example, "a2a3")
 TILES = ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
+
+
+def form_of(stage: ProgramRun) -> Form:
+    """The form of a stage's program, after those that it builds on."""
+    form = SUBJECT.form(stage.program)
+    assert form is not None
+    for before in map(form_of, stage.given.values()):
+        form = before.then(form)
+    return form
+
+
+PARTS: dict[str, StageParts] = {
+    stage.name: parts_of(form_of(stage), handed_over=bool(stage.given))
+    for stage in conv_pair.WORKLOAD.comparison
+    if isinstance(stage, ProgramRun)
+}
 
 
 @pytest.mark.parametrize(
@@ -30,26 +50,40 @@ TILES = ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
     ],
 )
 def test_the_stages_tell_the_step(wrong: tuple[str, ...], step: str) -> None:
-    compared = [stage.name for stage in COMPARISON if stage.program]
-    told = wrong_side({stage: stage not in wrong for stage in compared}, "")
+    told = wrong_side({stage: stage not in wrong for stage in PARTS}, "", PARTS)
     assert told.startswith(f"{step} (wrong: ")
 
 
 def test_a_diagnosis_tells_it_alone() -> None:
-    assert wrong_side({"fused": False}, "offset-sign-2") == "requant2 (as the diagnosis says)"
-    assert wrong_side({"fused": False}, "offset-sign").startswith("requant1 and requant2 ")
+    assert wrong_side({"fused": False}, "offset-sign-2", PARTS) == "requant2 (as the diagnosis says)"
+    assert wrong_side({"fused": False}, "offset-sign", PARTS).startswith("requant1 and requant2 ")
 
 
 def test_nothing_wrong_is_no_step() -> None:
-    assert wrong_side({"fused": True, "pass1": True}, "") == ""
+    assert wrong_side({"fused": True, "pass1": True}, "", PARTS) == ""
 
 
 def test_one_stage_alone_tells_no_step() -> None:
-    assert wrong_side({"fused": False}, "") == ""
+    assert wrong_side({"fused": False}, "", PARTS) == ""
 
 
 def test_every_stage_that_runs_a_program_has_parts() -> None:
-    assert {stage.name for stage in COMPARISON if stage.program} <= set(PARTS)
+    assert set(PARTS) == {
+        "fused",
+        *TILES,
+        "pass1",
+        "pass2-on-golden-mid",
+        "pass2-on-own-mid",
+    }
+    assert all(of_stage.parts for of_stage in PARTS.values())
+    assert {name for name, of_stage in PARTS.items() if not of_stage.whole} == set(TILES)
+
+
+def test_a_single_convolution_has_no_hand_over() -> None:
+    form = Subject(conv.WORKLOAD, conv.WORKLOAD.example, "a2a3").form("conv")
+    assert form is not None
+    steps = {part.step for part in parts_of(form, handed_over=False).parts}
+    assert steps == {"load", "layout", "address", "conv1", "requant1", "store"}
 
 
 @pytest.mark.parametrize("name", FAULTS)

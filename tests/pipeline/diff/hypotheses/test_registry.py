@@ -8,40 +8,60 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from golden import profiles
-from golden.geometry import Conv, Geometry
-from golden.reference import reference
+from golden.geometry import Conv, ConvGeometry, Geometry
 from golden.vreq8 import VARIANTS
-from pipeline.diff.evidence import TWO_PASS, Evidence
+from pipeline import diff
+from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses import base, registry
 from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.model import Model, model_of
-from pipeline.faults.catalogue import FAULTS
-from pipeline.ground.tiling import plan_for
+from pipeline.faults import catalogue
+from pipeline.faults.catalogue import FAULTS, no_place
+from pipeline.ground.subject import Subject
+from workloads import conv, conv_pair
+from workloads.base import Workload
 
 GEOMETRY = Geometry(40, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+CONV = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
+PROGRAMS = [("fused",), ("pass1",), ("pass2",), ("pass1", "pass2"), ("conv",)]
 HELPERS = {"base", "blocks", "layers", "model", "registry"}
 
 
 @pytest.fixture(scope="module")
-def model_for(torch_installed: None) -> Callable[[str], Model]:
-    tensors = profiles.make("full-range@5", GEOMETRY)
-    right = reference(GEOMETRY, tensors)
-    plan = plan_for(GEOMETRY, "a2a3", 5)
-
-    def make(program: str) -> Model:
-        tensor, output = ("mid", right.mid) if program == "pass1" else ("y", right.y)
-        given = Evidence(
-            GEOMETRY, plan, tensors, VARIANTS[0], program, tensor, output, right.mid, right.y, -86
-        )
-        return model_of(given)
+def model_for(torch_installed: None) -> Callable[..., Model]:
+    def make(*programs: str) -> Model:
+        workload: Workload = conv.WORKLOAD if programs == ("conv",) else conv_pair.WORKLOAD
+        geometry = CONV if workload is conv.WORKLOAD else GEOMETRY
+        subject = Subject(workload, geometry, "a2a3", {"band_rows": 5})
+        tensors = workload.definition.make("full-range@5", geometry)
+        outputs = workload.definition.compute(geometry, tensors, VARIANTS[0])
+        forms = [subject.form(program) for program in programs]
+        form = forms[0]
+        assert form is not None
+        for following in forms[1:]:
+            assert following is not None
+            form = form.then(following)
+        tensor = subject.program(programs[-1]).tensor
+        output = outputs[tensor]
+        frame = subject.frame(tensor)
+        given = Evidence(form, frame, tensors, outputs, VARIANTS[0], tensor, output, output, -86)
+        return model_of(given, form)
 
     return make
 
 
-def test_every_fault_of_the_catalogue_has_its_hypothesis(model_for: Callable[[str], Model]) -> None:
+def test_every_fault_of_the_catalogue_has_its_hypothesis(model_for: Callable[..., Model]) -> None:
     names = {hypothesis.name for hypothesis in registry.hypotheses(model_for("fused"))}
     assert set(FAULTS) <= names
+
+
+def test_a_single_convolution_has_a_hypothesis_for_every_fault_it_has_a_place_for(
+    model_for: Callable[..., Model],
+) -> None:
+    model = model_for("conv")
+    names = {hypothesis.name for hypothesis in registry.hypotheses(model)}
+    placed = {name for name, fault in FAULTS.items() if not no_place(fault, model.form)}
+    assert placed - names == {"other-table-1", "other-bias-1"}  # there is no other convolution
 
 
 def test_the_page_on_diagnosis_lists_every_family() -> None:
@@ -50,7 +70,7 @@ def test_the_page_on_diagnosis_lists_every_family() -> None:
     assert [family for family in sorted(families) if f"`{family}`" not in page] == []
 
 
-def test_every_other_name_is_a_fault_in_both_convolutions(model_for: Callable[[str], Model]) -> None:
+def test_every_other_name_is_a_fault_in_both_convolutions(model_for: Callable[..., Model]) -> None:
     for hypothesis in registry.hypotheses(model_for("fused")):
         if hypothesis.name not in FAULTS:
             assert f"{hypothesis.name}-1" in FAULTS
@@ -58,21 +78,23 @@ def test_every_other_name_is_a_fault_in_both_convolutions(model_for: Callable[[s
             assert hypothesis.layers == (1, 2)
 
 
-def test_hypotheses_are_told_apart_by_name_and_note(model_for: Callable[[str], Model]) -> None:
-    for program in ("fused", "pass1", "pass2", TWO_PASS):
-        spelt = Counter(hypothesis.spelt for hypothesis in registry.hypotheses(model_for(program)))
+def test_hypotheses_are_told_apart_by_name_and_note(model_for: Callable[..., Model]) -> None:
+    for programs in PROGRAMS:
+        spelt = Counter(hypothesis.spelt for hypothesis in registry.hypotheses(model_for(*programs)))
         assert [name for name, times in spelt.items() if times > 1] == []
 
 
-def test_a_program_is_held_against_its_own_convolutions_only(model_for: Callable[[str], Model]) -> None:
-    for program, number in (("pass1", 1), ("pass2", 2)):
+def test_a_program_is_held_against_its_own_convolutions_only(model_for: Callable[..., Model]) -> None:
+    for program, number in (("pass1", 1), ("pass2", 2), ("conv", 1)):
         layers = {hypothesis.layers for hypothesis in registry.hypotheses(model_for(program))}
         assert layers == {(), (number,)}
 
 
-@pytest.mark.parametrize("program", ["fused", "pass1", "pass2", TWO_PASS])
-def test_a_few_positions_are_predicted_as_among_all(program: str, model_for: Callable[[str], Model]) -> None:
-    model = model_for(program)
+@pytest.mark.parametrize("programs", PROGRAMS, ids=" and ".join)
+def test_a_few_positions_are_predicted_as_among_all(
+    programs: tuple[str, ...], model_for: Callable[..., Model]
+) -> None:
+    model = model_for(*programs)
     positions = np.arange(len(model.evidence.expected))
     some = positions[3::37]
     for hypothesis in registry.hypotheses(model)[::4]:
@@ -80,23 +102,36 @@ def test_a_few_positions_are_predicted_as_among_all(program: str, model_for: Cal
         np.testing.assert_array_equal(hypothesis.predict(View(model, some)), whole[some])
 
 
+def imported_by(path: Path) -> set[str]:
+    return {
+        node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+
+
 def test_no_family_knows_another_nor_the_injection() -> None:
     for path in Path(str(base.__file__)).parent.glob("*.py"):
-        imported = {
-            node.module
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.ImportFrom) and node.module
-        }
-        assert not any(
-            name.startswith(("pipeline.faults.k", "pipeline.faults.h", "pipeline.faults.s", "emulator"))
-            for name in imported
-        )
+        imported = imported_by(path)
+        assert not [name for name in imported if name.startswith(("pipeline.faults", "emulator"))]
         if path.stem != "registry":
             siblings = {name.rpartition(".")[2] for name in imported if "diff.hypotheses." in name}
             assert siblings <= HELPERS
 
 
-def test_a_hypothesis_that_changes_nothing_is_the_golden(model_for: Callable[[str], Model]) -> None:
+def test_the_injection_knows_no_hypothesis() -> None:
+    """What both may know is the catalogue: facts, and the form of a program."""
+    shared = {"pipeline.faults.catalogue"}
+    injecting = [path for path in Path(catalogue.__file__).parent.glob("*.py") if path.stem != "matrix"]
+    assert {"kernel", "host", "spoils", "origins", "injection"} <= {path.stem for path in injecting}
+    for path in injecting:
+        assert not [name for name in imported_by(path) if name.startswith("pipeline.diff")]
+    for path in Path(diff.__path__[0]).rglob("*.py"):
+        faults = {name for name in imported_by(path) if name.startswith("pipeline.faults")}
+        assert faults <= shared, path
+
+
+def test_a_hypothesis_that_changes_nothing_is_the_golden(model_for: Callable[..., Model]) -> None:
     model = model_for("fused")
     view = View(model, np.arange(20))
-    np.testing.assert_array_equal(Hypothesis("none", (2,)).predict(view), model.evidence.y[:20])
+    np.testing.assert_array_equal(Hypothesis("none", (2,)).predict(view), model.evidence.expected[:20])
