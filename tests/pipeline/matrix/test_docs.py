@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from pipeline.ground.jobs import Lane
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
 from pipeline.matrix.schema import json_schema
-from workloads.registry import SHIPPED, workload_named
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "matrix.md"
 
@@ -33,18 +31,6 @@ def test_every_key_is_documented() -> None:
     assert {"workload", "file", "height", "band_rows", "conv", "m", "verify"} <= keys
     text = DOCS.read_text()
     assert not [key for key in sorted(keys) if not re.search(rf"\b{key}:", text)]
-
-
-def test_the_table_of_workloads_says_what_they_declare() -> None:
-    rows = re.findall(r"^\| `([a-z-]+)` \| (`.*`) \| (`.*`) \|$", DOCS.read_text(), re.MULTILINE)
-    assert [name for name, _, _ in rows] == list(SHIPPED)
-    for name, kernels, keys in rows:
-        workload = workload_named(name)
-        assert sorted(re.findall(r"`(.+?)`", kernels)) == sorted(workload.kernel_names)
-        required, _, options = keys.partition(";")
-        shapes = [field.name for field in fields(workload.definition.geometry)]
-        assert re.findall(r"`(.+?)`", required) == shapes
-        assert re.findall(r"`(.+?)`", options) == list(workload.plan_options)
 
 
 def keys_of(schema: Any) -> Iterator[str]:
