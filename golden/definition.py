@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_type_hints
 
 from golden import profiles
 from golden.draw import Draw
@@ -25,6 +25,9 @@ class Definition:
         profiles: its data profiles by name.
         compute: the golden: from a geometry, its inputs and the name of a variant to each output by name.
         source: the file that defines it where that is a user's; goldens are kept apart by its content.
+
+    Raises:
+        TypeError: the type of the geometry is another one.
     """
 
     name: str
@@ -33,6 +36,9 @@ class Definition:
     profiles: Mapping[str, Profile]
     compute: Callable[[Any, Tensors, str], Mapping[str, Array]]
     source: Path | None = None
+
+    def __post_init__(self) -> None:
+        _check_shapes(self.geometry)
 
     def make(self, name: str, geometry: Any) -> Tensors:
         """The tensors of a profile: the same name and geometry always give the same values.
@@ -47,3 +53,16 @@ class Definition:
         """
         profile, seed = profiles.parse(name, self.profiles)
         return Tensors(self.specs(geometry), self.profiles[profile].build(geometry, Draw(seed)))
+
+
+def _check_shapes(kind: type[Any]) -> None:
+    """Refuse a type that is no dataclass of whole numbers and of such dataclasses."""
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise TypeError(f"geometry type {kind!r} is no dataclass")
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        hint = hints[field.name]
+        if is_dataclass(hint):
+            _check_shapes(cast(type[Any], hint))
+        elif hint is not int:
+            raise TypeError(f"{kind.__name__}.{field.name} is {hint}: a geometry holds whole numbers only")

@@ -86,7 +86,7 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
 
     Raises:
         GeometryError: the shapes break a rule of the workload.
-        WorkloadError: the workload's type has other fields, as when its file was changed.
+        WorkloadError: the workload's type has other fields, as when its file was changed, or fails.
     """
     try:
         return msgspec.convert(dict(shapes), workload.definition.geometry)
@@ -94,6 +94,10 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
         if isinstance(error.__cause__, GeometryError):
             raise error.__cause__ from None
         raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
+    except Exception as error:  # the type may be a user's own
+        reason = (str(error).splitlines() or [""])[0]
+        kind = type(error).__name__
+        raise WorkloadError(f"a geometry of workload {workload.name}: {kind}: {reason}") from error
 
 
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:

@@ -20,7 +20,7 @@ from pipeline.matrix.model import GeometryFacts, Matrix
 from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from pipeline.matrix.workloads import declaration, own_workloads, workload_at
-from workloads.base import Workload
+from workloads.base import Workload, WorkloadError
 
 
 def checked_matrix(document: Document, source: Node) -> Matrix:
@@ -96,6 +96,8 @@ def _geometry(
             geometry_of(declared, facts.shapes)
         except GeometryError as error:
             source.refuse((*path, *error.field.split(".")), str(error))
+        except WorkloadError as error:
+            source.refuse(path, str(error))
     return facts
 
 

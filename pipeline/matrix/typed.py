@@ -10,7 +10,7 @@ import msgspec
 
 from pipeline.matrix.durations import Duration, parse_duration
 from pipeline.matrix.errors import close_or_all, shown
-from pipeline.matrix.schema import Document, Entry, GeometryEntry, entry_of
+from pipeline.matrix.schema import WORKLOADS, Document, Entry, GeometryEntry, entry_of
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from pipeline.matrix.workloads import declaration, own_workloads, workload_at
 
@@ -21,7 +21,11 @@ def typed(root: Node) -> Document:
     Raises:
         MatrixError: at the first value, children before their parents, that the schema refuses.
     """
-    return _Check(root).convert(Document, root, ())  # type: ignore[no-any-return]
+    check = _Check(root)
+    if isinstance(root.value, Mapping) and WORKLOADS in root.value:
+        # Before the geometries, whose keys depend on them.
+        check.convert(_fields(Document)[WORKLOADS], root.value[WORKLOADS], (WORKLOADS,))
+    return check.convert(Document, root, ())  # type: ignore[no-any-return]
 
 
 class _Check:

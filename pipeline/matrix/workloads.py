@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.ground.jobs import WorkloadName
-from pipeline.matrix.errors import closest, shown
+from pipeline.matrix.errors import close_or_all, closest, shown
 from pipeline.matrix.schema import WORKLOAD, WORKLOADS
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import Workload, WorkloadError
@@ -42,9 +42,11 @@ def workload_at(root: Node, path: KeyPath, own: Mapping[str, WorkloadName]) -> W
     """
     node = root.at(path)
     written = node.value.get(WORKLOAD) if isinstance(node.value, Mapping) else None
+    known = [*SHIPPED, *own]
+    if written is not None and isinstance(written.value, Mapping | tuple):
+        root.refuse((*path, WORKLOAD), f"is no name; {close_or_all('', known)}")
     name = DEFAULT if written is None else str(written.value)
-    if name not in SHIPPED and name not in own:
-        known = [*SHIPPED, *own]
+    if name not in known:
         root.refuse((*path, WORKLOAD), f"`{shown(name)}` is no known workload; {closest(name, known)}")
     return own.get(name) or WorkloadName(name)
 

@@ -54,6 +54,14 @@ def test_the_shipped_matrix_is_valid(validator: jsonschema.Draft202012Validator,
         (("geometries", "mc62", "height"), "288"),
         (("geometries", "mc62", "conv1", "stride"), 1.5),
         (("exclude",), [{"jobs": "*"}]),
+        (("geometries", "mc62", "workload"), "gemm"),
+        (("geometries", "gemm-128", "height"), 24),
+        (("geometries", "gemm-128", "band_rows"), 4),
+        (("geometries", "gemm-128", "m"), "128"),
+        (("geometries", "conv-5x5", "cmid"), 64),
+        (("geometries", "conv-5x5", "conv", "kernel"), None),
+        (("workloads",), {"mine": "mine.py"}),
+        (("workloads",), {"mine": {"file": ""}}),
     ],
 )
 def test_an_editor_sees_what_the_loader_refuses(
@@ -64,3 +72,14 @@ def test_an_editor_sees_what_the_loader_refuses(
         place = place[key]
     place[path[-1]] = value
     assert not validator.is_valid(shipped)
+
+
+def test_an_editor_takes_a_users_own_workload(
+    validator: jsonschema.Draft202012Validator, shipped: Any
+) -> None:
+    """Its keys and its kernels are not known here."""
+    shipped["geometries"]["own"] = {"workload": "mine", "anything": 1}
+    shipped["lanes"]["device"]["include"][0]["kernels"] = ["my-kernel"]
+    assert not validator.is_valid(shipped)
+    shipped["workloads"] = {"mine": {"file": "mine.py"}}
+    validator.validate(shipped)

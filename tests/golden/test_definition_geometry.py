@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, make_dataclass, replace
+from typing import Any
+
+import pytest
+
+from golden.definition import Definition
+from golden.gemm import DEFINITION
+from golden.geometry import Conv
+
+
+@dataclass(frozen=True)
+class Nested:
+    size: int
+    conv: Conv
+
+
+def declared(geometry: Any) -> Definition:
+    return replace(DEFINITION, geometry=geometry)
+
+
+def test_a_geometry_holds_whole_numbers_and_dataclasses_of_them() -> None:
+    assert declared(Nested).geometry is Nested
+
+
+@pytest.mark.parametrize(
+    ("geometry", "said"),
+    [
+        (int, "geometry type <class 'int'> is no dataclass"),
+        (Nested(1, Conv()), "is no dataclass"),
+        (lambda: Nested, "is no dataclass"),
+        (make_dataclass("Named", [("name", str)]), "Named.name is <class 'str'>: a geometry holds"),
+        (make_dataclass("Flagged", [("flag", bool)]), "Flagged.flag is <class 'bool'>: a geometry holds"),
+        (
+            make_dataclass("Outer", [("inner", make_dataclass("Inner", [("share", float)]))]),
+            "Inner.share is <class 'float'>: a geometry holds",
+        ),
+    ],
+)
+def test_another_type_is_refused(geometry: Callable[..., Any], said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        declared(geometry)
+    assert said in str(caught.value)
