@@ -297,8 +297,8 @@ def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
 def test_rows_that_a_kernel_never_writes_fail_its_verification(
     request_for: Requests, mutated: Callable[[str, str], CannEngine]
 ) -> None:
-    write = "pypto.assemble(saturated(pypto, value), [row, 0], mid)"
-    engine = mutated(write, f"if row > 0:\n                {write}")
+    write = "pypto.assemble(saturated(pypto, value), [row, 0], output)"
+    engine = mutated(write, f"if row > 0:\n            {write}")
 
     executed = engine.run(request_for("pass1"), inputs_of("full-range@7", PAIR))
 
@@ -310,8 +310,8 @@ def test_a_tile_over_its_memory_is_refused_with_the_compiler_s_reason(
 ) -> None:
     large = Geometry(45, 32, 32, 64, 32, Conv(3, 2, 1), Conv(3, 1, 1))
     engine = mutated(
-        "[tiles.cube_rows, tiles.cube_rows], [tiles.k_step, tiles.k_depth]",
-        "[left.shape[0], left.shape[0]], [tiles.k_depth, tiles.k_depth]",
+        "set_cube_tiles(pypto, tiles.cube_rows, columns, tiles)",
+        "pypto.set_cube_tile_shapes([left.shape[0]] * 2, [tiles.k_depth] * 2, [columns] * 2)",
     )
     request = request_for("pass1", large)
 
