@@ -83,7 +83,7 @@ def test_tensors_that_do_not_fit_are_refused(
     file = workspace / "mine.npz"
     for changes, said in [
         ({"filter1": None}, "array 'filter1' is missing"),
-        ({"bias3": given["bias1"]}, "array 'bias3' is not part of a pair"),
+        ({"bias3": given["bias1"]}, "array 'bias3' is not one of the inputs"),
         ({"x": given["x"].astype(np.int16)}, "array 'x' is int16: must be int8"),
         ({"x": given["x"][:-1]}, "array 'x' has shape [767, 32]: must be [768, 32] here"),
         ({"bias2": given["bias2"] + np.int32(2**31 - 1)}, "bias2"),

@@ -19,6 +19,13 @@ WRONG = """\
 """
 
 
+SMALL_MISTAKES = {
+    "gemm.py": ("for k in pl.range(1, steps):", "for k in pl.range(1, steps - 1):"),
+    "conv2d.py": ("last_x, last_y = bands[-1].x.row,", "last_x, last_y = bands[-1].x.row - 1,"),
+}
+"""The last K step of each tile is left out; the last band reads x one row higher."""
+
+
 VERIFIED = """\
 platforms:
   emu-verified: {backend: emulator, soc: a2a3}
@@ -39,15 +46,20 @@ pytestmark = pytest.mark.usefixtures("torch_installed")
 
 @pytest.fixture
 def checkout(tmp_path: Path, goldens: Path) -> Path:
-    """A copy of this checkout with a wrong line in the fused kernel."""
+    """A copy of this checkout with a wrong line in each of three kernels."""
     copy = tmp_path / "checkout"
-    for package in ("golden", "emulator", "kernels", "pipeline"):
+    for package in ("golden", "emulator", "kernels", "workloads", "pipeline"):
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "matrix.yaml", copy)
     kernel = copy / "kernels" / "fused_conv2d.py"
     source = kernel.read_text().replace("import Band, Plan", "import Band, Plan, Window")
     assert source.count(RIGHT) == 1
     kernel.write_text(source.replace(RIGHT, WRONG))
+    for name, (right, wrong) in SMALL_MISTAKES.items():
+        kernel = copy / "kernels" / name
+        source = kernel.read_text()
+        assert source.count(right) == 1
+        kernel.write_text(source.replace(right, wrong))
     (copy / "out").mkdir()
     (copy / "out" / "goldens").symlink_to(goldens)
     return copy
@@ -109,3 +121,33 @@ def test_the_compile_lane_finds_it_where_it_verifies(
     assert "1 job, 1 at a time" in called(
         "compile", "--matrix", "verified.yaml", "--failed", "last", "--jobs", 1
     )
+
+
+def test_a_wrong_convolution_and_a_wrong_matrix_product_until_they_are_right(
+    called: Callable[..., str], start: Start, checkout: Path, report: Report
+) -> None:
+    words = ("--platform", "emu-a2a3", "--geometry", "conv-5x5", "--geometry", "gemm-tall")
+    chosen = ("--profile", "small", "--profile", "full-range@7", "--junit", "junit.xml")
+    called("run", *words, *chosen)
+
+    cases = report(checkout / "junit.xml")
+    conv, gemm = (f"device/emu-a2a3/{job}" for job in ("conv-5x5/conv", "gemm-tall/gemm"))
+    assert sorted(cases) == sorted(f"{job}/{name}" for job in (conv, gemm) for name in chosen[1:4:2])
+    assert {case.kind for case in cases.values()} == {"failure"}
+    assert "only in band 9 (last) rows 36..39" in cases[f"{conv}/full-range@7"].message
+    product = cases[f"{gemm}/full-range@7"]
+    assert product.message.startswith("c: ")
+    assert f" of {1024 * 64} elements differ" in product.message
+    assert "gemm/actual-c.npy]]" in product.out
+
+    for job in (f"{conv}/full-range@7", f"{gemm}/full-range@7"):
+        assert cases[job].message in called("replay", "last", job)
+
+    for name, (right, wrong) in SMALL_MISTAKES.items():
+        kernel = checkout / "kernels" / name
+        kernel.write_text(kernel.read_text().replace(wrong, right))
+    process = start("run", "--failed", "last", "--junit", "junit.xml", folder=checkout, source=checkout)
+    assert process.communicate(timeout=200)[1] == ""
+    assert process.returncode == 0
+    again = report(checkout / "junit.xml")
+    assert {job: case.kind for job, case in again.items()} == dict.fromkeys(cases, "passed")

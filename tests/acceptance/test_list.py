@@ -74,7 +74,7 @@ def test_an_empty_selection_has_a_code_of_its_own(pipeline: Pipeline) -> None:
 def test_the_compare_lane_says_how_its_kernel_is_called(words: list[str], pipeline: Pipeline) -> None:
     outcome = pipeline(*words, "--kernel", "fused")
     assert (outcome.code, outcome.out) == (5, "")
-    assert "runs every program of a pair, and its kernel is called `pair`" in outcome.err
+    assert "runs the programs of all kernels, and its kernel is called `all`" in outcome.err
 
 
 def test_explain_names_the_lines_that_made_a_job(pipeline: Pipeline, workspace: Path) -> None:

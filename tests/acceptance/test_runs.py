@@ -306,7 +306,7 @@ def test_without_a_torch_that_works_the_host_is_at_fault(
 ) -> None:
     source = workspace / "source"
     source.mkdir()
-    for room in ("golden", "pipeline", "kernels", "emulator"):
+    for room in ("golden", "pipeline", "kernels", "workloads", "emulator"):
         (source / room).symlink_to(Path(__file__).parents[2] / room)
     (source / "torch.py").write_text("raise ImportError('libtorch_cpu.so: no such file')\n")
     (workspace / "out" / "goldens").unlink()

@@ -10,8 +10,11 @@ import pytest
 
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import Platform
+from workloads.registry import workload_named
 
-AVAILABLE = engine_for("cann").probe(Platform("cann-a2a3", "cann", "a2a3"), ["fused"])
+AVAILABLE = engine_for("cann").probe(
+    Platform("cann-a2a3", "cann", "a2a3"), workload_named("conv-pair"), ["fused"]
+)
 
 OVERLAY = """\
 platforms:

@@ -153,8 +153,13 @@ def test_a_mismatch_is_replayed_and_anything_else_refused(
     assert case.message in replayed.out
     assert f"diagnosis: {facts(case.out)['diagnosis']}\n" in replayed.out
     assert "map-corrupted" in facts(case.out)["diagnosis"]
+    assert facts(case.out)["injected"] == "map-corrupted"
     two_pass = "device/emu-a2a3/bands/two-pass/small"
-    assert refused("replay", "last", two_pass).endswith("it ended as passed")
+    spared = report(last_run() / "junit.xml")[two_pass]
+    assert spared.kind == "skipped"
+    assert spared.message.startswith("fault map-corrupted is not committed: pass1: no feature map of it ")
+    assert "injected" not in facts(spared.out)
+    assert refused("replay", "last", two_pass).endswith("it ended as skipped")
     assert "no result of job `device/x`; the closest" in refused("replay", "last", "device/x")
     assert "no run 'x'" in refused("replay", "x", FUSED)
 
@@ -193,7 +198,7 @@ def test_two_engines_are_held_against_one_another(
         (("--engines", "emu-a5"), "write two platforms"),
         (("--engines", "emu-a5,abacus"), "no platform 'abacus'"),
         (("--engines", "emu-a5,emu-a2a3", "--stage", "tile"), "--stage does not go with --engines"),
-        (("--engines", "emu-a5,emu-a2a3", "--kernel", "pair"), "--kernel does not go with --engines"),
+        (("--engines", "emu-a5,emu-a2a3", "--kernel", "all"), "--kernel does not go with --engines"),
         (("--engines", "a2a3,emu-a2a3", "--inject", "band-up"), "faults are injected on the emulator only"),
     ],
 )

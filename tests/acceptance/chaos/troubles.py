@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 
@@ -22,7 +24,7 @@ SICK = 1
 """The device that fails whenever it is used."""
 
 _EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=DEVICES)
-_TINY = Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+_TINY = msgspec.to_builtins(Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)))
 _KERNELS = ("first-tile-load", "fused", "first-tile-packed")
 
 
@@ -100,6 +102,7 @@ def plan(count: int) -> list[Job]:
                 id=f"device/emu-a2a3/tiny/{kernel}/{number}-{name}",
                 lane=Lane.DEVICE,
                 platform=_EMULATED,
+                workload=WorkloadName("conv-pair"),
                 geometry_name="tiny",
                 geometry=_TINY,
                 kernel=kernel,

@@ -7,18 +7,20 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from golden.geometry import MC62, Conv, Geometry
+from golden import conv, conv_pair, gemm
+from golden.definition import Definition
+from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
-from golden.profiles import make
-from golden.reference import reference
+from golden.specs import Array
 from kernels.tensor import programs
 from kernels.tensor.plan import plan_path, read_plan
 from pipeline.engines.base import (
-    Array,
     Compiled,
     CompileError,
     InfrastructureError,
@@ -29,28 +31,37 @@ from pipeline.engines.cann import child
 from pipeline.engines.cann.engine import CannEngine, default_cache
 from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
-from pipeline.ground.jobs import Job, JobContext, Lane, Metric, Platform, Source, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Metric, Platform, Source, State, WorkloadName
+from pipeline.ground.subject import Subject
 from pipeline.work.stages import execute
+from workloads.base import Workload
+from workloads.registry import workload_named
 
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 STRIDED = Geometry(22, 18, 32, 64, 32, Conv(3, 1, 1), Conv(3, 2, 1))
 
-pytestmark = pytest.mark.skipif(
-    not CannEngine().probe(PLATFORM, ["fused"]), reason=CannEngine().probe(PLATFORM, ["fused"]).reason
-)
+WORKLOAD = workload_named("conv-pair")
+AVAILABLE = CannEngine().probe(PLATFORM, WORKLOAD, ["fused"])
+
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason=AVAILABLE.reason)
 
 Requests = Callable[..., Request]
+
+
+def asked(program: str, geometry: Any, workload: str, folder: Path) -> Request:
+    subject = Subject(workload_named(workload), geometry, PLATFORM.soc)
+    return Request(program, WorkloadName(workload), subject, PLATFORM, folder)
 
 
 @pytest.fixture
 def request_for(tmp_path: Path) -> Requests:
     """Makes a request in an empty folder of its own."""
 
-    def make_request(program: str, geometry: Geometry = PAIR, name: str = "request") -> Request:
-        folder = tmp_path / name
+    def make_request(program: str, geometry: Any = PAIR, workload: str = "conv-pair") -> Request:
+        folder = tmp_path / "request"
         folder.mkdir()
-        return Request(program, geometry, PLATFORM, folder)
+        return asked(program, geometry, workload, folder)
 
     return make_request
 
@@ -71,26 +82,38 @@ def mutated(tmp_path: Path) -> Callable[[str, str], CannEngine]:
 
 def inputs_of(profile: str, geometry: Geometry) -> dict[str, Array]:
     """A profile's inputs of every program, the golden's mid among them."""
-    tensors = make(profile, geometry)
-    return {**tensors.arrays("vreq8"), "mid": reference(geometry, tensors).mid}
+    tensors = conv_pair.DEFINITION.make(profile, geometry)
+    return {**tensors.arrays("vreq8"), "mid": conv_pair.compute(geometry, tensors, "vreq8")["mid"]}
 
 
 @pytest.mark.parametrize(
-    ("platform", "programs", "reason"),
+    ("platform", "workload", "programs", "reason"),
     [
-        (replace(PLATFORM, soc="a5"), ["fused"], "CANN PyPTO compiles for a2a3, not for a5"),
+        (replace(PLATFORM, soc="a5"), WORKLOAD, ["fused"], "CANN PyPTO compiles for a2a3, not for a5"),
         (
             replace(PLATFORM, variant="half-away"),
+            WORKLOAD,
             ["fused"],
             "the tensor-level kernels requantise as vreq8, not as half-away",
         ),
-        (PLATFORM, ["pass1", "first-tile-load"], "there is no tensor-level version of first-tile-load"),
+        (
+            PLATFORM,
+            WORKLOAD,
+            ["pass1", "first-tile-load"],
+            "there is no tensor-level version of first-tile-load",
+        ),
+        (
+            PLATFORM,
+            replace(workload_named("gemm"), tensor_level=None),
+            ["gemm"],
+            "there is no tensor-level version of gemm",
+        ),
     ],
 )
 def test_what_it_cannot_do_is_said_with_a_remedy(
-    platform: Platform, programs: list[str], reason: str
+    platform: Platform, workload: Workload, programs: list[str], reason: str
 ) -> None:
-    available = CannEngine().probe(platform, programs)
+    available = CannEngine().probe(platform, workload, programs)
 
     assert not available
     assert available.reason == reason
@@ -123,11 +146,11 @@ def test_a_user_without_a_home_can_compile_and_is_told_what_verifying_needs(
     monkeypatch.setattr("os.getuid", lambda: 4_000_000_000)  # no entry of the user database
     engine = CannEngine()
 
-    available = engine.probe(PLATFORM, ["fused"])
+    available = engine.probe(PLATFORM, WORKLOAD, ["fused"])
 
     assert "has no home" in available.reason
     assert available.remedy == "set HOME or XDG_CACHE_HOME to an absolute path"
-    assert engine.probe(PLATFORM, ["fused"], compile_only=True)
+    assert engine.probe(PLATFORM, WORKLOAD, ["fused"], compile_only=True)
     with pytest.raises(InfrastructureError, match=r"has no home.*; set HOME"):
         engine.run(request_for("pass1"), inputs_of("small", PAIR))
 
@@ -157,7 +180,7 @@ def compilation(tmp_path_factory: pytest.TempPathFactory) -> Compilation:
         patch.setenv("HOME", str(home))
         patch.chdir(working)
         engine = CannEngine(cache=tmp_path_factory.mktemp("cache"))
-        compiled = engine.compile(Request("fused", PAIR, PLATFORM, folder))
+        compiled = engine.compile(asked("fused", PAIR, "conv-pair", folder))
     return Compilation(folder, compiled, home, working)
 
 
@@ -206,7 +229,7 @@ def test_given_cases_come_out_as_the_other_implementation_computed_them(
     path = cases / f"conv-pair-24x16-{case}.npz"
     with np.load(path) as arrays:
         expected = {name: arrays[name] for name in ("mid", "y")}
-    inputs = {**load_inputs(path, PAIR).arrays("vreq8"), "mid": expected["mid"]}
+    inputs = {**load_inputs(path, conv_pair.specs(PAIR)).arrays("vreq8"), "mid": expected["mid"]}
 
     executed = CannEngine().run(request_for(program), inputs)
 
@@ -225,13 +248,22 @@ def test_given_cases_come_out_as_the_other_implementation_computed_them(
 @pytest.mark.parametrize("program", ["fused", "pass2"])
 def test_a_strided_second_convolution_is_exact(request_for: Requests, program: str) -> None:
     """Offsets of this profile are negative too."""
-    tensors = make("full-range@7", STRIDED)
-    golden = reference(STRIDED, tensors)
+    tensors = conv_pair.DEFINITION.make("full-range@7", STRIDED)
+    golden = conv_pair.compute(STRIDED, tensors, "vreq8")
+    inputs = {**tensors.arrays("vreq8"), "mid": golden["mid"]}
 
-    executed = CannEngine().run(request_for(program, STRIDED), {**tensors.arrays("vreq8"), "mid": golden.mid})
+    executed = CannEngine().run(request_for(program, STRIDED), inputs)
 
-    assert np.array_equal(executed.outputs["y"], golden.y)
+    assert np.array_equal(executed.outputs["y"], golden["y"])
     assert executed.problems == ()
+
+
+def compile_job(workload: str, geometry: Any, kernel: str) -> Job:
+    name, shapes = WorkloadName(workload), msgspec.to_builtins(geometry)
+    lane, profile = Lane.COMPILE, "full-range@7"
+    return Job(
+        f"compile/cann-a2a3/p/{kernel}", lane, PLATFORM, name, "p", shapes, kernel, profile, timeout=60
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,11 +285,8 @@ def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
 ) -> None:
     engine = mutated(before, after)
     monkeypatch.setattr("pipeline.engines.cann.engine.CannEngine", lambda: engine)
-    job = Job(
-        "compile/cann-a2a3/p/fused", Lane.COMPILE, PLATFORM, "p", PAIR, "fused", "full-range@7", timeout=60
-    )
 
-    result = execute(job, JobContext(tmp_path / "job", None, goldens))
+    result = execute(compile_job("conv-pair", PAIR, "fused"), JobContext(tmp_path / "job", None, goldens))
 
     compiled, verified = result.stages
     assert (compiled.name, compiled.state) == ("fused", State.PASSED)
@@ -289,8 +318,7 @@ def test_a_tile_over_its_memory_is_refused_with_the_compiler_s_reason(
     large = Geometry(45, 32, 32, 64, 32, Conv(3, 2, 1), Conv(3, 1, 1))
     engine = mutated(
         "set_cube_tiles(pypto, tiles.cube_rows, columns, tiles)",
-        "pypto.set_cube_tile_shapes("
-        "[left.shape[0], left.shape[0]], [tiles.k_depth, tiles.k_depth], [columns, columns])",
+        "pypto.set_cube_tile_shapes([left.shape[0]] * 2, [tiles.k_depth] * 2, [columns] * 2)",
     )
     request = request_for("pass1", large)
 
@@ -363,6 +391,103 @@ def test_the_reference_geometry_costs_no_more_than_asked(
 ) -> None:
     tilings = read_plan(plan_path(MC62))
     source = Path(programs.__file__)
-    orders = [Order(Work.COST, name, MC62, tilings[name], source, tmp_path / name) for name in kernel]
+    orders = [
+        Order(
+            Work.COST,
+            name,
+            WorkloadName("conv-pair"),
+            msgspec.to_builtins(MC62),
+            msgspec.to_builtins(tilings[name]),
+            source,
+            tmp_path / name,
+        )
+        for name in kernel
+    ]
 
     assert sum(read_cycles(child.run(order)) for order in orders) <= limit
+
+
+# One convolution and a matrix product
+
+CONV, PRODUCT = ConvGeometry(20, 17, 32, 96, Conv(5, 2, 1)), GemmGeometry(160, 96, 320)
+
+
+def test_a_single_convolution_compiles_to_a_vector_and_a_cube_part(request_for: Requests) -> None:
+    facts = CannEngine().compile(request_for("conv", CONV, "conv")).facts
+
+    positions = 9 * 8  # output rows x columns
+    assert facts["gm_read.columns"] == f"{positions * 25 * 32}"
+    assert facts["gm_written.y"] == f"{positions * 96}"
+    assert int(facts["cycles"]) > 0
+    assert not [name for name in facts if name.startswith("mid_")]
+
+
+def test_a_matrix_product_writes_its_sums_from_the_cube(request_for: Requests) -> None:
+    facts = CannEngine().compile(request_for("gemm", PRODUCT, "gemm")).facts
+
+    assert facts["gm_written.c"] == f"{160 * 320 * 4}"
+    assert [name for name in facts if name.startswith("gm_written.")] == ["gm_written.c"]
+    assert "ub_peak" not in facts
+    assert int(facts["cycles"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("definition", "geometry", "profile"),
+    [
+        (conv.DEFINITION, CONV, "full-range@7"),
+        (conv.DEFINITION, ConvGeometry(12, 10, 64, 32, Conv(1, 1, 0)), "ties"),
+        (gemm.DEFINITION, PRODUCT, "full-range@7"),
+        (gemm.DEFINITION, PRODUCT, "extremes"),
+    ],
+)
+def test_kernels_of_one_program_verify_exactly(
+    request_for: Requests, definition: Definition, geometry: Any, profile: str
+) -> None:
+    tensors = definition.make(profile, geometry)
+
+    executed = CannEngine().run(
+        request_for(definition.name, geometry, definition.name), tensors.arrays("vreq8")
+    )
+
+    expected = definition.compute(geometry, tensors, "vreq8")
+    assert executed.outputs.keys() == expected.keys()
+    for name, output in executed.outputs.items():
+        assert output.dtype == expected[name].dtype
+        assert np.array_equal(output, expected[name])
+    assert executed.problems == ()
+    assert executed.facts["verdict.tensor_graph"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("workload", "geometry", "before", "after"),
+    [
+        ("conv", CONV, "pypto.add(pypto.mul(exact, scale), offset)", "pypto.mul(exact, scale)"),
+        (
+            "gemm",
+            PRODUCT,
+            "pypto.assemble(pypto.matmul(a, b, pypto.DT_INT32), [0, 0], c)",
+            "pypto.assemble(pypto.matmul(a, a, pypto.DT_INT32, b_trans=True), [0, 0], c)",
+        ),
+    ],
+)
+def test_a_wrong_kernel_of_one_program_is_caught_by_its_compile_job(
+    mutated: Callable[[str, str], CannEngine],
+    workload: str,
+    geometry: Any,
+    before: str,
+    after: str,
+    tmp_path: Path,
+    goldens: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = mutated(before, after)
+    monkeypatch.setattr("pipeline.engines.cann.engine.CannEngine", lambda: engine)
+
+    result = execute(compile_job(workload, geometry, workload), JobContext(tmp_path / "job", None, goldens))
+
+    assert [(stage.name, stage.state) for stage in result.stages] == [
+        (workload, State.PASSED),
+        (f"verify-{workload}", State.MISMATCH),
+    ]
+    assert "; the verifier rejects tensor_graph: off by up to " in result.message
+    assert result.stages[1].diffs[0].mismatches > 0

@@ -4,16 +4,23 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from kernels.catalogue import PROGRAMS
 
-from golden.geometry import MC62, Conv, Geometry
+from emulator.engine import run_program
+from golden import conv, conv_pair, gemm
+from golden.definition import Definition
+from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.jobs import Metric, Platform, Source, WorkloadName
+from pipeline.ground.sentinel import sentinel_of
+from pipeline.ground.subject import Subject
+from workloads.registry import SHIPPED, workload_named
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 A2A3 = Platform("emu-a2a3", "emulator", "a2a3")
@@ -23,16 +30,21 @@ MakeRequest = Callable[..., Request]
 
 @pytest.fixture
 def request_of(tmp_path: Path) -> MakeRequest:
-    def make(program: str, geometry: Geometry = PAIR, platform: Platform = A2A3) -> Request:
+    def make(
+        program: str, geometry: Any = PAIR, platform: Platform = A2A3, workload: str = "conv-pair"
+    ) -> Request:
         folder = tmp_path / program / platform.name
         folder.mkdir(parents=True)
-        return Request(program, geometry, platform, folder)
+        subject = Subject(workload_named(workload), geometry, platform.soc)
+        return Request(program, WorkloadName(workload), subject, platform, folder)
 
     return make
 
 
-def test_it_can_run_everything_everywhere() -> None:
-    assert EmulatorEngine().probe(A2A3, tuple(PROGRAMS))
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_can_run_everything_everywhere(name: str) -> None:
+    workload = workload_named(name)
+    assert EmulatorEngine().probe(A2A3, workload, [program.name for program in workload.programs])
 
 
 def test_compiling_mc62_gives_the_specs_figures(request_of: MakeRequest) -> None:
@@ -74,7 +86,7 @@ def test_it_gives_what_an_unrelated_implementation_gave(
     name: str, request_of: MakeRequest, cases: Path
 ) -> None:
     engine, file = EmulatorEngine(), cases / f"conv-pair-24x16-{name}.npz"
-    inputs = load_inputs(file, PAIR).arrays("vreq8")
+    inputs = load_inputs(file, conv_pair.specs(PAIR)).arrays("vreq8")
     with np.load(file) as given:
         for program, tensor in (("fused", "y"), ("pass1", "mid"), ("pass2", "y")):
             executed = engine.run(request_of(program), {**inputs, "mid": given["mid"]})
@@ -87,7 +99,7 @@ def test_it_requantises_as_the_platform_declares(request_of: MakeRequest, cases:
     """Ties are rounded away from zero where a platform says so, and the given outputs are not."""
     file = cases / "conv-pair-24x16-ties.npz"
     platform = replace(A2A3, name="away", variant="half-away")
-    inputs = load_inputs(file, PAIR).arrays("half-away")
+    inputs = load_inputs(file, conv_pair.specs(PAIR)).arrays("half-away")
     executed = EmulatorEngine().run(request_of("pass1", platform=platform), inputs)
     with np.load(file) as given:
         off = executed.outputs["mid"].astype(int) - given["mid"]
@@ -102,3 +114,60 @@ def test_a_plan_or_kernel_that_is_refused_is_a_compile_error(request_of: MakeReq
         engine.compile(request_of("fused", untileable))
     with pytest.raises(CompileError, match="fewer than the 16 of a tile"):
         engine.run(request_of("pass1", untileable), {})
+
+
+CONV, PRODUCT = ConvGeometry(20, 16, 64, 96, Conv(5, 1, 2)), GemmGeometry(96, 224, 64)
+
+
+@pytest.mark.parametrize(
+    ("definition", "geometry", "profile"),
+    [
+        (conv.DEFINITION, CONV, "full-range@3"),
+        (conv.DEFINITION, ConvGeometry(33, 32, 32, 64, Conv(1, 2, 0)), "ties"),
+        (gemm.DEFINITION, PRODUCT, "full-range@3"),
+        (gemm.DEFINITION, PRODUCT, "extremes"),
+    ],
+)
+@pytest.mark.usefixtures("torch_installed")
+def test_kernels_of_one_program_are_exact(
+    definition: Definition, geometry: Any, profile: str, request_of: MakeRequest
+) -> None:
+    tensors = definition.make(profile, geometry)
+    request = request_of(definition.name, geometry, workload=definition.name)
+    executed = EmulatorEngine().run(request, tensors.arrays("vreq8"))
+    expected = definition.compute(geometry, tensors, "vreq8")
+    assert executed.outputs.keys() == expected.keys()
+    for name, output in executed.outputs.items():
+        assert output.dtype == expected[name].dtype
+        np.testing.assert_array_equal(output, expected[name])
+
+
+def test_a_matrix_product_reads_its_matrices_once_and_writes_int32(request_of: MakeRequest) -> None:
+    facts = EmulatorEngine().compile(request_of("gemm", PRODUCT, workload="gemm")).facts
+    assert facts["gm_read.a"] == f"{96 * 224}"
+    assert facts["gm_read.b"] == f"{224 * 64}"
+    assert facts["gm_written.c"] == f"{96 * 64 * 4}"
+    assert facts["l1_peak"] == f"{96 * 224 + 224 * 64} of 524288"
+
+
+def test_a_convolution_reads_its_filter_once_and_writes_int8(request_of: MakeRequest) -> None:
+    facts = EmulatorEngine().compile(request_of("conv", CONV, workload="conv")).facts
+    assert facts["gm_read.filter"] == f"{25 * 64 * 96}"
+    assert facts["gm_written.y"] == f"{20 * 16 * 96}"
+
+
+def test_what_a_program_does_not_write_is_the_sentinel_of_its_dtype(
+    request_of: MakeRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Any] = []
+
+    def run(program: Any, soc: Any, arrays: Any, variant: str) -> Any:
+        found.append(arrays["c"].copy())
+        return run_program(program, soc, arrays, variant)
+
+    monkeypatch.setattr("pipeline.engines.emulator.run_program", run)
+    inputs = gemm.DEFINITION.make("small", PRODUCT).arrays("vreq8")
+    EmulatorEngine().run(request_of("gemm", PRODUCT, workload="gemm"), inputs)
+    (before,) = found
+    assert (before.shape, before.dtype) == ((96, 64), np.int32)
+    assert set(before.flat) == {sentinel_of(np.dtype(np.int32))}
