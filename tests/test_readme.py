@@ -16,7 +16,7 @@ from golden import conv, conv_pair, gemm
 from golden.definition import Definition
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
-from golden.layout import matrix_to_filter, nc1hwc0_to_nchw
+from golden.layout import matrix_to_filter, nc1hwc0_to_nhwc
 from golden.specs import Role, Tensors
 from golden.vreq8 import VARIANTS
 from pipeline.commands.options import parser
@@ -121,7 +121,7 @@ def test_every_workload_is_told_with_its_tensors_and_kernels() -> None:
 def parts_of_a_chain(tensors: Tensors, height: int, width: int, kernels: dict[str, int]) -> dict[str, Any]:
     """The tensors of convolutions as a framework has them: NCHW, [Cout, Cin, kh, kw], rows, int32 offsets."""
     return {
-        name: nc1hwc0_to_nchw(array, height, width)
+        name: nc1hwc0_to_nhwc(array, height, width).T.reshape(1, -1, height, width)
         if name == "x"
         else matrix_to_filter(array, kernels[name])
         if name in kernels
