@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from golden.geometry import Conv, Geometry
+from golden import conv, conv_pair, gemm
+from golden.definition import Definition
+from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
 from golden.layout import matrix_to_filter, nc1hwc0_to_nhwc
+<<<<<<< HEAD
 from golden.profiles import CATALOGUE, make
+=======
+from golden.specs import Role, Tensors
+>>>>>>> h-t5
 from golden.vreq8 import VARIANTS
 from pipeline.commands.options import parser
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
+from workloads.registry import SHIPPED, workload_named
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -74,13 +83,66 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.startswith("https://") or (page.parent / target).exists(), target
 
 
+def named_in_tables(page: str) -> list[set[str]]:
+    """The names in each column of a page's tables, over all their rows."""
+    rows = [
+        line.split("|")[1:-1] for line in (ROOT / page).read_text().splitlines() if line.startswith("| `")
+    ]
+    width = max(map(len, rows))
+    return [
+        {name for row in rows if len(row) > column for name in re.findall(r"`([^`]+)`", row[column])}
+        for column in range(width)
+    ]
+
+
 def test_every_variant_and_profile_is_told() -> None:
-    rows = [line for line in (ROOT / "docs/tensors.md").read_text().splitlines() if line.startswith("| `")]
-    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
-    assert {*VARIANTS, *CATALOGUE} <= named
+    profiles = {name for shipped in SHIPPED for name in workload_named(shipped).definition.profiles}
+    assert {*VARIANTS, *profiles} <= named_in_tables("docs/tensors.md")[0]
+
+
+def test_every_workload_is_told_with_its_tensors_and_kernels() -> None:
+    page = (ROOT / "docs/workloads.md").read_text()
+    rows = {
+        cells[1].strip(): cells[2:-1]
+        for cells in (line.split("|") for line in page.splitlines() if line.startswith("| "))
+        if len(cells) == len(SHIPPED) + 3
+    }
+    assert [re.findall(r"`([^`]+)`", cell) for cell in rows[""]] == [[name] for name in SHIPPED]
+    for column, name in enumerate(SHIPPED):
+        workload = workload_named(name)
+        specs = workload.definition.specs(workload.example)
+
+        def told(row: str, column: int = column) -> list[str]:
+            return re.findall(r"`([^`]+)`", rows[row][column])
+
+        assert told("inputs") == [spec.name for spec in specs if spec.role is not Role.OUTPUT]
+        assert told("outputs") == [spec.name for spec in specs if spec.role is Role.OUTPUT]
+        assert sorted(told("kernels")) == sorted(workload.kernel_names)
+        fields = [field.name for field in dataclasses.fields(workload.definition.geometry)]
+        assert told("shapes") == [*fields, *workload.plan_options]
+
+
+def parts_of_a_chain(tensors: Tensors, height: int, width: int, kernels: dict[str, int]) -> dict[str, Any]:
+    """The tensors of convolutions as a framework has them: NCHW, [Cout, Cin, kh, kw], rows, int32 offsets."""
+    return {
+        name: nc1hwc0_to_nhwc(array, height, width).T.reshape(1, -1, height, width)
+        if name == "x"
+        else matrix_to_filter(array, kernels[name])
+        if name in kernels
+        else array.astype(np.int32).ravel()
+        if name.startswith("offsets")
+        else array.ravel()
+        for name, array in tensors.values.items()
+    }
+
+
+PAIR = Geometry(10, 16, 32, 64, 32, Conv(), Conv())
+CONV = ConvGeometry(10, 16, 64, 32, Conv(5, 1, 2))
+GEMM = GemmGeometry(16, 64, 32)
 
 
 @pytest.mark.usefixtures("torch_installed")
+<<<<<<< HEAD
 def test_the_inputs_are_made_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     geometry = Geometry(10, 16, 32, 64, 32, Conv(), Conv())
     tensors = make("full-range", geometry)
@@ -92,9 +154,35 @@ def test_the_inputs_are_made_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
         **{name: getattr(tensors, name).astype(np.int32) for name in ("offsets1", "offsets2")},
     }
     (example,) = blocks("python", "docs/tensors.md")
+=======
+@pytest.mark.parametrize(
+    ("number", "file", "definition", "geometry", "kernels"),
+    [
+        (0, "my-tensors.npz", conv_pair.DEFINITION, PAIR, {"filter1": 3, "filter2": 3}),
+        (1, "my-conv.npz", conv.DEFINITION, CONV, {"filter": 5}),
+        (2, "my-gemm.npz", gemm.DEFINITION, GEMM, None),
+    ],
+    ids=["conv-pair", "conv", "gemm"],
+)
+def test_the_inputs_are_made_as_told(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    file: str,
+    definition: Definition,
+    geometry: Any,
+    kernels: dict[str, int] | None,
+) -> None:
+    tensors = definition.make("full-range", geometry)
+    given = dict(tensors.values)
+    if kernels is not None:
+        given = parts_of_a_chain(tensors, geometry.height, geometry.width, kernels)
+    examples = blocks("python", "docs/tensors.md")
+    assert len(examples) == len(SHIPPED)
+>>>>>>> h-t5
     monkeypatch.chdir(tmp_path)
-    exec(example, given)
-    loaded = load_inputs(Path("my-tensors.npz"), geometry).arrays("vreq8")
+    exec(examples[number], given)
+    loaded = load_inputs(Path(file), definition.specs(geometry)).arrays("vreq8")
     expected = tensors.arrays("vreq8")
     assert loaded.keys() == expected.keys()
     for name, array in expected.items():

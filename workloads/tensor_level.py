@@ -85,8 +85,8 @@ class TensorLevel:
     """The tensor-level programs of a workload.
 
     Attributes:
-        module: the module that holds `BUILD`, from a program's name to its factory; the path of its file where
-            it cannot be imported, as a user's.
+        module: the module that holds `BUILD`, from a program's name to its factory; the path of its file
+            where it cannot be imported, as a user's.
         programs: by the names of the tile programs that they stand for.
         tiling: cuts a geometry for a program within the memories' capacities; raises
             `kernels.tensor.plan.TilingError`.

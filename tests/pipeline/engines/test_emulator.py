@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels.catalogue import PROGRAMS
 
 from emulator.engine import run_program
 from golden import conv, conv_pair, gemm
