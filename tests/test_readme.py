@@ -17,11 +17,7 @@ from golden.definition import Definition
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
 from golden.layout import matrix_to_filter, nc1hwc0_to_nhwc
-<<<<<<< HEAD
-from golden.profiles import CATALOGUE, make
-=======
 from golden.specs import Role, Tensors
->>>>>>> h-t5
 from golden.vreq8 import VARIANTS
 from pipeline.commands.options import parser
 from pipeline.matrix.expand import expand
@@ -142,19 +138,6 @@ GEMM = GemmGeometry(16, 64, 32)
 
 
 @pytest.mark.usefixtures("torch_installed")
-<<<<<<< HEAD
-def test_the_inputs_are_made_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    geometry = Geometry(10, 16, 32, 64, 32, Conv(), Conv())
-    tensors = make("full-range", geometry)
-    given = {
-        "x": nc1hwc0_to_nhwc(tensors.x, 10, 16).T.reshape(1, 32, 10, 16),
-        "filter1": matrix_to_filter(tensors.filter1, 3),
-        "filter2": matrix_to_filter(tensors.filter2, 3),
-        **{name: getattr(tensors, name).ravel() for name in ("bias1", "bias2", "scales1", "scales2")},
-        **{name: getattr(tensors, name).astype(np.int32) for name in ("offsets1", "offsets2")},
-    }
-    (example,) = blocks("python", "docs/tensors.md")
-=======
 @pytest.mark.parametrize(
     ("number", "file", "definition", "geometry", "kernels"),
     [
@@ -179,7 +162,6 @@ def test_the_inputs_are_made_as_told(
         given = parts_of_a_chain(tensors, geometry.height, geometry.width, kernels)
     examples = blocks("python", "docs/tensors.md")
     assert len(examples) == len(SHIPPED)
->>>>>>> h-t5
     monkeypatch.chdir(tmp_path)
     exec(examples[number], given)
     loaded = load_inputs(Path(file), definition.specs(geometry)).arrays("vreq8")
