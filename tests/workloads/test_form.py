@@ -67,7 +67,7 @@ def test_a_map_in_l1_is_what_the_convolution_before_gives() -> None:
 
 def test_a_chain_of_three_is_told_to_have_no_form() -> None:
     one, two = layers(SUBJECT.geometry)
-    with pytest.raises(FormError, match="a chain of 3 convolutions has no form, .* leave `form` out"):
+    with pytest.raises(FormError, match=r"a chain of 3 convolutions has no form, .* leave `form` out"):
         Form((one, two, two), fused().convolutions)
 
 
