@@ -69,7 +69,7 @@ def test_facts_tell_what_changes_jobs_and_not_where_they_are_kept() -> None:
         "matrix": "'to night.yaml' other.yaml",
         "date": "2026-03-10",
         "inputs": "/t/mine.npz",
-        "injected": "unwritten",
+        "inject": "unwritten",
         "stage": "tile",
         "repeat": "3",
         "retries": "0",
