@@ -17,12 +17,19 @@ _IMAGE_LIMIT = 2**16 - 1
 
 
 class GeometryError(UserError, ValueError):  # msgspec takes a ValueError for a refusal of what it decodes
-    """A geometry breaks a rule; the message names the field, its value and the rule."""
+    """A geometry breaks a rule; the message names the field, its value and the rule.
+
+    `field` is that field, such as `cin` or `conv1.kernel`.
+    """
+
+    def __init__(self, field: str, value: int, rule: str) -> None:
+        super().__init__(f"{field} is {value}: must be {rule}")
+        self.field = field
 
 
 def _require(holds: bool, field: str, value: int, rule: str) -> None:
     if not holds:
-        raise GeometryError(f"{field} is {value}: must be {rule}")
+        raise GeometryError(field, value, rule)
 
 
 def _check_size(field: str, value: int) -> None:
