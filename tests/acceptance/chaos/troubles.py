@@ -108,6 +108,7 @@ def plan(count: int) -> list[Job]:
                 kernel=kernel,
                 profile="small",
                 timeout=2.0 if name.startswith("hang") else 60.0,
+                written_profile=f"{number}-{name}",
             )
         )
     return jobs
