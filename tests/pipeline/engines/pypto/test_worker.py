@@ -14,11 +14,13 @@ EVERY_MODULE = [
     "pipeline.engines.pypto.worker",
     "pipeline.engines.pypto.inquiry",
     *SHIPPED.values(),
-    *{
-        str(program.factory).partition(":")[0]
-        for name in SHIPPED
-        for program in workload_named(name).programs
-    },
+    *sorted(
+        {
+            str(program.factory).partition(":")[0]
+            for name in SHIPPED
+            for program in workload_named(name).programs
+        }
+    ),
 ]
 
 
