@@ -10,18 +10,21 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from golden import profiles
+from golden import conv_pair
 from golden.geometry import MC62
-from golden.reference import reference
 from pipeline.diff.diagnosis import diagnose
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
-from pipeline.ground.tiling import plan_for
+from pipeline.ground.sentinel import SENTINEL
+from pipeline.ground.subject import Subject
+from workloads.registry import workload_named
 
 ROUNDS = 5
 ALLOWED = 20
@@ -47,25 +50,27 @@ def seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     """Print the median time of a diagnosis by fault, and in golden pairs."""
-    tensors = profiles.make("channels", MC62)
-    right = reference(MC62, tensors)
-    clean = Evidence(
-        MC62, plan_for(MC62, "a2a3", None), tensors, "vreq8", "fused", "y", right.y, right.mid, right.y, -86
-    )
-    model = model_of(clean)
+    tensors = conv_pair.DEFINITION.make("channels", MC62)
+    golden = partial(conv_pair.compute, MC62, tensors, "vreq8")
+    right = golden()
+    subject = Subject(workload_named("conv-pair"), MC62, "a2a3")
+    form = subject.form("fused")
+    assert form is not None
+    y = right["y"]
+    clean = Evidence(form, subject.frame("y"), tensors, right, "vreq8", "y", y, y, SENTINEL)
+    model = model_of(clean, form)
     known = {hypothesis.name: hypothesis for hypothesis in hypotheses(model)}
-    everywhere = View(model, np.arange(len(right.y)))
-    outputs = {name: known[name].predict(everywhere) for name in FAULTS if name != "unwritten"}
-    outputs["unwritten"] = np.concatenate([right.y[:-112], np.full_like(right.y[-112:], -86)])
-    outputs["noise"] = np.random.default_rng(1).integers(-128, 128, right.y.shape).astype(np.int8)
-    outputs["clean"] = right.y
+    everywhere = View(model, np.arange(len(y)))
+    outputs: dict[str, Any] = {
+        name: known[name].predict(everywhere) for name in FAULTS if name != "unwritten"
+    }
+    outputs["unwritten"] = np.concatenate([y[:-112], np.full_like(y[-112:], SENTINEL)])
+    outputs["noise"] = np.random.default_rng(1).integers(-128, 128, y.shape).astype(np.int8)
+    outputs["clean"] = y
     print(f"{len(hypotheses(model))} hypotheses")
     for name, output in outputs.items():
         evidence = replace(clean, actual=output)
-        rounds = [
-            (seconds(lambda: reference(MC62, tensors)), seconds(lambda evidence=evidence: diagnose(evidence)))
-            for _ in range(ROUNDS + 1)
-        ][1:]
+        rounds = [(seconds(golden), seconds(partial(diagnose, evidence))) for _ in range(ROUNDS + 1)][1:]
         pair, found = (statistics.median(column) for column in zip(*rounds, strict=True))
         print(f"{name:28} {found * 1e3:8.1f} ms   {found / pair:5.1f} golden pairs (allowed: {ALLOWED})")
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import torch
 
-from golden import profiles
-from golden.cache import golden_for
+from golden import conv_pair
+from golden.cache import Wanted, golden_for
 from golden.geometry import MC62, Conv, Geometry
-from golden.reference import reference
 
 ROUNDS = 25
 
@@ -44,16 +43,16 @@ def plain_convolutions(geometry: Geometry) -> Callable[[], object]:
 
 def main() -> None:
     """Print the medians and their ratio, then what a job pays for its golden with and without the cache."""
-    tensors = profiles.make("full-range", MC62)
-    plain = plain_convolutions(MC62)
-    rounds = [(seconds(plain), seconds(lambda: reference(MC62, tensors))) for _ in range(ROUNDS + 5)][5:]
+    tensors = conv_pair.DEFINITION.make("full-range", MC62)
+    plain, golden = plain_convolutions(MC62), partial(conv_pair.compute, MC62, tensors, "vreq8")
+    rounds = [(seconds(plain), seconds(golden)) for _ in range(ROUNDS + 5)][5:]
     base, pair = (statistics.median(column) for column in zip(*rounds, strict=True))
     print(f"threads                     {torch.get_num_threads()}")
     print(f"two plain fp32 conv2d       {base * 1e3:8.1f} ms")
     print(f"golden pair, exact          {pair * 1e3:8.1f} ms   {pair / base:.2f} times (allowed: 3)")
     with tempfile.TemporaryDirectory() as folder:
-        for name in profiles.PROFILES:
-            work = partial(golden_for, MC62, name, "vreq8", Path(folder))
+        for name in conv_pair.DEFINITION.profiles:
+            work = partial(golden_for, Wanted(conv_pair.DEFINITION, MC62, name, "vreq8"), Path(folder))
             miss, hit = seconds(work), seconds(work)
             print(f"{name:27} {miss * 1e3:8.1f} ms made and computed, {hit * 1e3:6.1f} ms from the cache")
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from golden.geometry import MC62
@@ -31,7 +32,9 @@ from pipeline.ground.jobs import (
     Result,
     StageResult,
     State,
+    WorkloadName,
 )
+from pipeline.ground.sentinel import SENTINEL
 from pipeline.report.cases import Attachments
 from pipeline.report.document import FILE_LIMIT, read
 from pipeline.report.junit import write
@@ -40,6 +43,7 @@ from pipeline.run.listener import RunSummary
 
 COUNTS = (500, 1000, 2000)
 ROUNDS = 3
+PAIR, SHAPES = WorkloadName("conv-pair"), msgspec.to_builtins(MC62)
 STAGES = ("pass1", "pass2")
 OBJECTS_LIMIT = 250_000
 """What GitLab reads of a file."""
@@ -53,7 +57,7 @@ def failure(number: int, wrong: StageResult) -> Result:
     platform = Platform("a5sim", "pypto", "a5", "offset-unsigned", kind=PlatformKind.SIMULATOR)
     profile = f"full-range@{number}"
     name = f"device/a5sim/mc62/two-pass/{profile}"
-    job = Job(name, Lane.DEVICE, platform, "mc62", MC62, "two-pass", profile, 60.0)
+    job = Job(name, Lane.DEVICE, platform, PAIR, "mc62", SHAPES, "two-pass", profile, 60.0)
     folder = f"jobs/{name.replace('/', '+')}/1"
     stages = tuple(
         replace(wrong, name=stage, artefacts=tuple(f"{folder}/{stage}/{file}" for file in FILES))
@@ -83,7 +87,7 @@ def wrong_stage() -> StageResult:
     draw = np.random.default_rng(1)
     shape = (MC62.out_height * MC62.out_width, MC62.cout)
     actual, golden = (draw.integers(-128, 128, shape).astype(np.int8) for _ in range(2))
-    diff = compare("y", actual, golden, width=MC62.out_width, band_rows=18, sentinel=-86)
+    diff = compare("y", actual, golden, width=MC62.out_width, band_rows=18, sentinel=SENTINEL)
     details = "\n".join(["diagnosis, held against all elements:", *([f"  1. {LINE}"] * 6)])
     return StageResult("fused", State.MISMATCH, "y: wrong", details, 1.0, (diff,), {DIAGNOSIS: LINE})
 

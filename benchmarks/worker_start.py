@@ -24,9 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.messages import Order, encode, read_result
@@ -36,7 +38,7 @@ JOBS = 200
 FRESH_WITH_TORCH = 20
 """So few, since each takes seconds; the figure is a mean."""
 
-TINY = Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+TINY = msgspec.to_builtins(Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)))
 EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=(0, 1))
 
 
@@ -52,6 +54,7 @@ def plan(count: int, profile: Callable[[int], str]) -> list[Job]:
             f"device/emu-a2a3/tiny/first-tile-load/{n}",
             Lane.DEVICE,
             EMULATED,
+            WorkloadName("conv-pair"),
             "tiny",
             TINY,
             "first-tile-load",
