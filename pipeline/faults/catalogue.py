@@ -182,6 +182,9 @@ def _all() -> Iterator[Fault]:
     yield from _WHOLE
 
 
+_LAYOUTS_OF_X = frozenset({"planes-swapped-1", "x-nhwc"})
+"""Faults in how x lies in GM; the host, which packs the right x, does not have them."""
+
 FAULTS: Mapping[str, Fault] = {fault.id: fault for fault in _all()}
 """Every fault by its id."""
 
@@ -214,6 +217,8 @@ def no_place(fault: Fault, form: Form) -> str:
         return "no feature map of it is gathered beside the other residents of L1"
     if fault.step in ("load", "layout") and not fault.conv and first is None:
         return f"it does not read {INPUT}"
+    if fault.id in _LAYOUTS_OF_X and first is not None and first.loading is Loading.PACKED:
+        return f"the host packs what it reads of {INPUT}"
     if fault.step == "store" and not form.gives_all:
         return f"it does not give the whole of {form.chain[-1].output}"
     return ""
