@@ -23,11 +23,11 @@ def build_reversed(pl: Any, plan: Plan) -> Any:
     filter1_shape, filter2_shape = [geometry.depth1, geometry.cmid], [geometry.depth2, geometry.cout]
     row1_shape, row2_shape = [1, geometry.cmid], [1, geometry.cout]
     bands = plan.bands
-    lastfused_band = len(bands) - 1
-    several, interior = lastfused_band > 0, lastfused_band > 1
-    inner = bands[min(1, lastfused_band)]
-    inner_x, inner_step = inner.x.row, bands[min(2, lastfused_band)].x.row - inner.x.row
-    rows_offused_band = plan.band_rows
+    last_band = len(bands) - 1
+    several, interior = last_band > 0, last_band > 1
+    inner = bands[min(1, last_band)]
+    inner_x, inner_step = inner.x.row, bands[min(2, last_band)].x.row - inner.x.row
+    rows_of_band = plan.band_rows
     last_x, last_y = bands[-1].x.row, bands[-1].row
     first_of_y, inner_of_y, last_of_y = (fused_band(pl, plan, band) for band in (bands[0], inner, bands[-1]))
 
@@ -54,7 +54,7 @@ def build_reversed(pl: Any, plan: Plan) -> Any:
             if several:
                 y = last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, last_y)
             if interior:
-                for band in pl.range(1, lastfused_band):
+                for band in pl.range(1, last_band):
                     y = inner_of_y(
                         x,
                         f1,
@@ -64,8 +64,8 @@ def build_reversed(pl: Any, plan: Plan) -> Any:
                         b2,
                         s2,
                         y,
-                        inner_x + (lastfused_band - 1 - band) * inner_step,
-                        (lastfused_band - band) * rows_offused_band,
+                        inner_x + (last_band - 1 - band) * inner_step,
+                        (last_band - band) * rows_of_band,
                     )
             y = first_of_y(x, f1, b1, s1, f2, b2, s2, y, 0, 0)
             return y  # noqa: RET504
