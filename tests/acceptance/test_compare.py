@@ -26,7 +26,8 @@ def test_every_stage_is_a_case(
     assert outcome.code == 0
     cases = report(last_run() / "junit.xml")
     job = f"{JOB}/small"
-    assert list(cases) == [job, *(f"{job}/{stage}" for stage in stages)]
+    specified = [job, *(f"{job}/{stage}" for stage in stages)]
+    assert [name for name in cases if name in specified] == specified
     assert {case.kind for case in cases.values()} == {"passed"}
     assert "fused sha256" in cases[f"{job}/two-pass-vs-fused"].out
 
@@ -36,7 +37,9 @@ def test_stage_tile_stops_after_the_first_tiles(
 ) -> None:
     assert pipeline("compare", "--stage", "tile", *PAIR, "--profile", "small").code == 0
     job = f"{JOB}/small"
-    assert list(report(last_run() / "junit.xml")) == [job, *(f"{job}/{stage}" for stage in stages[:4])]
+    cases = report(last_run() / "junit.xml")
+    specified = [job, *(f"{job}/{stage}" for stage in stages)]
+    assert [name for name in cases if name in specified] == specified[:5]
 
 
 def test_every_stage_runs_after_a_mismatch_and_the_first_wrong_one_is_named(
