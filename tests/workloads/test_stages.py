@@ -13,7 +13,6 @@ from workloads.conv_pair import WORKLOAD as SHIPPED_PAIR
 from workloads.gemm import WORKLOAD as GEMM
 from workloads.stages import OutputsCompared, ProgramRun, Stage, Takes, comparison, own_runs
 
-
 SPECIFIED = ("fused", "first-tile-load", "first-tile-packed", "first-tile-fused-alloc", "two-pass")
 PAIR = replace(SHIPPED_PAIR, kernels=tuple(one for one in SHIPPED_PAIR.kernels if one.name in SPECIFIED))
 """The pair with the kernels of the specification alone, whatever else is shipped."""
