@@ -30,7 +30,7 @@ LAYERS = (
     ("workloads.base",),
     ("workloads", *(f"workloads.{name}_tensor" for name in WORKLOADS)),
     tuple(f"workloads.{name}" for name in WORKLOADS),
-    ("pipeline.ground", "pipeline.faults.catalogue"),
+    ("pipeline.ground",),
     ("pipeline.ground.jobs",),
     ("pipeline.ground.subject",),
     ("pipeline.ground.goldens", "pipeline.engines.base"),

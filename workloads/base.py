@@ -96,7 +96,7 @@ def _as_it_is(plan: Any, move: MoveWindows) -> Any:
 
 @dataclass(frozen=True)
 class FaultModel:
-    """The fault model of convolutions that follow each other (`pipeline.faults.catalogue`).
+    """The fault model of convolutions that follow each other (`workloads.faults`).
 
     `moved` gives a plan in which the windows of x of each list of bands are replaced. It may be left out
     where a plan has no such windows; the faults that move them then have no place.

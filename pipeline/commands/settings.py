@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.commands.options import OUTPUT
-from pipeline.faults.catalogue import FaultError, fault_named
 from pipeline.ground.jobs import Job
 from pipeline.ground.settings import DECLARED
+from workloads.faults import FaultError, fault_named
 
 
 def settings_given(arguments: Namespace) -> dict[str, Any]:

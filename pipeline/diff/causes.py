@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from golden.vreq8 import VARIANTS
-from pipeline.faults.catalogue import FAULTS
+from workloads.faults import FAULTS
 
 _DEFAULT = VARIANTS[0]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from pipeline.diff.causes import step_of
-from pipeline.faults.catalogue import STEPS
+from workloads.faults import STEPS
 from workloads.form import Convolution, Form, Loading
 
 

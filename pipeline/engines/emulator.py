@@ -24,11 +24,11 @@ from pipeline.engines.base import (
     Executed,
     Request,
 )
-from pipeline.faults.catalogue import fault_named
 from pipeline.faults.injection import program_with
 from pipeline.ground.jobs import Metric, Platform, Source
 from pipeline.ground.sentinel import untouched_output
 from workloads.base import Workload
+from workloads.faults import fault_named
 
 _REFUSALS = (KernelError, PlanError, SyntaxError)
 

@@ -11,10 +11,10 @@ from emulator.errors import KernelError
 from emulator.program import Program
 from golden.specs import Array, Tensors
 from kernels.plan import PlanError
-from pipeline.faults.catalogue import Fault, can_show, no_place
 from pipeline.faults.host import in_output, spoiled_inputs
 from pipeline.faults.kernel import faulty_plan, faulty_program
 from pipeline.ground.subject import Subject
+from workloads.faults import Fault, can_show, no_place
 from workloads.form import Form, FormError, Loading
 from workloads.stages import ProgramRun
 

@@ -22,10 +22,10 @@ from emulator.program import (
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS
 from kernels.plan import Window
 from pipeline.faults import spoils
-from pipeline.faults.catalogue import Fault, band_class, no_place, shift_of, shifted_bands
 from pipeline.faults.origins import origins, requantised_by
 from pipeline.ground.words import counted
 from workloads.base import FaultModel
+from workloads.faults import Fault, band_class, no_place, shift_of, shifted_bands
 from workloads.form import Convolution, Form, FormError, Loading
 
 Block = tuple[Statement, ...]

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.faults.catalogue import FAULTS, Fault, can_show, fault_named, no_place
 from pipeline.ground.jobs import Job, JobContext, Lane, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.subject import subject_of, workload_of
@@ -29,6 +28,7 @@ from pipeline.matrix.select import Filters, select
 from pipeline.work.comparison import comparison
 from pipeline.work.stages import stages_of
 from workloads.base import Workload
+from workloads.faults import FAULTS, Fault, can_show, fault_named, no_place
 
 FIRST_RIGHT = 0.95
 """Least share of detected cases in which the fault is in the class of hypotheses that is ranked first."""

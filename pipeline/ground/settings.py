@@ -71,7 +71,7 @@ class Settings:
         matrix: paths of overlays, as the user gave them, in order.
         date: the night that seeds and end dates are taken from; None: the day of the run.
         inputs: absolute path of a file of tensors that replace those of the profiles, or None.
-        inject: id of a fault to commit (`pipeline.faults.catalogue`), or empty.
+        inject: id of a fault to commit (`workloads.faults`), or empty.
         stage: what the compare lane compares: `all` or `tile`.
         repeat: how often each job runs, to find nondeterminism.
         retries: how often a job is tried again after an infrastructure error; None: what the matrix says.

@@ -21,7 +21,6 @@ from pipeline.diff.files import write_files
 from pipeline.diff.render import verdict
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
-from pipeline.faults.catalogue import Fault, fault_named
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with, why_not
 from pipeline.ground.goldens import wanted_golden
@@ -29,6 +28,7 @@ from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Job, JobContext, StageResu
 from pipeline.ground.sentinel import sentinel_of
 from pipeline.ground.subject import Subject, subject_of
 from workloads.base import TileProgram
+from workloads.faults import Fault, fault_named
 from workloads.form import Form
 from workloads.stages import OutputsCompared, ProgramRun, Stage
 

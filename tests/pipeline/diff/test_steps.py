@@ -4,9 +4,9 @@ import pytest
 
 from pipeline.diff.causes import step_of, words_for
 from pipeline.diff.steps import StageParts, parts_of, wrong_side
-from pipeline.faults.catalogue import FAULTS, STEPS
 from pipeline.ground.subject import Subject
 from workloads import conv, conv_pair
+from workloads.faults import FAULTS, STEPS
 from workloads.form import Form
 from workloads.stages import ProgramRun
 

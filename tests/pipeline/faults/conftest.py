@@ -13,12 +13,12 @@ import pytest
 from golden.specs import Tensors
 from pipeline.engines.base import Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.faults.catalogue import Fault
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with
 from pipeline.ground.jobs import Platform, WorkloadName
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
+from workloads.faults import Fault
 from workloads.registry import workload_named
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.faults.catalogue import FAULTS
 from pipeline.faults.matrix import Row, Totals, run_rows
 from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
+from workloads.faults import FAULTS
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 

@@ -15,9 +15,9 @@ from golden.geometry import Conv, ConvGeometry, Geometry
 from golden.specs import Array as AnyArray
 from golden.specs import Tensors
 from pipeline.engines.base import CompileError
-from pipeline.faults.catalogue import FAULTS, Fault, can_show, no_place
 from pipeline.faults.injection import inputs_with, program_with, why_not
 from pipeline.ground.subject import Subject
+from workloads.faults import FAULTS, Fault, can_show, no_place
 from workloads.registry import SHIPPED, workload_named
 from workloads.stages import ProgramRun
 

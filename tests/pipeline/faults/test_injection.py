@@ -19,12 +19,12 @@ from golden.specs import Tensors
 from kernels.plan import Plan, Tile, Window
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.faults.catalogue import FAULTS, can_show, fault_named
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with
 from pipeline.ground.jobs import Platform, WorkloadName
 from pipeline.ground.subject import Subject
 from workloads.conv_pair import BAND_ROWS, WORKLOAD
+from workloads.faults import FAULTS, can_show, fault_named
 from workloads.form import Form
 
 pytestmark = pytest.mark.usefixtures("torch_installed")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.faults.catalogue import FAULTS
 from pipeline.faults.matrix import Case, Row, Totals, main, table
 from pipeline.ground.jobs import State
+from workloads.faults import FAULTS
 
 ROOT = Path(__file__).resolve().parents[3]
 

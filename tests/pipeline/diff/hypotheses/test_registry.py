@@ -16,10 +16,10 @@ from pipeline.diff.hypotheses import base, registry
 from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.model import Model, model_of
 from pipeline.faults import catalogue
-from pipeline.faults.catalogue import FAULTS, no_place
 from pipeline.ground.subject import Subject
 from workloads import conv, conv_pair
 from workloads.base import Workload
+from workloads.faults import FAULTS, no_place
 
 GEOMETRY = Geometry(40, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 CONV = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
@@ -121,7 +121,7 @@ def test_no_family_knows_another_nor_the_injection() -> None:
 
 def test_the_injection_knows_no_hypothesis() -> None:
     """What both may know is the catalogue: facts, and the form of a program."""
-    shared = {"pipeline.faults.catalogue"}
+    shared = {"workloads.faults"}
     injecting = [path for path in Path(catalogue.__file__).parent.glob("*.py") if path.stem != "matrix"]
     assert {"kernel", "host", "spoils", "origins", "injection"} <= {path.stem for path in injecting}
     for path in injecting:

@@ -5,7 +5,9 @@ import re
 import pytest
 
 from golden.geometry import Conv, ConvGeometry, Geometry
-from pipeline.faults.catalogue import (
+from pipeline.ground.subject import Subject
+from workloads import conv, conv_pair
+from workloads.faults import (
     FAULTS,
     STEPS,
     FaultError,
@@ -15,8 +17,6 @@ from pipeline.faults.catalogue import (
     no_place,
     shifted_bands,
 )
-from pipeline.ground.subject import Subject
-from workloads import conv, conv_pair
 from workloads.form import Form
 
 BANDED = Geometry(45, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))

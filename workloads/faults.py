@@ -1,8 +1,8 @@
 """The faults that can be injected and that a diagnosis may name: what each does, and where it cannot show.
 
 An id is a family and, where both convolutions can have the fault, the number of the convolution. `what` is
-the contract between injection and diagnosis; both follow it to the byte. Facts only: the injection is in
-`kernel` and `host`.
+the contract between injection and diagnosis; both follow it to the byte. Facts only: the pipeline
+commits and diagnoses them.
 """
 
 from __future__ import annotations
