@@ -1,4 +1,4 @@
-"""Sessions. All share one environment, made once; arguments after `--` reach what the session calls."""
+"""Sessions. All share one environment; arguments after `--` go to the program that the session runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import nox
 from nox.command import CommandFailed
 
-nox.needs_version = ">=2026.8.17"  # the first whose CommandFailed tells the exit code
+nox.needs_version = ">=2026.8.17"  # the first whose CommandFailed has the exit code
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["device"]
 nox.options.reuse_existing_virtualenvs = True
@@ -26,7 +26,7 @@ WITHOUT_WHEELS = ("torch", "pypto")
 
 @nox.session(python=False)
 def environment(session: nox.Session) -> None:
-    """Make the shared environment, or bring it up to date after pyproject.toml changed."""
+    """Make the shared environment; make it again after pyproject.toml has changed."""
     stamp = ENVIRONMENT / "made-from"
     made_from = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + sys.version.encode()).hexdigest()
     if stamp.exists() and stamp.read_text() == made_from:
@@ -47,7 +47,7 @@ def requirements() -> list[str]:
 
 
 def warn_of_gpu_build(session: nox.Session) -> None:
-    """Say loudly where a GPU build of torch came in: gigabytes that nothing here uses."""
+    """Warn if a GPU build of torch was installed: gigabytes that nothing here uses."""
     (packages,) = ENVIRONMENT.glob("lib/python*/site-packages")
     for torch in metadata.distributions(name="torch", path=[str(packages)]):
         if any(line.startswith(("nvidia-", "cuda-")) for line in torch.requires or []):
@@ -59,14 +59,14 @@ def warn_of_gpu_build(session: nox.Session) -> None:
 
 
 def shared(session: nox.Session, *command: str) -> None:
-    """Run a Python command in the shared environment, with the session's arguments behind it."""
+    """Run a Python command in the shared environment, with the session's arguments appended."""
     session.run(PYTHON, *command, *session.posargs, external=True)
 
 
 def pipeline(session: nox.Session, *command: str) -> None:
-    """Run the pipeline, and end Nox with its exit code: Nox would say 1, a mismatch, whatever happened.
+    """Run the pipeline, and end Nox with its exit code: Nox itself would always give 1, a mismatch.
 
-    Ctrl-C is left to the pipeline, which ends its jobs and writes its report.
+    Nox does not react to Ctrl-C: the pipeline ends its jobs and writes its report.
     """
     try:
         session.run(PYTHON, "-m", "pipeline", *command, external=True, interrupt_timeout=None)
@@ -88,13 +88,13 @@ def device(session: nox.Session) -> None:
 
 @nox.session(python=False, requires=["environment"])
 def compare(session: nox.Session) -> None:
-    """Compare lane: every stage of every pair, and which is the first that is wrong."""
+    """Compare lane: every stage of every workload, and which stage is the first wrong one."""
     pipeline(session, "compare", *session.posargs)
 
 
 @nox.session(python=False, requires=["environment"])
 def report(session: nox.Session) -> None:
-    """The last run's report, or what is asked for after `--` (`show RUN`, `merge FILES --out FILE`)."""
+    """Show the last run's report, or do what is given after `--` (`show RUN`, `merge FILES --out FILE`)."""
     pipeline(session, "report", *(session.posargs or ["show"]))
 
 
@@ -106,14 +106,14 @@ def tests(session: nox.Session) -> None:
 
 @nox.session(python=False, requires=["environment"])
 def chaos(session: nox.Session) -> None:
-    """A few hundred jobs in all troubles at once, their runner killed and resumed."""
+    """A few hundred jobs that fail in every way at once, while their runner is killed and resumed."""
     session.env["CHAOS_JOBS"] = "300"
     shared(session, "-m", "pytest", "tests/acceptance/chaos")
 
 
 @nox.session(python=False, requires=["environment"])
 def faults(session: nox.Session) -> None:
-    """Every known fault injected against every profile: detected by which, and diagnosed as what."""
+    """Inject every known fault with every profile: which profiles detect it, and how it is diagnosed."""
     shared(session, "-m", "pipeline.faults.matrix")
 
 
@@ -143,7 +143,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python=OTHER_PYTHONS)
 def portability(session: nox.Session) -> None:
-    """The tests on other Pythons, without torch and pypto: what needs them skips and says so."""
+    """The tests on other Pythons, without torch and pypto: tests that need them are skipped with a reason."""
     project = nox.project.load_toml("pyproject.toml")["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     session.install(*(line for line in wanted if not line.startswith(WITHOUT_WHEELS)))

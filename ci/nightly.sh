@@ -3,12 +3,12 @@
 #
 #   ci/nightly.sh [FOLDER [ARGUMENT...]]
 #
-# FOLDER gets junit.xml and summary.md (default: out/nights/ and the time in UTC); what an earlier night left
-# there is removed first. The arguments go to the session, such as --platform a2a3. Ends with the pipeline's own
-# exit code. From the environment:
+# junit.xml and summary.md are written to FOLDER (default: out/nights/ and the time in UTC); those of an earlier
+# night are removed first. The arguments, such as --platform a2a3, go to the session. The exit code is the
+# pipeline's own. Environment variables:
 #
 #   NIGHTLY_SESSION    the Nox session (default: device)
-#   NIGHTLY_DEADLINE   when the run must have ended, with a valid report (default: 6h)
+#   NIGHTLY_DEADLINE   the time within which the run must end, with a valid report (default: 6h)
 set -euo pipefail
 
 if [ $# -gt 0 ]; then

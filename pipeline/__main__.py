@@ -8,27 +8,27 @@ import sys
 
 
 def _open_streams() -> None:
-    """Point closed standard streams (`>&-`) at nothing.
+    """Connect closed standard streams (`>&-`) to the null device.
 
-    Else they are None, and the first files that we open take their descriptors, and what is printed there.
+    Otherwise they are None, and the first files that we open get their descriptors and what is printed.
     """
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest descriptor that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor: this one
             setattr(sys, name, os.fdopen(descriptor, mode))
 
 
 def _guarded() -> int:
-    """The exit code; an error of the pipeline's own must not end as 1, which is a mismatch.
+    """The exit code; an error of the pipeline itself must not end with 1, which means a mismatch.
 
-    Until a run watches for signals itself, and after it, SIGTERM is what Ctrl-C is.
+    Before and after a run, which handles signals itself, SIGTERM has the same effect as Ctrl-C.
     """
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _open_streams()
-        # Imported here, since it imports every kernel, and one that is being written need not be Python yet.
+        # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
         from pipeline.commands.cli import main
 
         code = main(sys.argv[1:])
@@ -36,19 +36,17 @@ def _guarded() -> int:
         return code
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # we are ending: the impatient must not cut that short
+            signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the clean end
         sys.stderr.write("interrupted\n")
         return _interrupted()
     except BrokenPipeError:
-        # Whoever reads us has enough (`| head`); what is left in the buffer has nowhere to go either.
+        # The reader has closed the pipe (`| head`); the rest of the buffer goes to the null device.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _interrupted()
     except OSError as error:
         from pipeline.run.states import INTERNAL_ERROR
 
-        sys.stderr.write(
-            f"cannot go on: {error}\n"
-        )  # the host's fault, as where it is full: no place of ours
+        sys.stderr.write(f"cannot go on: {error}\n")  # the host's fault (a full disk): no traceback
         return INTERNAL_ERROR
     except Exception:
         import traceback

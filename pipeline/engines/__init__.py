@@ -1,1 +1,1 @@
-"""One file an engine, behind one protocol."""
+"""The engines, all behind the protocol of `base`."""

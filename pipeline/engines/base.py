@@ -1,4 +1,4 @@
-"""What every engine offers: say whether it can, compile a program, run a program."""
+"""What every engine offers: say whether it can be used, compile a program, run a program."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
 ACCEPTED_PASSES = "accepted_passes"
-"""The metric that says of how many compiler passes a framework's own verifier accepts the result."""
+"""The metric that counts the compiler passes whose result the framework's own verifier accepts."""
 
 
 class CompileError(Exception):
     """The engine refuses the program; the message gives its true reason, with file and line if known.
 
-    `artefacts` are files it left in the request's folder that tell more.
+    `artefacts` are files with details that it left in the request's folder.
     """
 
     def __init__(self, message: str, artefacts: tuple[Path, ...] = ()) -> None:
@@ -29,7 +29,7 @@ class CompileError(Exception):
 
 
 class NotSupportedError(Exception):
-    """The engine cannot take this geometry on this platform: the job is skipped, the message its reason."""
+    """The engine does not support this geometry here: the job is skipped with the message as its reason."""
 
 
 class InfrastructureError(Exception):
@@ -44,14 +44,14 @@ class InfrastructureError(Exception):
 
 
 class ToolchainError(UserError):
-    """Toolchains that were set up cannot be used; one line a problem, with its remedy. Exit code 6."""
+    """Toolchains that were set up cannot be used; one line per problem, with its remedy. Exit code 6."""
 
     exit_code = OUTCOMES[State.INFRASTRUCTURE].exit_code
 
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether something can run here; where not, `reason` says why and `remedy` what to do."""
+    """Whether something can run here; if not, `reason` says why and `remedy` what to do."""
 
     reason: str = ""
     remedy: str = ""
@@ -66,7 +66,7 @@ class Request:
 
     `workload` says where the subject's workload is declared. `folder` is where the engine leaves artefacts;
     it exists, is empty and belongs to this request alone. `fault` is the id of a fault to commit in the
-    kernel; only the emulator can.
+    kernel, which only the emulator can do.
     """
 
     program: str
@@ -89,9 +89,9 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Executed:
-    """What a run gave: outputs by parameter name, facts, metrics, artefacts, and the engine's own complaints.
+    """What a run produced: outputs by parameter name, facts, metrics, artefacts, and the engine's problems.
 
-    A non-empty `problems` fails the stage even where the outputs are right.
+    If `problems` is not empty, the stage fails even if the outputs are right.
     """
 
     outputs: Mapping[str, Array]
@@ -111,7 +111,7 @@ class Engine(Protocol):
     ) -> Availability:
         """Say, without importing heavy packages, whether these programs of a workload can be run here.
 
-        With `compile_only` what running them would need beside may be missing.
+        With `compile_only`, what is needed only to run them may be missing.
         """
         ...
 
@@ -122,6 +122,6 @@ class Engine(Protocol):
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`.
 
-        Where the engine writes outputs in place, they start as `pipeline.ground.sentinel` says.
+        If the engine writes outputs in place, they are first filled as `pipeline.ground.sentinel` says.
         """
         ...

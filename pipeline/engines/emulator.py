@@ -1,4 +1,4 @@
-"""The emulator as an engine: always there, exact, and no substitute for a compiler or a device."""
+"""The emulator as an engine: always available and exact, but no substitute for a compiler or a device."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EmulatorEngine:
     def probe(
         self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
-        """Say yes: it needs nothing but NumPy."""
+        """Always available: it needs only NumPy."""
         return Availability()
 
     def compile(self, request: Request) -> Compiled:
@@ -57,7 +57,7 @@ class EmulatorEngine:
         return Compiled(_facts(report), _leave(report, request.folder), _metrics(report))
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
-        """Walk the program with data, exactly as the platform's variant requantises, or with a fault.
+        """Walk the program with data, and requantise as the platform's variant says, or with a fault.
 
         Raises:
             CompileError: as `compile`.
@@ -100,7 +100,7 @@ def _facts(report: Report) -> dict[str, str]:
 
 
 def _metrics(report: Report) -> tuple[Metric, ...]:
-    """Bytes moved and used as the walk counted them, and what one core would take for it."""
+    """Bytes moved and used, as the walk counted them, and the cycles that one core is estimated to need."""
     counts, counter, estimate = report.counts, Source.COUNTER, Source.ESTIMATE
     metrics = [Metric(f"gm_read.{name}", size, "B", counter) for name, size in counts.read.items()]
     metrics += [Metric(f"gm_written.{name}", size, "B", counter) for name, size in counts.written.items()]

@@ -1,6 +1,6 @@
 """Which framework called PyPTO is installed: two packages share the name `pypto`, and versions overlap.
 
-They are told apart by their files, without importing either.
+They are distinguished by their files; neither is imported.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class Identity:
-    """What is installed: the framework, its version ("" where there is none) and its project's address.
+    """What is installed: the framework, its version (empty if there is none) and its project's address.
 
-    `commit` is known where the package was installed from a repository, not from a copy of its files.
+    `commit` is known if the package was installed from a repository, not from a copy of its files.
     """
 
     framework: Framework
@@ -48,14 +48,14 @@ class Identity:
 
 
 def identify(path: Sequence[str] | None = None) -> Identity:
-    """Identify the package `pypto` on a search path (this interpreter's by default), importing nothing."""
+    """Identify the package `pypto` on a search path (by default this interpreter's) without importing it."""
     found = list(metadata.distributions(name="pypto", path=list(sys.path if path is None else path)))
     if not found:
         return Identity(Framework.NONE)
     package = found[0]
     framework = Framework.UNKNOWN
     for mark, candidate in _MARKS.items():
-        # Not by the list of its files: an editable installation lists none of the package's.
+        # The list of its files is no help: that of an editable installation has none of the package's.
         if Path(str(package.locate_file(mark))).is_dir():
             framework = candidate
     urls = package.metadata.get_all("Project-URL") or []

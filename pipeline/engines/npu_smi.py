@@ -1,13 +1,13 @@
 """The cards of this host, as `npu-smi info` lists them.
 
-Its table has had several layouts. A card takes two rows; where its physical id stands depends on the header:
+Its table has had several layouts. A card takes two rows; the header says where its physical id is:
 
-- `NPU Name` over `Chip`: the NPU's number (910B, one chip a card);
-- `NPU Name` over `Chip Phy-ID`: the chip's `Phy-ID` (910C, two chips a card);
+- `NPU Name` over `Chip`: the NPU's number (910B, one chip per card);
+- `NPU Name` over `Chip Phy-ID`: the chip's `Phy-ID` (910C, two chips per card);
 - `NPU Name` over `Chip Device`: the chip's `Device` (310P and older);
 - `NPU ID | Name` over an empty cell: the NPU's number (950).
 
-Below follows a table of processes, which is not read.
+A table of processes follows, which is not read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NpuSmiError(ValueError):
 
 @dataclass(frozen=True)
 class Card:
-    """One card (where a card has two chips, one chip): what a job holds, by its physical id."""
+    """One card, or one chip of a card with two: what a job holds. `number` is its physical id."""
 
     number: int
     name: str
@@ -42,7 +42,7 @@ class Card:
 
     @property
     def soc(self) -> str:
-        """The soc whose programs it runs; empty for a card that no platform here is for."""
+        """The soc whose programs it runs; empty for a card that no platform of ours uses."""
         return next((soc for soc, names in _SOCS if names.fullmatch(self.name)), "")
 
     @property
@@ -53,7 +53,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Survey:
-    """What cards there are, the version of npu-smi, and what kept us from knowing (else empty)."""
+    """The cards of a host, the version of npu-smi, and why the cards are not known (empty if they are)."""
 
     cards: tuple[Card, ...] = ()
     version: str = ""
@@ -64,12 +64,12 @@ class Survey:
         return tuple(card for card in self.cards if card.soc == soc and card.working)
 
     def model(self, number: int) -> str:
-        """The model of a card, `unknown` where the driver does not list it."""
+        """The model of a card; `unknown` if the driver does not list it."""
         return next((card.name for card in self.cards if card.number == number), "unknown")
 
 
 def survey_host() -> Survey:
-    """Ask this host's `npu-smi`, once a process."""
+    """Ask this host's `npu-smi`, once per process."""
     executable = shutil.which("npu-smi")
     return _survey(executable) if executable else Survey(problem="npu-smi is not on PATH")
 
@@ -95,7 +95,7 @@ def parse(text: str) -> Survey:
     """Read the output of `npu-smi info`.
 
     Raises:
-        NpuSmiError: there is no table of cards in it, or a card without a physical id.
+        NpuSmiError: it has no table of cards, or a card without a physical id.
     """
     version = ""
     cards: dict[int, Card] = {}
@@ -126,7 +126,7 @@ def parse(text: str) -> Survey:
 
 
 def _card(upper: list[str], lower_words: list[str], lower: list[str], id_column: str) -> Card:
-    """A card from its two rows; in the layout of the 950 number and name stand in cells of their own."""
+    """A card from its two rows; in the layout of the 950, number and name have separate cells."""
     number, *name = upper[0].split()
     rest = upper[1:] if name else upper[2:]
     physical = lower_words[1:2] if id_column else [number]

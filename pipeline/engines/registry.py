@@ -1,4 +1,4 @@
-"""Which backends there are, the engine behind each, and what its jobs can run on."""
+"""The backends, the engine of each, and what its jobs can run on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from workloads.base import Workload
 
 @dataclass(frozen=True)
 class Backend:
-    """The engine's class as `module:name`, imported when it is used, and the kinds of platform it can be.
+    """The engine's class as `module:name`, imported when used, and the kinds of platform it can have.
 
-    Where there are several kinds, the matrix has to say which one a platform is.
+    If there are several kinds, the matrix has to say the kind of each platform.
     """
 
     engine: str
@@ -37,7 +37,7 @@ _TENSOR_LEVEL = frozenset({"cann"})
 
 
 def has_program(backend: str, workload: Workload, program: str) -> bool:
-    """Whether there is a version of a program for a backend, be the backend here or not."""
+    """Whether a program has a version for a backend, even if the backend is not available here."""
     if backend not in _TENSOR_LEVEL:
         return True
     return workload.tensor_level is not None and program in workload.tensor_level.programs

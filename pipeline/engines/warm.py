@@ -1,4 +1,4 @@
-"""Imported once by the process that jobs are forked from: does what each emulator job would do for itself."""
+"""Imported once by the process that jobs are forked from: does work that each emulator job needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARED = "kernels.blocks"
 
 
 def _read_kernels() -> None:
-    """Import and read the kernels ahead; one that cannot be imported is left to its jobs to report."""
+    """Import and read the kernels; if one cannot be imported, its own jobs report that."""
     factories = (
         program.factory.partition(":")[0]
         for name in SHIPPED

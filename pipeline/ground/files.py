@@ -11,7 +11,7 @@ def read_file(path: Path) -> bytes:
     """The bytes of a file.
 
     Raises:
-        OSError: it cannot be read, or is a device or a pipe, which may give bytes for ever, or never one.
+        OSError: it cannot be read, or is a device or a pipe: reading it might never end, or never start.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
@@ -19,8 +19,8 @@ def read_file(path: Path) -> bytes:
 
 
 def destination(path: Path) -> Path:
-    """Where a path leads through symbolic links, whether something is there or not.
+    """The path with all symbolic links resolved; the file need not exist.
 
-    Unlike `Path.resolve`, which before Python 3.13 raises on a loop of links, it then gives one of them.
+    For a loop of links it returns one of them; `Path.resolve` raises there before Python 3.13.
     """
     return Path(os.path.realpath(path))

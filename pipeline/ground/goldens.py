@@ -1,4 +1,4 @@
-"""Which golden a job is held against."""
+"""The golden that a job is compared with."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pipeline.ground.subject import subject_of
 
 
 def wanted_golden(job: Job, inputs: Path | None) -> Wanted:
-    """The golden that a job is held against.
+    """The golden that a job is compared with.
 
     Args:
-        job: with a profile.
-        inputs: a file of tensors that stands in for the profile, or None.
+        job: a job that has a profile.
+        inputs: a file of tensors that replace those of the profile, or None.
 
     Raises:
         InputsError: the file's tensors do not fit the job's geometry.
-        WorkloadError: the job's workload cannot be had.
+        WorkloadError: the job's workload cannot be loaded.
     """
     subject = subject_of(job)
     definition, geometry = subject.definition, subject.geometry

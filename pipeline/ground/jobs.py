@@ -1,4 +1,4 @@
-"""Jobs, results and states: the facts that every room of the pipeline speaks in. No behaviour lives here."""
+"""Jobs, results and states: the facts that all packages of the pipeline use. There is no behaviour here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.ground.settings import Settings
 
 
 class Lane(str, Enum):
-    """What is done with a kernel: compiled on any host, run on a device, or compared stage by stage."""
+    """What is done with a kernel: compile on any host, run on a device, or compare stage by stage."""
 
     COMPILE = "compile"
     DEVICE = "device"
@@ -21,7 +21,7 @@ class Lane(str, Enum):
 
 
 class State(str, Enum):
-    """Where a job stands. The first three are on the way, the others are ends (see `OUTCOMES`)."""
+    """The state of a job. The first three come before its end; the others are end states (see `OUTCOMES`)."""
 
     PLANNED = "planned"
     WAITING = "waiting"
@@ -43,7 +43,7 @@ class State(str, Enum):
 
 
 class Outcome(str, Enum):
-    """How a JUnit testcase says it: nothing, `skipped`, `failure` (kernel wrong), `error` (not judged)."""
+    """The element of the JUnit testcase: none, `skipped`, `failure` (kernel wrong), `error` (not judged)."""
 
     PASSED = "passed"
     SKIPPED = "skipped"
@@ -52,7 +52,7 @@ class Outcome(str, Enum):
 
 
 class Blame(str, Enum):
-    """What an infrastructure error speaks against. A device that is blamed twice is set aside."""
+    """What an infrastructure error blames. A device that is blamed twice is set aside."""
 
     NOTHING = "nothing"
     DEVICE = "device"
@@ -61,7 +61,7 @@ class Blame(str, Enum):
 
 @dataclass(frozen=True)
 class Ending:
-    """What an end state means outside: its JUnit outcome and the exit code a run with it deserves."""
+    """What an end state means outside: its JUnit outcome and its exit code."""
 
     outcome: Outcome
     exit_code: int
@@ -83,36 +83,36 @@ OUTCOMES: Mapping[State, Ending] = {
     State.INTERRUPTED: Ending(Outcome.ERROR, 2),
     State.INFRASTRUCTURE: Ending(Outcome.ERROR, 6),
 }
-"""Every end state, once. docs/states.md shows this table; a test keeps the two alike."""
+"""All end states. docs/states.md shows the same table; a test keeps them equal."""
 
 
 INPUTS = "inputs"
-"""The profile of a job that runs on a user's tensors."""
+"""The name of the profile of a job that runs on a user's tensors."""
 
 VERIFY = "verify-"
-"""What stands before a program's name in the stages of the compile lane that verify it."""
+"""The prefix of the names of stages that verify a program in the compile lane."""
 
 DIAGNOSIS = "diagnosis"
-"""The fact, of a stage or a result, that says in a line why an output is wrong."""
+"""The fact of a stage or a result that says in one line why an output is wrong."""
 
 WRONG_STEP = "wrong_step"
-"""The fact of a result that says in a line which step of the pair is at fault."""
+"""The fact of a result that says in one line which step is at fault."""
 
 
 REPRODUCE = "reproduce"
-"""The fact of a result that holds the command line which reruns its job on the same inputs."""
+"""The fact of a result that gives the command line to rerun its job on the same inputs."""
 
 INJECTED = "injected"
-"""The fact of a stage or a result that names the fault that was committed in it."""
+"""The fact of a stage or a result that names the fault committed in it."""
 
 FINGERPRINT = "fingerprint"
-"""The fact of a result that says what kind of failure it is, the same in other runs and geometries."""
+"""The fact of a result that identifies its kind of failure; it is the same in all runs and geometries."""
 
 SINCE = "since"
-"""The fact of a result that says since which run its job has failed with this fingerprint, or `NEW`."""
+"""The fact of a result that says since which run its job fails with this fingerprint, or `NEW`."""
 
 NEW = "new"
-"""What `SINCE` says of a failure that the job's last run did not have."""
+"""The value of `SINCE` for a failure that the job's last run did not have."""
 
 
 class PlatformKind(str, Enum):
@@ -125,10 +125,10 @@ class PlatformKind(str, Enum):
 
 @dataclass(frozen=True)
 class Platform:
-    """Where jobs run: backend (engine), the soc whose limits hold, the requantisation it follows, devices.
+    """Where jobs run: backend (engine), the soc whose limits apply, the variant of requantisation, devices.
 
-    `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means the backend
-    needs none. A `required` platform turns a skip into an error. `kind` is one that the backend has
+    `variant` is a name from `golden.vreq8.VARIANTS`. `devices` are physical ids; empty means that the backend
+    needs none. If a platform is `required`, a skip becomes an error. `kind` is one of the backend's kinds
     (`pipeline.engines.registry`); the matrix loader sets it.
     """
 
@@ -142,13 +142,13 @@ class Platform:
 
     @property
     def on_cards(self) -> bool:
-        """Whether its jobs run on cards, which are locked, lent out and may fail."""
+        """Whether its jobs run on cards. Cards are locked, can be lent, and can fail."""
         return self.kind is PlatformKind.CARD
 
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """A job known to fail: why, where that is followed up, and the last day (if any) that excuses it."""
+    """A known failure of a job: the reason, a link to its issue, and the last day (if any) it is excused."""
 
     reason: str
     link: str
@@ -157,9 +157,9 @@ class ExpectedFailure:
 
 @dataclass(frozen=True)
 class WorkloadName:
-    """Which workload: its name in the matrix, and the absolute path of the user's file that declares it.
+    """A workload's name in the matrix, and the absolute path of the user's file that declares it.
 
-    The path is empty for a workload that is shipped.
+    The path is empty for a shipped workload.
     """
 
     name: str
@@ -168,16 +168,15 @@ class WorkloadName:
 
 @dataclass(frozen=True)
 class Job:
-    """One job of the plan. `id` is stable from night to night: no device, seed of the night or time in it.
+    """One job of the plan. `id` is the same every night: it has no device, seed of the night or time in it.
 
     `geometry` holds the shapes as the matrix writes them, and `plan_options` what it sets for the plan:
-    `pipeline.ground.subject` makes the workload's own types of them.
+    `pipeline.ground.subject` converts them to the workload's own types.
 
-    `profile` is None where the kernel is compiled only; in the compile lane it is what the compiled programs
-    are verified on, and no part of the id. `written_profile` is set where the matrix writes the profile in
-    another way: `full-range@nightly`, whose seed each night gives. `timeout` is in seconds, always finite.
-    `other` is the second platform of a job that holds two against one another; with `other_first` it was
-    named first.
+    `profile` is None if the kernel is only compiled. In the compile lane the compiled programs are verified
+    on the profile, and it is not part of the id. `written_profile` is set if the matrix writes the profile
+    differently, such as `full-range@nightly`, whose seed changes each night. `timeout` is in seconds, always
+    finite. `other` is the second platform of a job that compares two; with `other_first` it was named first.
     """
 
     id: str
@@ -197,7 +196,7 @@ class Job:
 
     @property
     def platforms(self) -> tuple[Platform, ...]:
-        """The platform, or both of a job that holds two against one another, in the order they were named."""
+        """The platform, or both platforms of a job that compares two, in the order they were named."""
         if self.other is None:
             return (self.platform,)
         return (self.other, self.platform) if self.other_first else (self.platform, self.other)
@@ -211,13 +210,13 @@ class Job:
     def work(self) -> str:
         """What is done on the geometry: kernel, profile as the matrix writes it, or both with `/` between.
 
-        The compile lane names no profile, and the compare lane, which runs every program, no kernel.
+        In the compile lane there is no profile; in the compare lane, which runs all programs, no kernel.
         """
         return work_name(self.lane, self.kernel, self.written_profile or self.profile)
 
 
 def work_name(lane: Lane, kernel: str, profile: str | None) -> str:
-    """What `Job.work` is of a job with this lane, kernel and profile."""
+    """The value of `Job.work` for a job with this lane, kernel and profile."""
     named: Mapping[Lane, tuple[str | None, ...]] = {
         Lane.COMPILE: (kernel,),
         Lane.DEVICE: (kernel, profile),
@@ -228,10 +227,10 @@ def work_name(lane: Lane, kernel: str, profile: str | None) -> str:
 
 @dataclass(frozen=True)
 class JobContext:
-    """What a job's process is given beside the job: all paths absolute.
+    """What a job's process is given besides the job. All paths are absolute.
 
-    `folder` is the job's own, for its artefacts; `device` the physical id it holds (None: the platform has
-    none); `cache` the golden cache; `settings` those of the run.
+    `folder` is the job's own, for its artefacts; `device` is the physical id of its device (None: the
+    platform has none); `cache` is the golden cache; `settings` are those of the run.
     """
 
     folder: Path
@@ -254,11 +253,11 @@ class Source(str, Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that an engine gives of a program.
+    """A number that an engine gives for a program.
 
-    `unit` is `B`, `cycles`, `us` (microseconds), or names what is counted. `limit` is how much of it there
-    is, such as a memory's capacity; None where nothing bounds it. `model` is the model of the device that it
-    was measured on; empty where no device was used.
+    `unit` is `B`, `cycles`, `us` (microseconds), or names what is counted. `limit` is the largest possible
+    value, such as a memory's capacity; None if there is no limit. `model` is the model of the device that it
+    was measured on; empty if no device was used.
     """
 
     name: str
@@ -290,12 +289,12 @@ class Region:
 
 @dataclass(frozen=True)
 class Diff:
-    """One output against its golden. `problem` is set where the two cannot be compared at all (shape, dtype).
+    """One output compared with its golden. `problem` is set if they cannot be compared at all (shape, dtype).
 
     `max_abs` is computed wide; the two hashes are SHA-256 over dtype, shape and bytes. `unwritten` counts
-    wrong elements of C0 blocks (32 channels of a position) that are the sentinel pattern throughout.
+    wrong elements of C0 blocks (32 channels of a position) that hold only the sentinel pattern.
     `differences` are the most frequent values of actual - expected, each with its count. `against` names what
-    the output was held against: the golden, or another stage's output, whose hash is then in `golden_sha`.
+    the output was compared with: the golden, or another stage's output, whose hash is then in `golden_sha`.
     """
 
     tensor: str
@@ -324,7 +323,7 @@ class StageResult:
     """One comparison stage of a job: a program run on given inputs, compared with something.
 
     `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
-    many. `artefacts` are paths of its files, relative as those of its `Result`.
+    many. `artefacts` are paths of its files, relative to the same folder as those of its `Result`.
     """
 
     name: str
@@ -342,10 +341,10 @@ class StageResult:
 class Result:
     """How a job ended.
 
-    `output` is what its process printed, bounded. `artefacts` are paths of the job's own files, relative to
-    the job's folder, once the controller has the result to the run's; `files` are those of its stages too.
-    `blames` is set where the state is `infrastructure`. `causes` are the
-    ids of faults that explain it alike, the likeliest first.
+    `output` is what its process printed, limited in size. `artefacts` are paths of the job's own files,
+    relative to the job's folder (in the controller: to the run's folder); `files` includes those of its
+    stages. `blames` is set if the state is `infrastructure`. `causes` are the ids of faults that explain it
+    equally well, the likeliest first.
     """
 
     job: Job

@@ -1,4 +1,4 @@
-"""Users' regular expressions. RE2 searches in time linear in the text, so no pattern can hold up a run."""
+"""Users' regular expressions. RE2 searches in linear time, so no pattern can make a run hang."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NOT_LINEAR = re.compile(r"\(\?<?[=!]|\(\?P=|\\[1-9]")
 
 
 class PatternError(ValueError):
-    """RE2 does not take a pattern; the message is one line: why, remedy."""
+    """RE2 does not accept a pattern; the message is one line: why, remedy."""
 
 
 class Pattern:
@@ -21,12 +21,12 @@ class Pattern:
         """Compile `text`.
 
         Raises:
-            PatternError: it is no such expression.
+            PatternError: RE2 does not accept it.
         """
         self.text = text
         options = re2.Options()
-        options.log_errors = False  # to stderr, beside the error that is raised
-        options.never_capture = True  # whether there is a match is all we ask, and is found faster
+        options.log_errors = False  # it would print to stderr, in addition to the error raised
+        options.never_capture = True  # faster, and we only ask whether there is a match
         try:
             self._expression = re2.compile(text, options)
         except re2.error as error:

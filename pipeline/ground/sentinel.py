@@ -1,6 +1,6 @@
-"""What an output holds before a program runs, so that what the program does not write shows.
+"""What an output holds before a program runs, so that elements left unwritten can be recognised.
 
-Standard library and NumPy only: PyPTO's own interpreter imports it.
+It needs only the standard library and NumPy, because PyPTO's own interpreter imports it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SENTINEL = -86
 
 
 def sentinel_of(dtype: np.dtype[np.generic]) -> int:
-    """What every element of an output of a dtype holds before a program runs: 0xAA in each byte."""
+    """The value of every element of an output of this dtype before a program runs: 0xAA in each byte."""
     return int(untouched_output((1,), dtype)[0])
 
 
 def untouched_output(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
-    """An output as a program finds it: the sentinel in every element."""
+    """An output before a program runs: the sentinel in every element."""
     return np.frombuffer(bytes([_BYTE]) * (math.prod(shape) * dtype.itemsize), dtype).reshape(shape).copy()

@@ -1,7 +1,7 @@
-"""The settings of a run: what a command line asks of every job, and what becomes of it in later runs.
+"""The settings of a run: what a command line sets for every job, and which values later runs take over.
 
-Each setting is a field of `Settings`. The field declares all else there is to know of the setting: the
-facts of a report, the checks of `--resume` and `--failed` and the lines that repeat a job follow from it.
+Each setting is a field of `Settings`. The field declares everything else about the setting. The facts of a
+report, the checks of `--resume` and `--failed` and the command lines that repeat a job follow from it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from golden.errors import UserError
 
 
 class SettingsError(UserError):
-    """A run cannot be taken up with other settings; one line: option, both values, remedy."""
+    """A run cannot be resumed or repeated with other settings; one line: option, both values, remedy."""
 
 
 class TakenUp(Enum):
-    """Which value holds when `--resume` or `--failed` takes up an earlier run."""
+    """Which value applies when `--resume` or `--failed` continues an earlier run."""
 
     SAME = "the value of the earlier run; another one is refused"
     KEPT = "the value of the earlier run, unless the command line gives a new one"
@@ -33,7 +33,7 @@ class TakenUp(Enum):
 class Declared:
     """What a field of `Settings` declares: its name, its default, which value a later run takes, its fact.
 
-    `fact` is the name under which the report shows the setting; empty: the report does not show it.
+    `fact` is the setting's name in the report; if it is empty, the report does not show the setting.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Declared:
 
     @property
     def option(self) -> str:
-        """The option of the command line that gives the setting."""
+        """The command-line option of the setting."""
         return f"--{self.name}"
 
     def words(self, value: object) -> list[str]:
@@ -65,16 +65,16 @@ def _declared(taken_up: TakenUp, fact: str = "") -> Mapping[str, object]:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a command line asks of every job of a run. A setting that was not given has its default.
+    """What a command line sets for every job of a run. A setting that is not given has its default.
 
     Attributes:
         matrix: paths of overlays, as the user gave them, in order.
-        date: the night that seeds and end dates are taken from; None: the day of the run.
+        date: the night that determines seeds and end dates; None: the day of the run.
         inputs: absolute path of a file of tensors that replace those of the profiles, or None.
         inject: id of a fault to commit (`workloads.faults`), or empty.
         stage: what the compare lane compares: `all` or `tile`.
         repeat: how often each job runs, to find nondeterminism.
-        retries: how often a job is tried again after an infrastructure error; None: what the matrix says.
+        retries: how often a job is retried after an infrastructure error; None: what the matrix says.
         references: absolute path of the performance references; None: the usual file.
         output: absolute path of the folder of runs and goldens; None: the usual one.
     """
@@ -90,14 +90,14 @@ class Settings:
     output: str | None = field(default=None, metadata=_declared(TakenUp.OWN))
 
     def words(self) -> list[str]:
-        """The options that give these settings, as words of a shell."""
+        """The options that set these settings, as words of a shell."""
         return [word for each in DECLARED for word in each.words(getattr(self, each.name))]
 
     def facts(self, begun: Settings | None = None) -> dict[str, str]:
         """The settings that the report of a run shows, by the names of their facts.
 
         Args:
-            begun: the settings that the run was begun with, if it is resumed; what differs is shown.
+            begun: if the run is resumed, its settings at the start; settings that differ are shown too.
         """
         shown = {}
         for each in DECLARED:
@@ -112,11 +112,11 @@ DECLARED = tuple(
     Declared(each.name, each.default, each.metadata["taken_up"], each.metadata["fact"])
     for each in dataclasses.fields(Settings)
 )
-"""What is declared of each setting, in the order of the fields."""
+"""The declarations of all settings, in the order of the fields."""
 
 
 def take_up(run: str, begun: Settings, given: Mapping[str, Any]) -> Settings:
-    """The settings with which an earlier run is resumed, or its failed jobs run again.
+    """The settings for resuming an earlier run, or for running its failed jobs again.
 
     Args:
         run: id of the earlier run.
@@ -124,7 +124,7 @@ def take_up(run: str, begun: Settings, given: Mapping[str, Any]) -> Settings:
         given: the settings that the command line gives, by name.
 
     Raises:
-        SettingsError: a setting is given that must stay as it was, with another value.
+        SettingsError: a setting that must not change is given another value.
     """
     held: dict[str, Any] = {}
     for each in DECLARED:
@@ -141,7 +141,7 @@ def take_up(run: str, begun: Settings, given: Mapping[str, Any]) -> Settings:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """The values that the option is given; none where the setting is empty."""
+    """The values of the option; none if the setting is empty."""
     if isinstance(value, tuple):
         return value
     return () if value in (None, "") else (str(value),)

@@ -26,7 +26,7 @@ class Subject:
     Attributes:
         workload: the declaration.
         geometry: the shapes, of the workload's type.
-        soc: the chip whose limits hold.
+        soc: the chip whose limits apply.
         plan_options: what the matrix sets for the plan.
     """
 
@@ -42,12 +42,12 @@ class Subject:
 
     @cached_property
     def plan(self) -> Any:
-        """How the geometry is tiled. Raises `PlanError` where it cannot be; the message names the rule."""
+        """How the geometry is tiled. Raises `PlanError` if it cannot be tiled; the message names the rule."""
         return self.workload.plan(self.geometry, limits_of(self.soc), self.plan_options)
 
     @property
     def plan_or_none(self) -> Any:
-        """The plan; None where the geometry has no tile plan."""
+        """The plan; None if the geometry has no tile plan."""
         try:
             return self.plan
         except PlanError:
@@ -58,10 +58,10 @@ class Subject:
         return self.workload.program(name)
 
     def form(self, program: str) -> Form | None:
-        """What a program is made of; None where its declaration does not describe that.
+        """The form of a program; None if its declaration does not describe one.
 
         Raises:
-            WorkloadError: the form that it declares contradicts itself.
+            WorkloadError: the declared form contradicts itself.
         """
         form = self.program(program).form
         if form is None:
@@ -77,16 +77,16 @@ class Subject:
 
 
 def workload_of(job: Job) -> Workload:
-    """The declaration of a job's workload. Raises `WorkloadError` where it cannot be had."""
+    """The declaration of a job's workload. Raises `WorkloadError` if it cannot be loaded."""
     return workload_named(job.workload.name, job.workload.file)
 
 
 def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
-    """The geometry, of the workload's type, that the matrix writes as these shapes.
+    """The geometry, of the workload's type, for shapes as the matrix writes them.
 
     Raises:
         GeometryError: the shapes break a rule of the workload.
-        WorkloadError: the workload's type has other fields, as when its file was changed, or fails.
+        WorkloadError: the workload's type has other fields (its file was changed), or raises another error.
     """
     try:
         return msgspec.convert(dict(shapes), workload.definition.geometry)
@@ -94,17 +94,17 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
         if isinstance(error.__cause__, GeometryError):
             raise error.__cause__ from None
         raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
-    except Exception as error:  # the type may be a user's own
+    except Exception as error:  # the type may come from a user's file
         reason = (str(error).splitlines() or [""])[0]
         kind = type(error).__name__
         raise WorkloadError(f"a geometry of workload {workload.name}: {kind}: {reason}") from error
 
 
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:
-    """What a job is about, on its own platform or on another.
+    """The subject of a job, on its own platform or on another one.
 
     Raises:
-        WorkloadError: its workload cannot be had.
+        WorkloadError: its workload cannot be loaded.
     """
     workload = workload_of(job)
     soc = (platform or job.platform).soc

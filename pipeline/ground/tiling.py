@@ -1,4 +1,4 @@
-"""The limits of a soc's memories, as the kernels' planners take them."""
+"""The sizes of a soc's memories, in the form that the kernels' planners use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cap on what a run keeps: failures' artefacts first, then what else fits, the latest first."""
+"""Limits the artefacts that a run keeps: those of failures first, then those of the latest passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Kept:
 
 
 def relocated(result: Result, place: Callable[[str], str]) -> Result:
-    """The result with each of its artefacts, and of its stages', under the name that `place` gives it."""
+    """The result, with the paths of its and its stages' artefacts replaced by those that `place` returns."""
     stages = (replace(stage, artefacts=tuple(map(place, stage.artefacts))) for stage in result.stages)
     return replace(result, artefacts=tuple(map(place, result.artefacts)), stages=tuple(stages))
 
@@ -30,7 +30,7 @@ def without_artefacts(result: Result) -> Result:
 
 
 class Artefacts:
-    """Counts the bytes in the jobs' folders of a run and removes folders that are too much."""
+    """Counts the bytes in the jobs' folders of a run and removes folders once they exceed a limit."""
 
     def __init__(self, folder_of: Callable[[Job], Path], limit: int) -> None:
         self._folder_of = folder_of
@@ -40,13 +40,13 @@ class Artefacts:
         """Ids of jobs whose folder was removed."""
 
     def admit(self, result: Result) -> Result:
-        """Make room for a job's folder. Returns the result, without artefacts where they were too much."""
+        """Make room for a job's folder. Returns the result, without artefacts if they had to be removed."""
         path = self._folder_of(result.job)
         size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
         failed = OUTCOMES[result.state].outcome in (Outcome.FAILURE, Outcome.ERROR)
         self._kept[result.job.id] = _Kept(path, size, failed)
         while sum(kept.size for kept in self._kept.values()) > self._limit:
-            # Old passes go first, then the failure that has just come: the first ones tell most.
+            # Old passes go first, then the newest failure: the first failures of a run tell the most.
             passes = (job for job, kept in self._kept.items() if not kept.failed and kept.size)
             self._drop(next(passes, result.job.id))
         return self.final(result)
@@ -56,7 +56,7 @@ class Artefacts:
         self.dropped.add(job)
 
     def final(self, result: Result) -> Result:
-        """The result as it stands now: without artefacts, and saying so, once they were removed."""
+        """The result; if its artefacts were removed, without them and with a fact that says so."""
         if result.job.id not in self.dropped or not result.files:
             return result
         note = f"removed, over the run's limit of {self._limit:,} bytes"

@@ -1,8 +1,8 @@
-"""The controller: takes a plan of jobs through the state machine, and ends every run with one result a job.
+"""The controller: takes the jobs of a plan through the state machine; each job ends with one result.
 
-One thread, one loop: it hands orders to keepers (`keeper.py`) and devices to jobs, and waits for reports,
-signals and deadlines with a selector. What a result means is decided in `verdict.py`; who watches is behind
-`listener.py`.
+One thread runs one loop. It gives orders to keepers (`keeper.py`) and devices to jobs, and waits for reports,
+signals and deadlines with a selector. `verdict.py` decides what a result means. Whatever watches the run
+implements the interface in `listener.py`.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ class RunOptions:
         root: folder that holds the run folders.
         cache: folder of the golden cache.
         locks: the host's folder of device locks (`devices.lock_folder`).
-        jobs: how many run at a time; 0: as many as there are processors.
-        pools: ids of the devices a platform may use, by its name; without an entry, those of matrix.yaml.
+        jobs: how many jobs run in parallel; 0: as many as there are processors.
+        pools: by platform name, the ids of the devices it may use; without an entry, those of matrix.yaml.
         settings: what the command line asks of every job; passed on to the jobs (`JobContext`).
-        queue: set, jobs on cards go through `task-submit`, each waiting for one for so many seconds at most.
-        retries: how often a job is tried again after an infrastructure error, unless the settings say it.
-        marks: what marks an infrastructure error in the text of a job that was not judged.
-        deadline: when the whole run must have ended, counted from its start; None: no limit.
+        queue: if set, jobs on cards go through `task-submit`, and each waits at most this long for a card.
+        retries: how often a job is retried after an infrastructure error; the settings come before it.
+        marks: patterns of infrastructure errors in the text of a job that was not judged.
+        deadline: time from the start within which the whole run must end; None: no limit.
         grace: time between TERM and KILL.
-        artefact_bytes: limit on what the jobs' folders may hold together.
-        preload: modules that are imported once for all jobs, beside the target's; they start no threads.
-        missing: goldens that are not in the cache, by the id of the job that is to wait for it.
+        artefact_bytes: limit on the size of all jobs' folders together.
+        preload: modules imported once for all jobs, besides the target's; they must not start threads.
+        missing: by job id, the golden that is not in the cache and that the job has to wait for.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
-        review: has a last look at a job's result before expected failures are applied to it.
+        review: may change a job's result before expected failures are applied to it.
     """
 
     root: Path
@@ -93,11 +93,11 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True)
 class Host:
-    """What a run takes from the machine it is on.
+    """What a run needs from the machine it runs on.
 
     Args:
-        available: says, quickly, whether a job can run here; where not, it is skipped with that reason.
-        now: gives the time of day.
+        available: says quickly whether a job can run here; if it cannot, it is skipped with that reason.
+        now: returns the time of day.
         environment: of the jobs' processes.
     """
 
@@ -115,10 +115,10 @@ def run_jobs(
     `interrupted`, and the summary is as complete as that of any run.
 
     Args:
-        plan: the jobs; their ids differ.
-        options: see there.
-        listeners: told of all that happens, in this order, after the run's own journal.
-        host: see there.
+        plan: the jobs, each with an id of its own.
+        options: see `RunOptions`.
+        listeners: are told every event, in this order, after the run's own journal.
+        host: see `Host`.
 
     Raises:
         PlanError: two jobs have the same id.
@@ -134,16 +134,16 @@ def run_jobs(
 
 
 def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], host: Host) -> RunSummary:
-    """Finish the run `run_id`: its jobs that have no result, or were interrupted. See `run_jobs`.
+    """Finish the run `run_id`: run the jobs that have no result or were interrupted. See `run_jobs`.
 
     Raises:
-        RunFolderError, JournalError: the run cannot be taken up.
+        RunFolderError, JournalError: the run cannot be resumed.
         DeviceError: the lock folder cannot be used.
     """
     pool = DevicePool(options.locks)
     folder, record = reopen_run(options.root, run_id)
     processes.kill_marked(f"/{run_id}/", _SWEEP_PATIENCE)
-    # What is not as it was (the commit, a package's version) must show beside how the run was begun.
+    # The report must show what has changed since the run began (the commit, a package's version).
     changed = {f"resumed.{name}": now for name, now in options.facts.items() if record.facts.get(name) != now}
     options = replace(options, facts={**record.facts, **changed})
     run = _Run(record.plan, record.finished, options, listeners, host, folder, pool)
@@ -152,7 +152,7 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
 
 @dataclass
 class _Task:
-    """One job on its way."""
+    """A job of the plan that has not ended."""
 
     job: Job
     ids: tuple[int, ...]
@@ -166,7 +166,7 @@ class _Task:
 
 @dataclass
 class _Running:
-    """One process of a task. At `give_up_at` its keeper should have reported long ago."""
+    """One process of a task. A keeper that has not reported by `give_up_at` is considered hung."""
 
     task: _Task
     order: Order
@@ -208,8 +208,8 @@ class _Run:
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
         preload = (*options.preload, options.target.partition(":")[0])
-        # matplotlib keeps its list of fonts here. Where there is no home it would make a temporary folder for
-        # each job, and none is removed: a job's process ends without a library's cleanup.
+        # matplotlib keeps its list of fonts here. Without a home folder it would make a temporary folder for
+        # each job, which would stay: a job's process ends without the libraries' own cleanup.
         environment = {"MPLCONFIGDIR": str(folder.path / "matplotlib"), **host.environment}
         self._nursery = Nursery(preload, environment, folder.path / "nursery.log")
         self._goldens: Goldens | None = None
@@ -218,7 +218,7 @@ class _Run:
         self._problems: list[str] = []
 
     def execute(self, notes: Sequence[str] = (), *, resumed: bool = False) -> RunSummary:
-        """Run everything; `notes` are remarks for the listeners. Never leaves a process or a lock behind."""
+        """Run everything; `notes` are remarks for the listeners. No process or lock is left behind."""
         begun = time.monotonic()
         with ExitStack() as stack:
             stack.callback(self._folder.close)
@@ -234,7 +234,7 @@ class _Run:
                 self._begin_goldens()
                 self._loop(signals, self._stop_time(begun))
             except Exception:
-                # Whatever is wrong with us, the run ends with a report, and with exit code 3.
+                # Also after a fault of the pipeline the run ends with a report, and with exit code 3.
                 self._problems.append(f"internal error:\n{traceback.format_exc()}")
             return self._conclude(info, time.monotonic() - begun)
 
@@ -255,7 +255,7 @@ class _Run:
         )
 
     def _stop_time(self, begun: float) -> float | None:
-        """When to begin ending the run, so that it has ended by the deadline."""
+        """When to stop the jobs, so that the run has ended by the deadline."""
         deadline = self._options.deadline
         if deadline is None:
             return None
@@ -269,7 +269,7 @@ class _Run:
                 self._watchers.job_finished(result)
                 continue
             ids = self._options.pools.get(job.platform.name, job.platform.devices)
-            # Which card a job gets is then up to task-submit, which has locks of its own.
+            # A queued job gets its card from task-submit, which has locks of its own.
             task = _Task(job, () if self._queued(job) else ids)
             availability = self._host.available(job)
             if availability:
@@ -287,7 +287,7 @@ class _Run:
             self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens)
 
     def _drop_goldens(self, goldens: Goldens) -> None:
-        """Wait for no golden any more: all are computed, or will not be."""
+        """Stop waiting for goldens: all are computed, or the remaining ones will not be."""
         self._selector.unregister(goldens)
         goldens.close()
         self._goldens = None
@@ -321,7 +321,7 @@ class _Run:
                 self._drop_goldens(self._goldens)
 
     def _start_ready(self) -> bool:
-        """Start what can start. True where a job waits for a device while a worker is free."""
+        """Start all jobs that can start. True if a job waits for a device while a worker is free."""
         busy: set[tuple[str, ...]] = set()
         for task in list(self._waiting):
             if len(self._running) >= self._workers:
@@ -335,7 +335,7 @@ class _Run:
                     self._waiting.remove(task)
                     self._end(task, self._without_device(task))
                     continue
-                # Another device than the one that failed, even if that one is free and the others are not.
+                # Avoid devices on which this job failed, even if they are free and the others are not.
                 wanted = tuple(number for number in usable if number not in task.tried) or usable
                 names = tuple(lock_name(task.job.platform, number) for number in wanted)
                 if names in busy:
@@ -352,7 +352,7 @@ class _Run:
         task.state = states.advance(task.job.id, task.state, State.RUNNING)
         folder = self._folder.job_folder(task.job)
         if task.starts == 0:
-            shutil.rmtree(folder, ignore_errors=True)  # left by the run that is being resumed
+            shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
         task.starts += 1
         self._orders += 1
         number = self._orders
@@ -408,7 +408,7 @@ class _Run:
             return
         self._idle.append(keeper)
         if running is None:
-            raise RuntimeError("a keeper reported on nothing")
+            raise RuntimeError("a keeper sent a report, but had no order")
         self._give_back(running.device, report.alive)
         result = verdict.judge(running.task.job, report, Path(running.order.result), self._marks)
         self._settle(running, result)
@@ -430,7 +430,7 @@ class _Run:
             self._pool.release(device)
 
     def _settle(self, running: _Running, result: Result) -> None:
-        """Decide what follows a process: another try, another repeat, or the end of the job."""
+        """After a process has ended, start another try or another repeat, or end the job."""
         task = running.task
         Path(running.order.result).unlink(missing_ok=True)
         result = replace(
@@ -461,7 +461,7 @@ class _Run:
         self._end(task, verdict.apply_requirement(result))
 
     def _relative(self, order: Order, artefact: str) -> str:
-        """Path of an artefact relative to the run folder, from one relative to the job's."""
+        """Path of an artefact relative to the run folder, from its path relative to the job's folder."""
         path = Path(order.folder) / artefact
         return (
             str(path.relative_to(self._folder.path)) if path.is_relative_to(self._folder.path) else str(path)
@@ -494,7 +494,7 @@ class _Run:
         self._everybody.job_finished(result)
 
     def _stop(self, reason: str) -> None:
-        """End the run early: nothing more is started, and what runs is ended."""
+        """End the run early: start nothing more, and end the jobs that are running."""
         if self._stopped:
             return
         self._stopped = reason
@@ -519,7 +519,7 @@ class _Run:
         self._nursery.close()
 
     def _conclude(self, info: RunInfo, seconds: float) -> RunSummary:
-        # Planned is executed plus skipped: a job that got lost on the way is our fault, and said so.
+        # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
         lost = [job for job in self._plan if job.id not in self._results]
         if lost and not self._problems:
             self._problems.append(f"no result of {len(lost)} of {counted(len(self._plan), 'planned job')}")

@@ -1,8 +1,8 @@
-"""Devices: which ids a run may use, and the lock by which one job at a time holds one, on the whole host.
+"""Devices: which ids a run may use, and the locks that let only one job on the whole host use a device.
 
-A lock is a file in one folder that every run on the host uses, locked by `flock`: the kernel releases it when
-its holder dies, so a stale holder blocks nobody. What such a holder left running is found by its mark and
-killed before the device is given out again.
+A lock is a file in one folder that every run on the host uses, locked by `flock`. The kernel releases it when
+its holder dies, so no stale lock remains. Processes that a dead holder left running are found by their mark
+and killed before the device is used again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pipeline.run import processes
 from pipeline.run.listener import SetAside
 
 LOCKS_VARIABLE = "PIPELINE_LOCKS"
-"""Environment variable that names another lock folder; every run on the host must then be given the same."""
+"""Environment variable that names another lock folder; it must be the same for every run on the host."""
 
 _DEVICE_ID = re.compile("[0-9]{1,5}")
 _LOCKS = "/tmp/conv-pair-device-locks"
@@ -69,11 +69,11 @@ def choose_ids(
         platform: its `devices` are those of matrix.yaml.
         requested: ids of `--devices`, or None.
         lent: ids of `TASK_DEVICE`, or None. They are physical cards: a platform that does not run on cards
-            does not heed them.
-        discovered: ids of the cards this host has for the platform, or None where that is not known.
+            ignores them.
+        discovered: ids of the cards this host has for the platform, or None if they are not known.
 
     Returns:
-        The ids in the order asked for; empty where the platform needs no device.
+        The ids in the order asked for; empty if the platform needs no device.
 
     Raises:
         DeviceError: an id is unknown, or outside what was lent.
@@ -99,12 +99,12 @@ def choose_ids(
 
 
 def lock_name(platform: Platform, number: int) -> str:
-    """Name of a device's lock. A card has one, whatever platform drives it; emulated devices have others."""
+    """Name of a device's lock. All platforms share the lock of a card; emulated devices have other locks."""
     return f"{'npu' if platform.on_cards else 'emulated'}-{number}"
 
 
 def lock_folder(environment: Mapping[str, str]) -> Path:
-    """The host's folder of device locks. Raises `DeviceError` where `PIPELINE_LOCKS` is relative."""
+    """The host's folder of device locks. Raises `DeviceError` if `PIPELINE_LOCKS` is a relative path."""
     folder = Path(environment.get(LOCKS_VARIABLE) or _LOCKS)
     if not folder.is_absolute():
         raise DeviceError(
@@ -114,13 +114,13 @@ def lock_folder(environment: Mapping[str, str]) -> Path:
 
 
 def network_warning(folder: Path) -> str:
-    """A warning where `folder` lies on a network file system, whose locks may not hold; else empty."""
+    """A warning if `folder` is on a network file system, whose locks may not work; else empty."""
     mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
     home = next((parent for parent in (folder, *folder.parents) if parent in mounts), None)
     kind = mounts[home] if home is not None else ""
     if not kind.startswith(_NETWORK_FILESYSTEMS):
         return ""
-    return f"device locks in {folder} are on {kind} and may not hold; set {LOCKS_VARIABLE} to a local folder"
+    return f"device locks in {folder} are on {kind} and may not work; set {LOCKS_VARIABLE} to a local folder"
 
 
 @dataclass(frozen=True)
@@ -132,18 +132,18 @@ class Device:
 
 
 class DevicePool:
-    """The devices of one run. Another run on the host has its own pool; the locks keep them apart."""
+    """The devices of one run. Each run on the host has its own pool; the locks prevent sharing."""
 
     def __init__(self, folder: Path) -> None:
-        """Use the locks in `folder`, made if missing. Raises `DeviceError` where that is not possible."""
+        """Use the locks in `folder`, created if missing. Raises `DeviceError` if that is not possible."""
         self._folder = destination(folder)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with suppress(PermissionError):  # another user's: then it is open to all already
+            with suppress(PermissionError):  # it belongs to another user, who has opened it to all
                 self._folder.chmod(0o1777)
         except OSError as error:
             raise DeviceError(f"lock folder {folder}: {error.strerror}; set {LOCKS_VARIABLE}") from error
-        # Tells the marks of runs with different lock folders apart.
+        # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
         self._locks: dict[str, FileLock] = {}
         self._failures: Counter[str] = Counter()
@@ -151,11 +151,11 @@ class DevicePool:
 
     @property
     def set_aside(self) -> tuple[SetAside, ...]:
-        """Devices this run stopped using."""
+        """Devices that this run has stopped using."""
         return tuple(SetAside(name, reason) for name, reason in sorted(self._set_aside.items()))
 
     def mark_prefix(self, device: Device | None) -> str:
-        """How the marks of all jobs that hold `device` begin, in whatever run."""
+        """The start of the marks of all jobs that hold `device`, in any run."""
         return f"{self._key}/{device.name if device is not None else 'none'}/"
 
     def usable(self, platform: Platform, ids: Sequence[int]) -> tuple[int, ...]:
@@ -163,12 +163,12 @@ class DevicePool:
         return tuple(number for number in ids if lock_name(platform, number) not in self._set_aside)
 
     def acquire(self, platform: Platform, ids: Sequence[int]) -> Device | None:
-        """Lock one of `ids`. None where all are busy, here or in another run, or set aside."""
+        """Lock one of `ids`. None if all are set aside or busy, in this or another run."""
         for number in self.usable(platform, ids):
             name = lock_name(platform, number)
             if name in self._locks or not self._lock(name):
                 continue
-            # We hold the lock, so whatever still claims the device is the remains of a run that was killed.
+            # We hold the lock, so any process that still uses the device is left from a killed run.
             device = Device(number, name)
             _, alive = processes.kill_marked(self.mark_prefix(device), _KILL_PATIENCE)
             if not alive:
@@ -183,18 +183,18 @@ class DevicePool:
             lock.acquire(timeout=0)
         except Timeout:
             return False
-        except OSError as error:  # another user's, a folder, a full disk: a device without a lock is none
+        except OSError as error:  # another user's file, a folder, a full disk: without a lock, no device
             self._set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
             return False
         self._locks[name] = lock
         return True
 
     def release(self, device: Device) -> None:
-        """Give a device back. Nothing of the job that held it may be alive."""
+        """Give a device back. No process of the job that held it may be alive."""
         self._locks.pop(device.name).release()
 
     def report_failure(self, device: Device, reason: str) -> None:
-        """Count an infrastructure error of a device; the second sets it aside."""
+        """Count an infrastructure error of a device; the second one sets the device aside."""
         self._failures[device.name] += 1
         if self._failures[device.name] >= _FAILURES_ALLOWED:
             self._set_aside.setdefault(
@@ -202,7 +202,7 @@ class DevicePool:
             )
 
     def quarantine(self, device: Device, alive: Sequence[str]) -> None:
-        """Set aside a device that unkillable processes use. Its lock stays held until the run ends."""
+        """Set aside a device used by processes that cannot be killed. Its lock is held until the run ends."""
         self._set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
 
     def close(self) -> None:

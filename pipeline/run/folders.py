@@ -1,4 +1,4 @@
-"""Run folders: one a run, named by its id; made, found, taken up again, and pruned."""
+"""Run folders, one per run and named by its id: create, find, reopen and prune them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunFolder:
         return self.path / _JOURNAL
 
     def job_folder(self, job: Job) -> Path:
-        """Folder of a job's artefacts, named by its id with `+` for `/`: none lies within another."""
+        """Folder of a job's artefacts, named by its id with `+` for `/`, so that folders are not nested."""
         return self.path / "jobs" / quote(job.id, safe="@").replace("%2F", "+")
 
     def close(self) -> None:
@@ -48,13 +48,13 @@ class RunFolder:
 
 
 def create_run(root: Path, now: datetime) -> RunFolder:
-    """Make the folder of a new run under `root`.
+    """Create the folder of a new run under `root`.
 
-    Its id is the time in UTC, then in hexadecimal the fraction of the second (four digits: runs sort as they
-    were made) and six random digits (no two runs of a host have one id).
+    The id is the time in UTC, then the fraction of the second in four hexadecimal digits (so that ids sort
+    by time), then six random hexadecimal digits (so that ids are unique).
 
     Raises:
-        RunFolderError: the folder cannot be made.
+        RunFolderError: the folder cannot be created.
     """
     fraction = now.microsecond * 16**4 // 10**6
     run_id = f"{now:%Y%m%d-%H%M%S}-{fraction:04x}{secrets.token_hex(3)}"
@@ -98,10 +98,10 @@ def failed_jobs(record: Record) -> tuple[Job, ...]:
 
 
 def run_ids(root: Path) -> tuple[str, ...]:
-    """Ids of the runs under `root`, oldest first; none where there is no such folder.
+    """Ids of the runs under `root`, oldest first; empty if there is no such folder.
 
     Raises:
-        RunFolderError: what is there cannot be listed.
+        RunFolderError: the folder cannot be listed.
     """
     try:
         if not root.is_dir():
@@ -112,10 +112,10 @@ def run_ids(root: Path) -> tuple[str, ...]:
 
 
 def named_run(root: Path, name: str) -> str:
-    """The id of a run by what a user calls it: its id, or `last`.
+    """The id of the run that a user names by its id or by `last`.
 
     Raises:
-        RunFolderError: `last`, and there is none.
+        RunFolderError: the name is `last` and there is no run.
     """
     if name != "last":
         return name
@@ -128,7 +128,7 @@ def named_run(root: Path, name: str) -> str:
 def _is_id(name: str) -> bool:
     try:
         return _ID.fullmatch(name) is not None and bool(_made(name))
-    except ValueError:  # no day or time of day
+    except ValueError:  # the digits are not a date and time
         return False
 
 
@@ -139,8 +139,8 @@ def _made(run_id: str) -> datetime:
 def prune_runs(root: Path, *, spared: str, keep: int, max_age: timedelta, now: datetime) -> tuple[str, ...]:
     """Remove runs that are older than `max_age` or not among the `keep` youngest.
 
-    Never the youngest, nor `spared`, nor one that is being written or cannot be removed (another user's).
-    Returns the ids removed.
+    The youngest run and `spared` are kept, and so are runs that are being written or that cannot be removed
+    (another user's). Returns the ids removed.
     """
     removed = []
     ids = run_ids(root)

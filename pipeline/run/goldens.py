@@ -1,11 +1,11 @@
 """Goldens computed ahead of the jobs that need them, so that no job has to import torch.
 
-One process of a run, a fork of the nursery's, computes the goldens that are not in the cache, in the plan's
-order, while jobs whose goldens are there already run. It alone imports torch, and holds it. Were torch in the
-nursery, each job would be forked with its hundred and fifty megabytes of private pages, which costs more than
-most goldens; and two jobs of one pair, started together, would both compute its golden.
+One process of a run, forked from the nursery, computes the goldens that are not in the cache, in plan order.
+Meanwhile jobs whose goldens are in the cache run. Only this process imports torch. If the nursery imported
+it, each job would be forked with torch's 150 megabytes of private pages, which costs more than most goldens.
+If the jobs computed their goldens, two jobs of one pair that start together would both compute the same one.
 
-Where the process fails, hangs or is killed, the jobs that waited for it compute what they need themselves.
+If the process fails, hangs or is killed, the jobs that waited for it compute their goldens themselves.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pipeline.run.messages import encode
 from workloads.base import WorkloadError
 
 _TORCH_IMPORT = 60.0
-"""Seconds within which torch has been imported even on a busy host."""
+"""Seconds that importing torch may take, even on a busy host."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A golden to compute into the cache: that of a job, of which the first that needs it stands for all.
+    """A golden to compute into the cache. `job` is the first job that needs it.
 
-    `inputs` is a file of tensors that stands in for the profile, or None. `limit` is how many seconds it may
-    take.
+    `inputs` is a file of tensors that replace those of the profile, or None. `limit` is how many seconds the
+    computation may take.
     """
 
     job: Job
@@ -48,20 +48,20 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        """All that determines the golden: what two jobs have in common that need the same."""
+        """Everything that determines the golden: jobs that need the same golden have the same kind."""
         job = self.job
         geometry = msgspec.json.encode(job.geometry, order="deterministic")
         return job.workload, geometry, job.profile, job.platform.variant
 
     def wanted(self) -> golden.cache.Wanted:
-        """What the golden is computed from; raises as `wanted_golden`."""
+        """What the golden is computed from; raises what `wanted_golden` raises."""
         return wanted_golden(self.job, Path(self.inputs) if self.inputs is not None else None)
 
 
 def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Mapping[str, Wanted]:
-    """By job id, the goldens that jobs need and the cache lacks. Empty where there is no torch.
+    """By job id, the goldens that jobs need and the cache lacks. Empty if torch is not installed.
 
-    A job whose workload cannot be had waits for none: it says itself what is wrong.
+    A job whose workload cannot be loaded does not wait: it reports itself what is wrong.
     """
     if find_spec("torch") is None:
         return {}
@@ -87,14 +87,14 @@ def _needs_none(one: Wanted, cache: Path) -> bool:
 
 
 class Goldens:
-    """The controller's end: which jobs wait for a golden, and the process that computes one after the other.
+    """The controller's side: which jobs wait for a golden, and the process that computes the goldens.
 
     Args:
         missing: by job id, the goldens to compute, in that order.
-        connection: leads to a process that does `serve`.
+        connection: the socket to a process that runs `serve`.
 
     Attributes:
-        give_up_at: when the golden that is computed now should have been there long ago (monotonic, seconds).
+        give_up_at: when to stop waiting for the golden that is being computed (monotonic, seconds).
     """
 
     def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
@@ -107,14 +107,14 @@ class Goldens:
         return self._socket.fileno()
 
     def holds(self, job_id: str) -> bool:
-        """Whether a job has yet to wait."""
+        """Whether a job still has to wait."""
         return job_id in self._missing
 
     def receive(self) -> bool:
-        """Let go of the jobs whose golden is there now; to be called when readable.
+        """Release the jobs whose golden has been computed; to be called when the socket is readable.
 
         Returns:
-            False where there is nothing more to wait for: all is computed, or the process is gone.
+            False if there is nothing more to wait for: all are computed, or the process has ended.
         """
         with suppress(ConnectionError):
             if self._socket.recv(1):
@@ -127,19 +127,19 @@ class Goldens:
         if self._missing:
             self._asked = next(iter(self._missing.values()))
             self.give_up_at = time.monotonic() + self._asked.limit
-            with suppress(ConnectionError):  # it is gone: the next read says so
+            with suppress(ConnectionError):  # the process has ended: the next read shows it
                 self._socket.sendall(encode(self._asked) + b"\n")
 
     def close(self) -> None:
-        """Let the process end once it has computed what it is about, at the latest with the run."""
+        """Let the process end after the golden it is computing; the end of the run ends it in any case."""
         self._socket.close()
 
 
 def serve(descriptor: int) -> None:
-    """Compute each golden asked for over the socket `descriptor`, answering with a byte; end when it closes.
+    """Compute each golden requested over the socket `descriptor` and answer with a byte; end when it closes.
 
-    One that cannot be computed is answered as well: the job that needs it will say why. What is no fault of
-    the host or the user is said here too.
+    A golden that cannot be computed is answered as well: the job that needs it will report why. An error that
+    is neither the host's nor the user's fault is printed here too.
     """
     processes.die_with_parent()
     with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as lines:
@@ -153,4 +153,4 @@ def serve(descriptor: int) -> None:
             try:
                 connection.sendall(b".")
             except ConnectionError:
-                return  # nobody waits any more
+                return  # the controller has stopped waiting

@@ -1,4 +1,4 @@
-"""The journal of a run: one line of JSON an event, so that a killed run keeps what it had finished."""
+"""The journal of a run: one line of JSON per event, so that a killed run keeps its finished jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.run.states import INTERNAL_ERROR
 
 
 class JournalError(UserError):
-    """A journal cannot be used; the message is one line: file, line, what."""
+    """A journal cannot be used; the message is one line: file, line number, what is wrong."""
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
@@ -35,7 +35,7 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
-    """The run was taken up again; `facts` and `settings` are those that hold from now on."""
+    """The run was resumed; `facts` and `settings` are those that apply from now on."""
 
     started: str
     facts: Mapping[str, str]
@@ -57,7 +57,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Closed(msgspec.Struct, frozen=True, tag=True):
-    """The run ended, in an orderly way. `dropped` are jobs whose artefacts were removed for lack of room."""
+    """The run ended in an orderly way. `dropped` are jobs whose artefacts exceeded the limit."""
 
     exit_code: int
     seconds: float
@@ -69,11 +69,11 @@ _LINES = msgspec.json.Decoder(Begun | Resumed | Started | Finished | Closed)
 
 
 class Journal:
-    """A listener that writes the journal, an event a line.
+    """A listener that writes the journal, one line per event.
 
-    Each line is with the kernel before anything else happens, so that a killed runner loses none. Beginnings,
-    ends and results are also synced to the disk, against a crash of the machine; results that come in quick
-    succession not each by itself, since a sync takes as long as a tiny job.
+    Each line is handed to the operating system at once, so that a killed runner loses none. The start and the
+    end of the run and results are also synced to the disk, in case the machine crashes. Results are synced at
+    most every half second, because a sync takes as long as a tiny job.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,7 +105,7 @@ class Journal:
             self._sync()
 
     def run_finished(self, summary: RunSummary) -> None:
-        """See `Listener`. Raises `JournalError` where somebody removed the journal: the run is then lost."""
+        """See `Listener`. Raises `JournalError` if the journal was removed: the run is then lost."""
         self._append(Closed(summary.exit_code, summary.seconds, summary.dropped))
         self._sync()
         removed = os.fstat(self._file.fileno()).st_nlink == 0
@@ -124,10 +124,10 @@ class Journal:
 
 @dataclass(frozen=True)
 class Record:
-    """What a journal says of a run.
+    """What a journal says about a run.
 
-    `results` has the last of each job that ended; `notes` are for people; `broken`: the pipeline failed.
-    `settings` are those that held last.
+    `results` has the last result of each job that ended; `notes` are remarks for people; `broken` is True if
+    the pipeline itself failed. `settings` are those that applied last.
     """
 
     run_id: str
@@ -146,7 +146,7 @@ class Record:
         return {job: one for job, one in self.results.items() if one.state is not State.INTERRUPTED}
 
     def all_results(self) -> tuple[Result, ...]:
-        """One result a job, in plan order; a job without one was interrupted."""
+        """One result per job, in plan order; a job without a result was interrupted."""
         return tuple(
             self.results.get(job.id) or Result(job, State.INTERRUPTED, "the run ended before this job did")
             for job in self.plan
@@ -154,10 +154,10 @@ class Record:
 
 
 def read_journal(path: Path) -> Record:
-    """Read a journal, also one whose last line was torn when its run was killed.
+    """Read a journal, also one whose last line is incomplete because its run was killed.
 
     Raises:
-        JournalError: it is missing, empty, or damaged elsewhere.
+        JournalError: it is missing, empty, or damaged in another line.
     """
     try:
         *lines, torn = path.read_bytes().split(b"\n")

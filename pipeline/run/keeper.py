@@ -1,10 +1,10 @@
-"""A keeper, the parent of jobs: forks a job's process, watches it, and ends its whole tree; one at a time.
+"""A keeper forks a job's process, watches it, and ends its whole process tree; one job at a time.
 
-The controller talks to each keeper over a socket. A keeper is a fork of the nursery and has imported all that
-it has; a job's process is in turn a fork of the keeper, clean and ready within milliseconds. (`nursery.py`
-says why that is safe.)
+The controller talks to each keeper over a socket. A keeper is forked from the nursery, with all its imports.
+A job's process is forked from the keeper: clean, and ready in milliseconds (`nursery.py`: why that is safe).
 
-**When the controller dies**, however it dies, the socket closes and the keeper kills its job's tree and ends.
+**When the controller dies**, for whatever reason, the socket closes, and the keeper kills its job's process
+tree and ends.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MESSAGES = msgspec.json.Decoder(Order | Cancel)
 
 
 def serve(descriptor: int) -> None:
-    """Serve orders from the socket `descriptor` until it closes. A fault of its own is sent, too."""
+    """Do the orders from the socket `descriptor` until it closes. A keeper's own error is sent as `Fault`."""
     control = _Control(descriptor)
     try:
         processes.become_subreaper()
         control.send(Hello(os.getpid()))
         while (message := control.next()) is not None:
-            # A cancellation may cross with the report of a job that has just ended.
+            # A cancellation can arrive after its job has ended and was reported; it is ignored.
             if isinstance(message, Order):
                 control.send(_Execution(message, control).report())
     except Exception:
@@ -62,11 +62,11 @@ class _Control:
 
     @property
     def waiting(self) -> bool:
-        """True where a message has been read that nobody took; the descriptor does not show it."""
+        """True if a message has been read but not taken; the descriptor is then not readable."""
         return bool(self._messages)
 
     def next(self) -> Order | Cancel | None:
-        """Wait for the next message. None: the controller is gone."""
+        """Wait for the next message. None: the controller has ended."""
         while not self._messages:
             data = b""
             with suppress(ConnectionError):
@@ -77,7 +77,7 @@ class _Control:
         return self._messages.popleft()
 
     def send(self, message: Hello | Report | Fault) -> None:
-        with suppress(ConnectionError):  # the controller is gone: the next read says so
+        with suppress(ConnectionError):  # the controller has ended: the next read shows it
             self._socket.sendall(encode(message) + b"\n")
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ class _Execution:
         return Report(status, self._ended, seconds, self._capture.text(), written, swept, alive)
 
     def _watch(self, reading: int, deadline: float) -> None:
-        """Return when the leader has ended, or should."""
+        """Return when the leader has ended, or when it has to be ended."""
         with selectors.DefaultSelector() as selector, SignalWatch(signal.SIGCHLD) as children:
             selector.register(reading, selectors.EVENT_READ)
             selector.register(self._control, selectors.EVENT_READ)
@@ -150,7 +150,7 @@ class _Execution:
             self._grace = message.grace if message is not None else 0.0
 
     def _take(self, reading: int) -> bytes | None:
-        """Take one piece of output: one, so that a flood cannot keep us from the clock. None: nothing now."""
+        """Read one piece of output, and only one, so that deadlines are still checked. None: nothing now."""
         try:
             data = os.read(reading, 65536)
         except BlockingIOError:
@@ -159,7 +159,7 @@ class _Execution:
         return data
 
     def _reap(self) -> bool:
-        """Collect children that have ended, adopted ones too. True when none is left."""
+        """Collect children that have ended, also adopted ones. True when none is left."""
         while not self._childless:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -173,7 +173,7 @@ class _Execution:
         return self._childless
 
     def _ask_for_stacks(self, stacks: IO[bytes]) -> None:
-        """Have the leader write the stack of every thread, and wait until it has stopped writing."""
+        """Make the leader write the stack of every thread, and wait until it has stopped writing."""
         with suppress(ProcessLookupError):
             os.kill(self._leader, signal.SIGCONT)
             os.kill(self._leader, worker.STACKS_SIGNAL)
@@ -187,8 +187,8 @@ class _Execution:
         processes.wait_until(written, _STACKS_PATIENCE)
 
     def _end_tree(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """End what is left of the job: TERM, grace, KILL. Returns what was swept and what is still alive."""
-        # Helpers of a leader that ended well (pipes closing, resource trackers) are on their way out too.
+        """End the job's processes: TERM, grace, KILL. Returns which were swept and which are still alive."""
+        # After the leader has ended, its helpers (such as resource trackers) end by themselves soon after.
         if processes.wait_until(self._reap, _SETTLE if self._status is not None else 0.0):
             return (), ()
         victims = self._living()

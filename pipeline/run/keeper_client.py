@@ -1,4 +1,4 @@
-"""The controller's end of nursery and keepers: start them, give orders, take reports, see them die."""
+"""The controller's side of nursery and keepers: starts them, sends orders, reads reports, notices deaths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MESSAGES = msgspec.json.Decoder(Hello | Report | Fault)
 
 @dataclass(frozen=True)
 class KeeperLost:
-    """A keeper ended. `fault` is what it said went wrong, or empty; not `born`: it never said anything."""
+    """A keeper ended. `fault` is its error, or empty; `born` is False if it died before its Hello message."""
 
     fault: str
     born: bool
@@ -45,11 +45,11 @@ class KeeperClient:
         return self._socket.fileno()
 
     def give(self, order: Order) -> None:
-        """Have the keeper execute `order`. A dead keeper is noticed by `receive`."""
+        """Send `order` to the keeper. If the keeper is dead, `receive` will say so."""
         self._send(order)
 
     def cancel(self, grace: float) -> None:
-        """Have the keeper end its job."""
+        """Tell the keeper to end its job."""
         self._send(Cancel(grace))
 
     def _send(self, message: Order | Cancel) -> None:
@@ -57,7 +57,7 @@ class KeeperClient:
             self._socket.sendall(encode(message) + b"\n")
 
     def receive(self) -> Report | KeeperLost | None:
-        """The report, if it is complete; to be called when readable."""
+        """The report, if it has arrived completely; to be called when the socket is readable."""
         data = b""
         with suppress(ConnectionError):
             data = self._socket.recv(65536)
@@ -75,14 +75,14 @@ class KeeperClient:
         return report
 
     def kill(self) -> None:
-        """End the keeper at once, whatever state it is in. Its job's processes are left to the caller."""
+        """Kill the keeper at once, in any state. The caller has to end its job's processes."""
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
         self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let the keeper end, and its job if it has one, and wait for it."""
+        """Let the keeper end, with its job if it has one, and wait for it."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
             while select.select([self._socket], [], [], _CLOSE_PATIENCE)[0] and self._socket.recv(65536):
@@ -91,10 +91,10 @@ class KeeperClient:
 
 
 class Nursery:
-    """The process that forks keepers and others; started when first needed, and again if it was killed."""
+    """The process that forks the others; started when first needed, and again if it was killed."""
 
     def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """`preload` are modules to import before forking; complaints of all keepers are appended to `log`."""
+        """`preload` are modules to import before forking; errors of all keepers are appended to `log`."""
         self._preload = preload
         self._environment = {
             **environment,
@@ -105,11 +105,11 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
 
     def new_keeper(self) -> KeeperClient:
-        """A new keeper. Where it cannot be made, the client soon gives `KeeperLost`."""
+        """A new keeper. If it cannot be started, `receive` soon returns `KeeperLost`."""
         return KeeperClient(self.new_process(Role.KEEPER))
 
     def new_process(self, role: Role) -> socket.socket:
-        """The socket to a new process with that role; where it cannot be made, the socket soon ends."""
+        """The socket to a new process with that role; if it cannot start, the socket soon closes."""
         if self._process is None or self._process.poll() is not None:
             self._start()
         ours, theirs = socket.socketpair()
@@ -130,12 +130,12 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C reaches the whole foreground group; only the controller is to hear it.
+                # Ctrl-C signals the whole foreground group, but only the controller must get it.
                 start_new_session=True,
             )
 
     def fault(self) -> str:
-        """Why the nursery, which brought forth no keeper, ended; empty where it was killed."""
+        """Why the nursery ended before a keeper was started; empty if it was killed."""
         if self._process is None:
             return ""
         with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""The one interface of everything that watches a run: terminal, journal, report, history."""
+"""The interface of everything that watches a run: terminal, journal, report, history."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class RunInfo:
     """What is known when a run starts.
 
     `plan` holds every job, whether it will be executed or skipped. `facts` are the caller's (git sha,
-    versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed`: this
-    run was begun earlier. `settings` are those that hold from now on.
+    versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed` is
+    True if the run was begun earlier. `settings` are those that apply from now on.
     """
 
     run_id: str
@@ -41,9 +41,9 @@ class SetAside:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """How a run ended. `results` are in plan order, one a job, with only such artefacts as were kept.
+    """How a run ended. `results`, one per job in plan order, name only the artefacts that were kept.
 
-    `dropped` are ids of jobs whose artefacts were too much to keep. `problems` are faults of the pipeline
+    `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
     itself; any of them makes `exit_code` 3. `notes` are those of `RunInfo`.
     """
 
@@ -59,7 +59,7 @@ class RunSummary:
 
 
 class Listener(Protocol):
-    """Watches one run. Called from one thread, in the order below; a call must return soon.
+    """Watches one run. All calls come from one thread, in the order below, and must return soon.
 
     A resumed run repeats `job_finished` for the jobs that had ended before, so that a listener always
     sees exactly one such call for each job of the plan.
@@ -70,15 +70,15 @@ class Listener(Protocol):
         ...
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
-        """Called each time a process is started for a job: again for retries and repeats."""
+        """Called each time a process is started for a job, also for retries and repeats."""
         ...
 
     def job_finished(self, result: Result) -> None:
-        """Called once for each job of the plan, also for those skipped or interrupted."""
+        """Called once for each job of the plan, also if it was skipped or interrupted."""
         ...
 
     def run_finished(self, summary: RunSummary) -> None:
-        """Called once, last, also when the run was interrupted."""
+        """Called once, last, also if the run was interrupted."""
         ...
 
 
@@ -102,7 +102,7 @@ class Broadcast:
         self._tell(lambda listener: listener.job_finished(result))
 
     def run_finished(self, summary: Callable[[], RunSummary]) -> None:
-        """See `Listener`. `summary` is asked anew for each: a listener learns how those before it failed."""
+        """See `Listener`. `summary` is called for each listener, to include failures of earlier listeners."""
         self._tell(lambda listener: listener.run_finished(summary()))
 
     def _tell(self, event: Callable[[Listener], None]) -> None:
@@ -111,5 +111,5 @@ class Broadcast:
                 event(listener)
             except Exception as error:
                 problem = f"{type(listener).__name__} failed: {type(error).__name__}: {error}"
-                if problem not in self.problems:  # a full disk says the same at every event
+                if problem not in self.problems:  # a full disk causes the same error at every event
                     self.problems.append(problem)

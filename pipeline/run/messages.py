@@ -1,4 +1,4 @@
-"""What controller, keeper and worker tell each other, as JSON, and files written whole or not at all."""
+"""The messages between controller, keeper and worker, as JSON, and how files are written atomically."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _RESULT_LIMIT = 32 * 1024**2
 
 
 class Role(Enum):
-    """Controller to nursery: what the process is to be that it forks next."""
+    """Controller to nursery: the task of the process to fork next."""
 
     KEEPER = b"k"
     GOLDENS = b"g"
 
 
 class Ended(str, Enum):
-    """Who ended a job's process: it did itself, its time ran out, or the controller cancelled it."""
+    """How a job's process ended: by itself, because its time ran out, or because it was cancelled."""
 
     ITSELF = "itself"
     TIMED_OUT = "timed-out"
@@ -34,10 +34,10 @@ class Ended(str, Enum):
 class Order(msgspec.Struct, frozen=True, tag=True):
     """Controller to keeper: run this job once, in a process of its own.
 
-    `target` is the dotted name `module:function` of the work, called as `target(job, context)`. The result
-    goes to the file `result`. `marker` is the value of the job's mark in the environment. `threads` is how
-    many the numeric libraries may use. `queue` is set where the work goes through `task-submit`: how many
-    seconds it may wait for a card, beside the job's timeout. `settings` are those of the run.
+    `target` is the name `module:function` of the work, called as `target(job, context)`. The result is
+    written to the file `result`. `marker` is the value of the job's mark in the environment. `threads` is the
+    number of threads for the numeric libraries. `queue` is set if the work goes through `task-submit`: the
+    seconds it may wait for a card, in addition to the job's timeout. `settings` are those of the run.
     """
 
     job: Job
@@ -71,17 +71,17 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
 
 
 class Fault(msgspec.Struct, frozen=True, tag=True):
-    """Keeper to controller, last: a fault of its own, a traceback."""
+    """Keeper to controller, last: the traceback of an error in the keeper itself."""
 
     text: str
 
 
 class Report(msgspec.Struct, frozen=True, tag=True):
-    """Keeper to controller: how the process of an order ended, and that nothing of it is alive but `alive`.
+    """Keeper to controller: how the process of an order ended. Only the processes in `alive` are still alive.
 
-    `status` is its exit code, or minus the signal that ended it. `ended` says who asked for the end. `stacks`
+    `status` is its exit code, or minus the signal that ended it. `ended` says what caused the end. `stacks`
     is what faulthandler wrote (at a timeout: every thread). `swept` and `alive` describe processes that the
-    job left behind: those that were killed, and those that could not be.
+    job left behind: those that were killed, and those that could not be killed.
     """
 
     status: int
@@ -94,7 +94,7 @@ class Report(msgspec.Struct, frozen=True, tag=True):
 
 
 def plain_text(raw: bytes) -> str:
-    r"""Decode bytes of unknown origin; what is not UTF-8 stands as `\xNN`."""
+    r"""Decode bytes of unknown origin; bytes that are not UTF-8 become `\xNN`."""
     return raw.decode("utf-8", "backslashreplace")
 
 
@@ -117,7 +117,7 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that others see whole or not at all."""
+    """Write a file atomically: readers never see a part of it."""
     written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with written.open("xb") as file:
@@ -129,13 +129,13 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 class Lines:
-    """Splits a byte stream into lines, whatever the pieces it arrives in."""
+    """Splits a byte stream that arrives in pieces into lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that `data` completes, without their ends."""
+        """Yield the lines that `data` completes, without their line ends."""
         *whole, self._rest = (self._rest + data).split(b"\n")
         yield from whole
 
@@ -144,8 +144,8 @@ def read_result(path: Path, job: Job) -> Result:
     """Read the result a worker wrote for `job`.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is damaged, too big, or another job's.
+        FileNotFoundError: there is no result.
+        ValueError: it is damaged, too big, or the result of another job.
     """
     size = path.stat().st_size
     if size > _RESULT_LIMIT:

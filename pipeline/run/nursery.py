@@ -1,11 +1,11 @@
-"""The nursery: one warm process a run that imports what jobs share once and forks keepers on request.
+"""The nursery: one warm process per run. It imports once what jobs share, and forks keepers on request.
 
 **Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
 that moment stays locked in the child for ever. So neither the nursery nor a keeper ever has a second thread.
 The nursery is a fresh interpreter (not a fork of the controller, whose progress display may have threads),
-starts no thread, and has the numeric libraries limited to one thread while it imports them, so that their
-pools are not built before the fork; a job raises the limit after it. This is checked before each fork: with a
-second thread the nursery and the keepers refuse.
+and starts no thread. It imports the numeric libraries with a limit of one thread, so that they start no
+thread pools before the fork; a job raises the limit afterwards. Nursery and keepers refuse to go on if they
+have a second thread: the nursery checks after its imports, a keeper before each fork.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
         os.close(received[0])
         if role == Role.GOLDENS.value:
             computing.append(child)
-    # Nobody waits for goldens any more; a keeper, in contrast, still ends its job's processes.
+    # The goldens are no longer needed. Keepers are not killed: they still end their jobs' processes.
     for child in computing:
         os.kill(child, signal.SIGKILL)
-    # Only now, so that no other process can get a keeper's id while the controller may still signal it.
+    # Collected only now: before that, no new process can get the id of a keeper that may still be signalled.
     with suppress(ChildProcessError):
         while True:
             os.wait()

@@ -1,11 +1,11 @@
-"""A job's process tree: how it is marked, found and ended, whatever its processes do to get away.
+"""How a job's process tree is marked, found and ended, even if its processes try to leave it.
 
-Three nets, because each has a hole:
+Three methods are combined, because each misses some processes:
 
 - the keeper of a job is a **subreaper**: an orphan, even one that called `setsid` or forked twice, becomes
   the keeper's child instead of init's, so that `waitpid` knows exactly whether anything is left (Linux);
-- every process of a job carries a **mark in its environment**, which outlives the keeper and the whole run,
-  so that a later run finds what a killed one left (Linux, processes of the same user);
+- every process of a job carries a **mark in its environment**, which remains when the keeper and the run have
+  ended, so that a later run finds what a killed run left (Linux, processes of the same user);
 - before the leader is killed its descendants are listed with **psutil**, while the tree still shows them.
 """
 
@@ -27,7 +27,7 @@ MARK = "PIPELINE_JOB"
 """Environment variable that every process of a job carries."""
 
 SUPPORTED = sys.platform == "linux"
-"""Where False, processes that leave their job's tree are not found once their parent is gone."""
+"""If False, processes that leave their job's tree are not found once their parent has ended."""
 
 _MARK_WIDTH = 128
 _PR_SET_PDEATHSIG = 1
@@ -44,12 +44,12 @@ def _prctl(option: int, value: int) -> None:
 
 
 def become_subreaper() -> None:
-    """Adopt orphaned descendants from now on. Raises `OSError` where the kernel refuses."""
+    """Adopt orphaned descendants from now on. Raises `OSError` if the kernel refuses."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends."""
+    """Ask the kernel to kill this process when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -58,23 +58,23 @@ class ThreadsError(RuntimeError):
 
 
 def require_single_thread() -> None:
-    """Raise `ThreadsError` where a fork would leave threads, and the locks they hold, behind."""
+    """Raise `ThreadsError` if there are other threads: a fork would copy their locks but not the threads."""
     threads = psutil.Process().num_threads()
     if threads != 1:
         raise ThreadsError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
 
 
 def blank_mark() -> str:
-    """The value of `MARK` with which the nursery is started: room for `set_mark` to write into."""
+    """The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
     return "_" * _MARK_WIDTH
 
 
 def set_mark(mark: str) -> None:
-    """Mark this process and all that it will start.
+    """Mark this process and all processes that it will start.
 
-    Programs it executes inherit the variable. A fork without exec, however, goes on showing the block of
-    memory with which the first of its ancestors was executed (`/proc/PID/environ`), so that block is written
-    over in place.
+    Programs that it executes inherit the variable. After a fork without exec, however, `/proc/PID/environ`
+    still shows the memory block with which its last executed ancestor was started, so that block is
+    overwritten in place.
 
     Raises:
         ValueError: `mark` is too long.
@@ -90,12 +90,12 @@ def set_mark(mark: str) -> None:
     if at < 0:
         raise RuntimeError(f"started without {MARK}={blank_mark()}")
     after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    env_start = int(after_name[47])  # field 50 of proc_pid_stat(5); the first two stand before ")"
+    env_start = int(after_name[47])  # field 50 of proc_pid_stat(5); the first two are before ")"
     ctypes.memmove(env_start + at + len(MARK) + 1, padded.encode(), _MARK_WIDTH)
 
 
 def marked(fragment: str) -> list[psutil.Process]:
-    """Living processes, not this one, whose mark contains `fragment`. Empty off Linux."""
+    """Living processes other than this one whose mark contains `fragment`. Empty if this is not Linux."""
     found = []
     for pid in psutil.pids() if SUPPORTED else ():
         with suppress(OSError, psutil.NoSuchProcess), io.FileIO(f"/proc/{pid}/environ") as file:
@@ -122,14 +122,14 @@ def describe(process: psutil.Process) -> str:
 
 
 def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    """Signal each process that is still there and ours to signal."""
+    """Signal each process that still exists and that we may signal."""
     for process in processes:
         with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             process.send_signal(number)
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Poll `condition` for at most `seconds`; return what it last gave."""
+    """Poll `condition` for at most `seconds`; return its last value."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= end:
@@ -139,7 +139,7 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
-    """Kill every process whose mark contains `fragment`, again and again until none appears.
+    """Kill every process whose mark contains `fragment`, and repeat this until none is found.
 
     Returns:
         Descriptions of those found, and of those still alive after `patience` seconds.

@@ -1,4 +1,4 @@
-"""Signals as something a selector can wait for, instead of exceptions at any line."""
+"""Turns signals into something that a selector can wait for, instead of exceptions at any line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 class SignalWatch:
-    """While entered, the given signals do nothing but make this object readable. For the main thread only."""
+    """While entered, the given signals only make this object readable. For the main thread only."""
 
     def __init__(self, *numbers: signal.Signals) -> None:
         self._numbers = numbers

@@ -9,7 +9,7 @@ from pipeline.ground.jobs import OUTCOMES, Result, State
 _ENDS = frozenset(OUTCOMES)
 
 LEGAL: Mapping[State, frozenset[State]] = {
-    # A required platform that is not there ends as infrastructure without ever running.
+    # If a required platform is not available, its jobs end as infrastructure without running.
     State.PLANNED: frozenset({State.WAITING, State.SKIPPED, State.INFRASTRUCTURE, State.INTERRUPTED}),
     # Infrastructure: no device of the pool is left.
     State.WAITING: frozenset({State.RUNNING, State.INFRASTRUCTURE, State.INTERRUPTED}),
@@ -17,38 +17,38 @@ LEGAL: Mapping[State, frozenset[State]] = {
     State.RUNNING: _ENDS | {State.WAITING},
     **{end: frozenset() for end in _ENDS},
 }
-"""From each state, the states that may follow. docs/states.md draws it."""
+"""The states that may follow each state; docs/states.md shows the same table."""
 
 INTERNAL_ERROR = 3
 NOTHING_EXECUTED = 5
 
 
 class IllegalTransitionError(RuntimeError):
-    """A job was about to change state in a way the machine does not know: a fault of the pipeline."""
+    """A job was about to make a change of state that is not in `LEGAL`: a fault of the pipeline."""
 
 
 def advance(job_id: str, old: State, new: State) -> State:
-    """Return `new`. Raises `IllegalTransitionError` where `new` may not follow `old`."""
+    """Return `new`. Raises `IllegalTransitionError` if `new` may not follow `old`."""
     if new not in LEGAL[old]:
         raise IllegalTransitionError(f"{job_id}: {old.value} -> {new.value}")
     return new
 
 
 def is_end(state: State) -> bool:
-    """True for a state that nothing follows."""
+    """True for a state that no other state follows."""
     return state in _ENDS
 
 
 def exit_code(results: Sequence[Result]) -> int:
-    """Exit code of a run whose jobs ended so; see `exit_code_of`."""
+    """Exit code of a run whose jobs have these results; see `exit_code_of`."""
     return exit_code_of({result.state for result in results})
 
 
 def exit_code_of(ends: Set[State]) -> int:
     """Exit code of a run: 2 interrupted, else 1 failed, else 6 infrastructure, else 5 nothing executed.
 
-    Each end asks for the code of its state in `OUTCOMES`; interruption weighs most because the other ends are
-    then not the whole truth.
+    `OUTCOMES` gives the exit code of each state. Interruption comes first because the other results are then
+    incomplete.
     """
     asked = {OUTCOMES[state].exit_code for state in ends}
     for code in (2, 1, 6):

@@ -1,6 +1,6 @@
 """What runs in a task of `task-submit`: `python -m pipeline.run.task ORDER.json` does a job's work.
 
-It uses the card that `TASK_DEVICE` names, and no other.
+It uses only the card that `TASK_DEVICE` names.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pipeline.run.messages import Order, encode, write_atomically
 from pipeline.run.task_submit import BEGUN, Begun
 
 LENT = "TASK_DEVICE"
-"""Environment variable in which the scheduler names the cards it lends, by their physical ids."""
+"""Environment variable in which the scheduler gives the physical ids of the cards it lends."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do the work of the order in the file named by the only argument."""
+    """Do the work of the order in the file that the only argument names."""
     order = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order)
     try:
         lent = parse_ids(os.environ.get(LENT, ""), LENT)
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_code
     folder = Path(order.folder)
     os.chdir(folder)
-    # The scheduler ends a task without asking for stacks; they are written shortly before it would.
+    # The scheduler ends a task without asking for stacks, so they are written shortly before that.
     faulthandler.dump_traceback_later(max(order.job.timeout - 5, order.job.timeout / 2))
     threads.limit(order.threads)
     write_atomically(folder / BEGUN, encode(Begun(device, time.time())))

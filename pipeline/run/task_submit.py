@@ -1,8 +1,8 @@
-"""Jobs on shared cards: the work of a job inside a task of `task-submit`, which lends it a card.
+"""Jobs on shared cards: a job's work is done in a task of `task-submit`, which lends it a card.
 
-The job's process submits the task, waits for it, and takes its result; `task.py` is what runs in the task.
-The scheduler may run it anywhere on this host, outside our process tree; so the task carries the job's mark,
-by which it is found and ended when its job ends without it.
+The job's process submits the task, waits for it, and reads its result; `task.py` is what runs in the task.
+The scheduler may run the task outside our process tree, anywhere on this host. So the task carries the job's
+mark, by which it is found and ended when its job ends first.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _LOG_SHOWN = 64 * 1024
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """What a task leaves when its work begins: the card it was lent, and the time (seconds of the epoch)."""
+    """What a task writes when its work begins: its card, and the time (seconds since the epoch)."""
 
     device: int
     at: float
 
 
 def require() -> None:
-    """Raise `DeviceError` where this host has no `task-submit`."""
+    """Raise `DeviceError` if this host has no `task-submit`."""
     if shutil.which(PROGRAM) is None:
         raise DeviceError(f"--launcher {PROGRAM}: {PROGRAM} is not on PATH; use --launcher local")
 
 
 def work_in_task(order: Order, queue: float) -> Result:
-    """Do the work of `order` in a task, waiting up to `queue` seconds for a card; in a job's own process.
+    """In a job's process: do its work in a task, after waiting up to `queue` seconds for a card.
 
-    The result's facts tell the time in the queue from the time of the run; the scheduler's log is attached.
+    The result's facts give the time in the queue and the time of the run; the scheduler's log is attached.
 
     Raises:
         InfrastructureError: the scheduler gave no card.
@@ -88,7 +88,7 @@ def work_in_task(order: Order, queue: float) -> Result:
 
 
 def _submit(order: Order, queue: float, folder: Path) -> tuple[int, list[str]]:
-    """Submit the task and wait for it. Gives its exit code, and what of it was alive after it, now ended."""
+    """Submit the task and wait for it. Returns its exit code and the leftover processes that were killed."""
     inside = [
         "env",
         f"{processes.MARK}={os.environ[processes.MARK]}",
@@ -122,15 +122,15 @@ def _submit(order: Order, queue: float, folder: Path) -> tuple[int, list[str]]:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Leave through the clean-up above: the keeper asks for the job's end and gives it a grace."""
+    """Exit through the clean-up above: the keeper is ending the job, and allows a grace for that."""
     sys.exit(128 + number)
 
 
 def _result(order: Order, code: int, seconds: float) -> Result:
-    """What the task wrote; where it wrote nothing, how it ended after so many seconds of work."""
+    """The result that the task wrote; if there is none, one that says how it ended after `seconds`."""
     try:
         return read_result(Path(order.folder) / _RESULT, order.job)
     except FileNotFoundError:
         if seconds >= order.job.timeout - 1:
-            return Result(order.job, State.TIMED_OUT, f"no end after {order.job.timeout:g} s in its task")
+            return Result(order.job, State.TIMED_OUT, f"did not end within {order.job.timeout:g} s in a task")
         return Result(order.job, State.CRASHED, f"its task ended with exit code {code} and no result")

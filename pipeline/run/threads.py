@@ -1,7 +1,7 @@
 """How many threads the numeric libraries of a job may use.
 
-The processors are shared out evenly: with J jobs at a time on P processors, each gets P // J threads and at
-least one. More would make the pools of several jobs fight for the same processors.
+The processors are divided evenly: with J parallel jobs on P processors, each job gets P // J threads, and at
+least one. With more, the thread pools of several jobs would compete for the same processors.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def share(workers: int) -> int:
 
 
 def variables(count: int) -> Mapping[str, str]:
-    """Environment that limits libraries loaded from now on, here and in programs that are started."""
+    """Environment variables that limit libraries loaded later, here and in programs that are started."""
     return dict.fromkeys(_VARIABLES, str(count))
 
 
 def limit(count: int) -> None:
-    """Set the limit of this process: of libraries it has loaded (BLAS, OpenMP) and of those it will load."""
+    """Limit the threads of this process: of libraries it has loaded (BLAS, OpenMP) and of later ones."""
     os.environ.update(variables(count))
     threadpool_limits(count)

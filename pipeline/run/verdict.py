@@ -1,4 +1,4 @@
-"""From how a job's process ended, and what it wrote, to the job's result. No process is touched here."""
+"""Makes a job's result from how its process ended and what it wrote. This module starts no processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.run.states import is_end
 
 @dataclass(frozen=True)
 class Mark:
-    """A regular expression that marks an infrastructure error, and what such an error speaks against."""
+    """A regular expression that marks an infrastructure error, and what such an error blames."""
 
     text: str
     blames: Blame = Blame.DEVICE
@@ -31,35 +31,35 @@ DEFAULT_MARKS = (
     *(Mark(text, Blame.HOST) for text in _FULL),
     *(Mark(f"(^|[^0-9]){code}([^0-9]|$)") for code in _SICK),
 )
-"""What the system reports where no more can be written, and what a sick device prints (CANN's aclError list):
-AICPU exception, lost heartbeat, driver internal error, host-device channel disconnected.
+"""What the system reports when the disk is full or read-only, and what a sick device prints (CANN's aclError
+list): AICPU exception, lost heartbeat, driver internal error, host-device channel disconnected.
 
-The first that is found counts: on a full disk a device is not blamed."""
+The first one found counts, so a device is not blamed for a full disk."""
 
 Marks = Sequence[tuple[Pattern, Blame]]
 """Marks, compiled."""
 
 
 def compiled(mark: Mark) -> tuple[Pattern, Blame]:
-    """A mark, ready to search with. Raises `PatternError`."""
+    """A mark with its pattern compiled. Raises `PatternError`."""
     return Pattern(mark.text), mark.blames
 
 
 _CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
-# A mismatch or a compile error is a judgement on the kernel; text found beside it does not take that back.
+# A mismatch or a compile error is a judgement on the kernel; a mark in the text does not change it.
 _MAYBE_INFRASTRUCTURE = frozenset({State.CRASHED, State.KILLED, State.TIMED_OUT, State.NO_RESULT})
 _JUDGED = frozenset({State.PASSED, State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
 _EXPECTABLE = frozenset({State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
-# The ends that only the controller gives.
+# The end states that only the controller sets.
 _NOT_A_WORKERS = frozenset(
     {State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED}
 )
 
 
 def judge(job: Job, report: Report, result_file: Path, marks: Marks) -> Result:
-    """The result of one process of `job`: what it wrote where it ended well, else how it ended.
+    """The result of one process of `job`: the one it wrote if it ended well, else one that says how it ended.
 
-    `marks` tell infrastructure errors in the text of a job that was not judged.
+    `marks` identify infrastructure errors in the text of a job that was not judged.
     """
     written, fault = _read(result_file, job)
     state, message = _ending(job, report, written, fault)
@@ -92,7 +92,7 @@ def _read(path: Path, job: Job) -> tuple[Result | None, str]:
 def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tuple[State, str]:
     if report.ended is Ended.TIMED_OUT:
         stacks = "" if report.stacks else "; it did not write its stacks"
-        return State.TIMED_OUT, f"no end after {job.timeout:g} s{stacks}"
+        return State.TIMED_OUT, f"did not end within {job.timeout:g} s{stacks}"
     if report.ended is Ended.CANCELLED:
         return State.INTERRUPTED, ""
     if report.status < 0:
@@ -110,7 +110,7 @@ def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tup
 
 
 def _name(number: int) -> str:
-    """A signal's name; of the real-time signals only the first and the last have one."""
+    """A signal's name; most real-time signals have none and are given by number."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -120,18 +120,18 @@ def _name(number: int) -> str:
 def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
     """The result of a job whose keeper ended without a report.
 
-    `gave_up`: it was ended because it no longer answered. `fault`: what the keeper, or its nursery, says
-    that went wrong; empty where it was killed.
+    `gave_up`: the keeper was ended because it no longer answered. `fault`: the error that the keeper or the
+    nursery reported; empty if it was killed.
     """
     if gave_up:
-        return Result(job, State.TIMED_OUT, f"no end after {job.timeout:g} s, and its keeper did not answer")
+        return Result(job, State.TIMED_OUT, f"did not end within {job.timeout:g} s; its keeper did not reply")
     if fault:
         return Result(job, State.NO_RESULT, "its keeper failed", fault)
     return Result(job, State.KILLED, "its keeper was killed")
 
 
 def _infrastructure(result: Result, marks: Marks) -> Result:
-    """As an infrastructure error where a pattern marks it as one."""
+    """The result, turned into an infrastructure error if a pattern marks it as one."""
     for pattern, blames in marks:
         if any(map(pattern.occurs, (result.message, result.details, result.output))):
             message = f"infrastructure pattern {pattern.text} ({result.state.value}: {result.message})"
@@ -140,14 +140,14 @@ def _infrastructure(result: Result, marks: Marks) -> Result:
 
 
 def is_judged(result: Result) -> bool:
-    """True where the kernel was judged, so that a further repeat has something to be compared with."""
+    """True if the kernel was judged, so that a further repeat can be compared with this result."""
     return result.state in _JUDGED
 
 
 def merge_repeats(results: Sequence[Result]) -> Result:
-    """The result of a job that ran several times: `nondeterministic` where the outputs or verdicts differ.
+    """The result of a job that ran several times: `nondeterministic` if the outputs or verdicts differ.
 
-    A repeat that was not judged (a crash, a hang) is the last one, and stands for the job.
+    After a repeat that was not judged (a crash, a hang) there is no further one; its result is the job's.
     """
     last = results[-1]
     if len(results) == 1:
@@ -172,7 +172,7 @@ def merge_repeats(results: Sequence[Result]) -> Result:
 
 
 def _outputs(result: Result) -> frozenset[tuple[str, str]]:
-    """What a repeat must give again: its verdict, each stage's, and the hash of each output."""
+    """What must be equal in all repeats: the job's verdict, the stages' verdicts and the outputs' hashes."""
     stages = {(stage.name, stage.state.value) for stage in result.stages}
     hashes = {
         (f"{stage.name}: {diff.tensor}", diff.actual_sha) for stage in result.stages for diff in stage.diffs
@@ -181,10 +181,10 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
 
 
 def apply_expectation(result: Result, today: date) -> Result:
-    """Excuse a failure that is expected, and fail a pass that is not.
+    """Excuse an expected failure, and fail a job that passes although it is expected to fail.
 
     Only a judgement on the kernel can be the expected failure: a hang, a crash or an infrastructure error
-    says nothing about the fault that is known. After its last day an expectation is void.
+    says nothing about the known fault. After its last day an expectation no longer applies.
     """
     expected = result.job.expected_failure
     if expected is None or (expected.until is not None and today > expected.until):
@@ -202,7 +202,7 @@ def apply_expectation(result: Result, today: date) -> Result:
 
 
 def apply_requirement(result: Result) -> Result:
-    """Turn the skip of a job on a required platform into an error."""
+    """Turn a skipped job into an error if its platform is required."""
     if result.state is not State.SKIPPED or not result.job.platform.required:
         return result
     return replace(

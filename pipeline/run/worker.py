@@ -1,7 +1,7 @@
 """A job's own process: does the work of one order and writes its result.
 
-Usually a fork of a keeper; `python -m pipeline.run.worker ORDER.json` does the same in a fresh interpreter,
-for looking at a single job under a debugger and as the yardstick of benchmarks/worker_start.py.
+Usually it is forked from a keeper. `python -m pipeline.run.worker ORDER.json` does the same in a fresh
+interpreter, to run a single job under a debugger and as the reference of benchmarks/worker_start.py.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from pipeline.run.messages import Order, encode, write_atomically
 Target = Callable[[Job, JobContext], Result]
 
 STACKS_SIGNAL = signal.SIGUSR1
-"""Makes a worker write the stacks of all its threads, even while it is inside C code that holds the GIL."""
+"""Makes a worker write the stacks of all its threads, even during C code that holds the GIL."""
 
 _IOLBF = 1  # stdio.h of glibc and musl: line buffered
 
 
 def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
-    """Be the process of `order`, just forked from its keeper. Prints to `output`; never returns."""
+    """Run `order` in a process just forked from its keeper. Prints to `output`; never returns."""
     status = 1
     try:
         processes.die_with_parent()
@@ -49,7 +49,7 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
         _redirect(output)
         processes.set_mark(order.marker)
         Path(order.folder).mkdir(parents=True, exist_ok=True)
-        # What a toolchain drops into its working directory then lies with the job's artefacts.
+        # Files that a toolchain writes to its working directory are then among the job's artefacts.
         os.chdir(order.folder)
         if order.threads > 1:  # the libraries were loaded with a limit of one
             threads.limit(order.threads)
@@ -64,7 +64,7 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
         try:
             ctypes.CDLL(None).fflush(None)
         finally:
-            # Neither the keeper's cleanup nor a library's atexit, which may hang, belongs to this process.
+            # Skip the keeper's cleanup, which is not ours to do, and the libraries' atexit, which may hang.
             os._exit(status & 0xFF)
 
 
@@ -74,7 +74,7 @@ def _redirect(output: int) -> None:
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
-    # Written through (and what C code prints, by lines), so that nobody takes his last words with him.
+    # Unbuffered (C code: line buffered), so that output survives a crash.
     sys.stdout = _writer(1)
     sys.stderr = _writer(2)
     if processes.SUPPORTED:
@@ -90,8 +90,8 @@ def _writer(descriptor: int) -> io.TextIOWrapper:
 def perform(order: Order) -> None:
     """Do the work of `order` in this process and write its result.
 
-    An exception of the work is a result too: `infrastructure` for an `InfrastructureError` and where there is
-    no golden for want of torch or of the user's tensors (good when the run began), else `crashed`.
+    An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError` and if torch
+    or the user's tensors (valid when the run began) are missing for the golden, else `crashed`.
     """
     try:
         result = _work(order) if order.queue is None else _submitted(order, order.queue)
@@ -106,12 +106,12 @@ def perform(order: Order) -> None:
 
 
 def _not_judged(job: Job, message: str, blames: Blame) -> Result:
-    """The result of a job whose work ended in the error that is being handled, by no fault of the kernel."""
+    """The result of a job whose work raised the error being handled, which is not the kernel's fault."""
     return Result(job, State.INFRASTRUCTURE, message, traceback.format_exc(), blames=blames)
 
 
 def _submitted(order: Order, queue: float) -> Result:
-    # Imported here: with it come the device locks, which a job's process is rarely in need of.
+    # Imported here because it imports the device locks, which a job's process rarely needs.
     from pipeline.run.task_submit import work_in_task
 
     return work_in_task(order, queue)
@@ -130,7 +130,7 @@ def _work(order: Order) -> Result:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Perform the order in the file named by the only argument."""
+    """Perform the order in the file that the only argument names."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m pipeline.run.worker ORDER.json\n")
         return 4

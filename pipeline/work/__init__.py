@@ -1,1 +1,1 @@
-"""What a job does: its stages, each run and compared; engines side by side; an old mismatch judged again."""
+"""What a job does: run and compare its stages, compare two engines, judge an old mismatch again."""

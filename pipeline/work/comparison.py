@@ -1,4 +1,4 @@
-"""One comparison stage of a job: a program run on its inputs, its output judged, what shows a fault kept."""
+"""One comparison stage of a job: runs a program, judges its output, and keeps what shows a fault."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workloads.form import Form
 from workloads.stages import OutputsCompared, ProgramRun, Stage
 
 INPUTS_FILE = "inputs.npz"
-"""The tensors of a job that mismatched, in its folder; `--inputs` reads it too."""
+"""The file in a job's folder that holds its tensors after a mismatch; `--inputs` can read it."""
 
 
 def actual_file(tensor: str) -> str:
@@ -45,9 +45,9 @@ def actual_file(tensor: str) -> str:
 class Comparison:
     """Runs the stages of one job on one platform.
 
-    `outputs` holds what each gave, for those that build on it; `diagnoses` why it is wrong, where it is;
-    `committed` the stages in which the fault that is to be injected is committed, `excused` why it is not
-    in the others.
+    By stage, `outputs` holds the output, for later stages that read it, and `diagnoses` says why a wrong
+    output is wrong. `committed` lists the stages in which the fault to inject is committed; `excused` says
+    why it is not committed in the others.
     """
 
     engine: Engine
@@ -69,7 +69,7 @@ class Comparison:
         """Find out in which stages the fault to inject is committed.
 
         Returns:
-            Why it is committed in none, or nothing where it is committed or none is to be injected.
+            Why it is committed in no stage; empty if it is committed, or if no fault is to be injected.
         """
         fault = self._wanted_fault
         if fault is None:
@@ -87,7 +87,7 @@ class Comparison:
         return f"fault {fault.id} is not committed: {reasons}"
 
     def run(self, stage: Stage) -> StageResult:
-        """Run one stage; a stage that lacks another's output is skipped and says so."""
+        """Run one stage; it is skipped with a reason if the output of a stage it needs is missing."""
         start = time.perf_counter()
         needed = _needed(stage)
         missing = [name for name in needed if name not in self.outputs]
@@ -121,13 +121,13 @@ class Comparison:
         return timed(replace(judged, metrics=executed.metrics, artefacts=left), start)
 
     def keep(self, stage: Stage, result: StageResult) -> StageResult:
-        """Leave in the job's folder what `replay` needs, and the difference in full.
+        """Write to the job's folder what `replay` needs, and the full difference.
 
         Returns:
-            The result of this stage, which names its files and says what its mismatches share.
+            The result of this stage, with its files and what its mismatches have in common.
 
         Raises:
-            OSError: there is no room.
+            OSError: the files cannot be written, for example on a full disk.
         """
         inputs = self.context.folder / INPUTS_FILE
         if not inputs.exists():
@@ -154,7 +154,7 @@ class Comparison:
         return fault_named(inject) if (inject := self.context.settings.inject) else None
 
     def _given(self, stage: ProgramRun) -> Mapping[str, Array]:
-        """The outputs of the workload that a program reads: another stage's, or the golden's."""
+        """The outputs of the workload that a program reads: those of another stage or of the golden."""
         read = [name for name in self.subject.program(stage.program).inputs if name in self.golden.outputs]
         return {
             name: self.outputs[stage.given[name].name] if name in stage.given else self.golden.outputs[name]
@@ -162,18 +162,18 @@ class Comparison:
         }
 
     def tensor(self, stage: Stage) -> str:
-        """Which output of the workload a stage gives, whole or in part."""
+        """The output of the workload that a stage computes, as a whole or in part."""
         return stage.tensor if isinstance(stage, OutputsCompared) else self._entry(stage).tensor
 
     def _entry(self, stage: ProgramRun) -> TileProgram:
         return self.subject.program(stage.program)
 
     def _label(self, stage: Stage) -> str:
-        """What the report calls the output of a stage: the parameter of the program that it is."""
+        """The name of a stage's output in the report: that of the program's parameter."""
         return self._entry(stage).output if isinstance(stage, ProgramRun) else stage.tensor
 
     def expected(self, stage: Stage, rows: int) -> Array:
-        """What a stage's output must be; of a first tile so many rows."""
+        """What a stage's output must be; for a first tile, only that many rows."""
         if isinstance(stage, OutputsCompared):
             return self.outputs[stage.other]
         golden = self.golden.outputs[self._entry(stage).tensor]
@@ -185,10 +185,10 @@ class Comparison:
         """Compare an output with what it must be, and diagnose a difference.
 
         Args:
-            stage: what gave the output.
-            output: what the engine gave.
+            stage: the stage of the output.
+            output: the engine's output.
             facts: what the engine says about the run.
-            problems: what it complains of; any fails the stage.
+            problems: what the engine found wrong; any problem fails the stage.
         """
         frame = self.subject.frame(self.tensor(stage))
         ran = isinstance(stage, ProgramRun)
@@ -211,7 +211,7 @@ class Comparison:
         return StageResult(stage.name, State.MISMATCH, message, details, diffs=(diff,), facts=facts)
 
     def _diagnosis(self, stage: Stage, output: Array) -> Diagnosis:
-        """Why an output differs from the golden; a failure to find out does not hide that it differs."""
+        """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
         try:
             return diagnose(self._evidence(stage, output))
         except Exception as error:
@@ -219,7 +219,7 @@ class Comparison:
             return Diagnosis(line=failed, text=failed)
 
     def form(self, stage: Stage) -> Form | None:
-        """What gave a stage's output: a program, or several of which each read what the one before gave."""
+        """The form behind a stage's output: of one program, or of several, one after the other."""
         if isinstance(stage, OutputsCompared):
             return None
         form = self.subject.form(stage.program)
@@ -242,7 +242,7 @@ class Comparison:
 
 
 def comparison(job: Job, context: JobContext) -> Comparison:
-    """What runs the stages of a job, with its golden.
+    """The object that runs the stages of a job, with the job's golden.
 
     Raises:
         InputsError: the context's tensors do not fit the job's geometry.
@@ -254,21 +254,21 @@ def comparison(job: Job, context: JobContext) -> Comparison:
 
 
 def request_for(job: Job, context: JobContext, subject: Subject, stage: ProgramRun) -> Request:
-    """What an engine is asked for in a stage; makes the stage's folder in the job's."""
+    """The request to the engine for a stage; creates the stage's folder in the job's folder."""
     folder = context.folder / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     return Request(stage.program, job.workload, subject, job.platform, folder, context.device)
 
 
 def _needed(stage: Stage) -> list[str]:
-    """The stages whose outputs a stage builds on."""
+    """The stages whose outputs a stage needs."""
     if isinstance(stage, ProgramRun):
         return [one.name for one in stage.given.values()]
     return [stage.one, stage.other]
 
 
 def named(files: Iterable[Path], context: JobContext) -> tuple[str, ...]:
-    """The paths of a job's files as its results name them."""
+    """The paths of a job's files, relative to its folder, as its results hold them."""
     return tuple(str(path.relative_to(context.folder)) for path in files)
 
 

@@ -1,4 +1,4 @@
-"""A job that mismatched, judged again from the tensors and outputs that its run kept; no device is used."""
+"""Judges a mismatch again, from the tensors and outputs that its run kept; no device is used."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class ReplayError(UserError):
 
 
 def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result:
-    """Compare the kept outputs of a job with its golden once more, and diagnose them.
+    """Compare the kept outputs of a job with its golden again, and diagnose them.
 
     Args:
-        record: of the run.
-        run_folder: the run's.
-        job_id: the job's.
-        cache: of goldens.
+        record: the journal of the run.
+        run_folder: the folder of the run.
+        job_id: the id of the job.
+        cache: the folder of the golden cache.
 
     Returns:
-        The result as it would be today, with the facts of the run's own.
+        The result as it would be today, with the facts that the run recorded.
 
     Raises:
-        ReplayError: the run has no such job, kept nothing of it, or what it kept cannot be used.
+        ReplayError: the run has no such job, kept none of its files, or they cannot be used.
         InputsError: the kept tensors are damaged.
     """
     known = record.results.get(job_id)
@@ -74,7 +74,7 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
 
 
 def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> StageResult:
-    """A stage, judged on the output it gave; one that gave none stays as it was."""
+    """A stage, judged again on its output; a stage without output is left as it was."""
     if then.state not in (State.PASSED, State.MISMATCH):
         return then
     (diff,) = then.diffs
@@ -105,7 +105,7 @@ def _kept(path: Path) -> Array:
 
 
 def account(result: Result) -> str:
-    """What a replay has to say: the verdict, each stage, and in full those that are wrong."""
+    """The text of a replay: the verdict and each stage, with all details of wrong stages."""
     return "\n".join(_account(result)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""A job's work, stage by stage: which programs run, on which inputs, compared with what; and the verdict."""
+"""A job's work, stage by stage: which programs run, what their outputs are compared with, the verdict."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
 
 TILE = "tile"
-"""The option `--stage` that stops the compare lane after the first tiles."""
+"""The value of `--stage` with which the compare lane compares only the first tiles."""
 
 
 def stages_of(job: Job, workload: Workload, stage: str) -> Sequence[Stage]:
-    """What a job compares: all or the tile stages in the compare lane, a kernel's own programs elsewhere.
+    """The stages of a job: in the compare lane all or the tile stages, else those of the kernel's programs.
 
-    Nothing where a kernel is compiled only.
+    Empty if the kernel is only compiled.
     """
     if job.lane is Lane.COMPARE:
         return workload.tile_stages if stage == TILE else workload.comparison
@@ -56,7 +56,7 @@ def execute(job: Job, context: JobContext) -> Result:
     """Do a job in this process.
 
     Raises:
-        InfrastructureError: where the engine fails for a reason that says nothing about the kernel.
+        InfrastructureError: the engine fails for a reason that says nothing about the kernel.
     """
     try:
         workload = workload_of(job)
@@ -76,7 +76,7 @@ def execute(job: Job, context: JobContext) -> Result:
 
 
 def _check_forms(job: Job, workload: Workload) -> None:
-    """Refuse a form that contradicts itself before anything is read from it.
+    """Refuse a contradictory form before it is used.
 
     Raises:
         WorkloadError: a program that the job runs has such a form.
@@ -93,13 +93,13 @@ def conclude(
     steps: Sequence[tuple[Comparison, Stage]],
     compiled: Sequence[StageResult] = (),
 ) -> Result:
-    """Take the steps of a job, keep what shows why some are wrong, and say what they come to.
+    """Run the steps of a job, keep the evidence for wrong ones, and return the job's result.
 
     Args:
-        job: whose steps they are.
-        context: the job's.
+        job: the job that the steps belong to.
+        context: the context of the job.
         steps: what to compare, in order.
-        compiled: the stages before them, one a program; what did not compile is not run.
+        compiled: the compile stages before them, one per program; what did not compile is not run.
     """
     results = list(compiled)
     uncompiled = {stage.name for stage in compiled if stage.state is not State.PASSED}
@@ -115,7 +115,7 @@ def conclude(
             try:
                 result = work.keep(stage, result)
                 kept = True
-            except Exception as error:  # whatever fails here must not hide the mismatch
+            except Exception as error:  # no failure here may hide the mismatch
                 lost.append(f"{stage.name}: {type(error).__name__}: {first_line(error)}")
         results.append(result)
         diagnoses |= work.diagnoses
@@ -133,7 +133,7 @@ def conclude(
 
 
 def stage_parts(work: Comparison, stage: ProgramRun) -> StageParts | None:
-    """The parts that a stage goes through; None where the form of its program is not described."""
+    """The parts of a stage's computation; None if the form of its program is not described."""
     form = work.form(stage)
     return parts_of(form, handed_over=bool(stage.given)) if form is not None else None
 
@@ -164,7 +164,7 @@ def _explanation(
     diagnoses: Mapping[str, Diagnosis],
     parts: Mapping[str, StageParts | None],
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Causes and facts of a job: the first diagnosis of its stages that explains; the step that is wrong."""
+    """Causes and facts of a job: the first diagnosis that explains a stage, and the wrong step."""
     clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.diffs}
     explaining = next((found for found in diagnoses.values() if found.findings), None)
     causes = tuple(explaining.findings[0].hypotheses) if explaining else ()
@@ -183,14 +183,14 @@ def concluded(
     facts: Mapping[str, str],
     parts: Mapping[str, StageParts | None] | None = None,
 ) -> Result:
-    """The job's state and message: those of the first stage that is wrong, else of one that could not run.
+    """A job's result. State and message are those of the first wrong stage, else of the first skipped one.
 
     Args:
-        job: whose stages they are.
+        job: the job that the stages belong to.
         stages: how each ended.
-        diagnoses: why some are wrong.
-        facts: what else there is to say of the job.
-        parts: what each stage goes through, by its name, where that is known.
+        diagnoses: by stage, why it is wrong, if it is.
+        facts: further facts of the job.
+        parts: by stage, the parts of its computation, if they are known.
     """
     causes, explained = _explanation(stages, diagnoses, parts or {})
     facts = {**facts, **explained}

@@ -1,4 +1,4 @@
-"""Engine against engine: a job on two platforms, each held against the golden, both against each other."""
+"""Compares two engines: a job on two platforms, whose outputs are compared with the golden and each other."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from workloads.stages import OutputsCompared, ProgramRun, Stage
 
 
 def compared_programs(workload: Workload, one: Platform, two: Platform) -> tuple[str, ...]:
-    """What is held against one another: the programs that give a whole output and that both platforms have.
+    """The programs that are compared: those that give a whole output and that both platforms have.
 
-    All run on the same inputs on both; what a program reads of another is the golden's.
+    All run on the same inputs on both; where a program reads another's output, it gets the golden's.
     """
     return tuple(
         program.name
@@ -28,14 +28,14 @@ def compared_programs(workload: Workload, one: Platform, two: Platform) -> tuple
 
 
 ODD = "odd_one_out"
-"""The fact that names, for each program, which of the two and the golden differs from the others."""
+"""The fact that says, for each program, which of the two platforms and the golden differs from the others."""
 
 
 def execute(job: Job, context: JobContext) -> Result:
     """Do a job of two platforms in this process.
 
     Raises:
-        InfrastructureError: as `pipeline.work.stages.execute`.
+        InfrastructureError: see `pipeline.work.stages.execute`.
     """
     try:
         steps = steps_of(job, context)
@@ -48,7 +48,7 @@ def execute(job: Job, context: JobContext) -> Result:
 
 
 def with_odd_one(result: Result) -> Result:
-    """The result of such a job, whose message and facts say who stands alone."""
+    """The result of such a job, with the odd one out in its message and facts."""
     clean = {stage.name: stage.diffs[0].clean for stage in result.stages if stage.diffs}
     odd = odd_ones(result.job, clean)
     if not odd:
@@ -57,9 +57,9 @@ def with_odd_one(result: Result) -> Result:
 
 
 def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
-    """Each program on both platforms, then the two outputs against one another.
+    """The steps of each program: run on both platforms, then compare the two outputs with each other.
 
-    A fault to inject is committed on the first platform only: it is then the odd one out.
+    A fault to inject is committed only on the first platform, which is then the odd one out.
     """
     one, two = job.platforms
     contexts = {
@@ -91,11 +91,11 @@ def _stages(
 
 
 def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
-    """Who stands alone in each program where not all agree; empty where nothing differs.
+    """The odd one out of each program whose outputs do not all agree; empty if nothing differs.
 
     Args:
-        job: of two platforms.
-        clean: by stage, whether its output is what it was held against; stages that gave none are left out.
+        job: a job of two platforms.
+        clean: by stage, whether its output equals what it was compared with; stages without one are left out.
     """
     one, two = job.platforms
     workload = workload_of(job)
@@ -109,7 +109,7 @@ def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
 
 
 def _odd(one: str, two: str, first: bool, second: bool, alike: bool) -> str:
-    """Who of two platforms and the golden stands alone: each right or not, and whether the two are alike."""
+    """The odd one out: `first` and `second` say who is right, `alike` whether the two platforms agree."""
     if alike:
         return f"the golden (not {one} and {two}, which agree)"
     if first or second:

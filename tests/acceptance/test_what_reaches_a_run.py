@@ -19,7 +19,7 @@ JOB = "compile/emu-a2a3/bands/fused"
 
 NEVER_IN_TIME = f"""\
 timeouts: [{{jobs: {JOB}, timeout: 0.001}}]
-retries: {{limit: 1, patterns: ['no end after']}}
+retries: {{limit: 1, patterns: ['did not end within']}}
 """
 
 
@@ -44,7 +44,7 @@ def test_the_matrix_says_what_is_tried_again_and_how_often(
     (workspace / "sick.yaml").write_text(NEVER_IN_TIME)
     assert pipeline(*COMPILED, "--matrix", "sick.yaml", *words).code == 6
     case = report(last_run() / "junit.xml")[JOB]
-    assert "infrastructure pattern no end after" in case.message
+    assert "infrastructure pattern did not end within" in case.message
     assert f"attempts={attempts}" in case.out.splitlines()
 
 
@@ -101,7 +101,7 @@ def test_retries_and_those_of_an_overlay_hold_where_a_run_is_taken_up(
         assert pipeline(*COMPILED, "--matrix", "sick.yaml", *words, "--deadline", "0.0001").code == 2
         assert pipeline("compile", how, "last").code == 6
         case = report(last_run() / "junit.xml")[JOB]
-        assert "infrastructure pattern no end after" in case.message
+        assert "infrastructure pattern did not end within" in case.message
         assert facts(case.out)["attempts"] == attempts
         assert ("--retries 0" in facts(case.out)["reproduce"]) == bool(words)
     assert pipeline("compile", "--failed", "last", "--retries", "1").code == 6

@@ -1,1 +1,1 @@
-"""CANN's PyPTO as an engine: the compiler, cost model and numeric verifier of every plain machine."""
+"""CANN's PyPTO as an engine: compiler, cost model and numeric verifier, on any machine without cards."""

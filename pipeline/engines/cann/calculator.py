@@ -1,6 +1,6 @@
 """The verifier's calculator: a torch library that CANN PyPTO ships as source and builds in every process.
 
-Built here once, with the sources and flags of the package, and kept under a key of all that determines it.
+It is built here once, with the package's sources and flags, and kept under a key of all it depends on.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ COMPILER = "g++"
 _LIBRARY = "libtile_fwk_calculator.so"
 
 _REASON = re.compile(r"error: |failed: |: cannot ", re.IGNORECASE)
-"""Where a compiler, assembler or linker says why, before what follows from it."""
+"""The line in which a compiler, assembler or linker gives its reason, before any further errors."""
 
 
 def calculator(cache: Path) -> Path:
-    """The calculator's library in `cache`, built first where it is not there or broken (about 40 s).
+    """The calculator's library in `cache`; if it is missing or damaged, it is built first (about 40 s).
 
-    Any number of processes may ask at once: one builds, the others wait for it.
+    Several processes may call this at once: one builds, the others wait for it.
 
     Raises:
-        InfrastructureError: where there is no compiler, it fails, or the cache cannot be used.
+        InfrastructureError: there is no compiler, it fails, or the cache cannot be used.
     """
     compiler = shutil.which(COMPILER)
     if compiler is None:
@@ -66,7 +66,7 @@ def _key(compiler: str, sources: list[Path]) -> str:
 
 
 def _is_whole(library: Path) -> bool:
-    """Whether the library is the one that was built: its digest, written last, stands beside it."""
+    """Whether the library is complete: a file beside it, written last, holds its digest."""
     digest = _digest_of(library)
     return library.is_file() and digest.is_file() and digest.read_text() == _sha256(library)
 
@@ -85,9 +85,9 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
         torch / "include" / "torch" / "csrc" / "api" / "include",
         package / "lib" / "calculator" / "include",
     ]
-    unfinished = library.with_name("unfinished.so")  # the lock's holder's alone
+    unfinished = library.with_name("unfinished.so")  # used only by the holder of the lock
     command = [
-        # The ABI is that of torch's own builds.
+        # The ABI flag is that of torch's own builds.
         *(compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-D_GLIBCXX_USE_CXX11_ABI=1", "-D__DEVICE__"),
         *(f"-isystem{path}" for path in includes),
         *map(str, sources),
@@ -101,14 +101,14 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
         unfinished.replace(library)
         _digest_of(library).write_text(digest)
     finally:
-        unfinished.unlink(missing_ok=True)  # a compiler that fails has removed it
+        unfinished.unlink(missing_ok=True)  # missing if the compiler failed
 
 
 def _output_of(command: list[str]) -> str:
     """What the compiler prints, in English.
 
     Raises:
-        InfrastructureError: where it cannot be started or fails, with its own reason.
+        InfrastructureError: it cannot be started, or it fails; the message gives its own reason.
     """
     environment = {**os.environ, "LC_ALL": "C"}
     try:

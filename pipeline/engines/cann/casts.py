@@ -1,10 +1,10 @@
 """Casts of a compiled program that the verifier does not interpret as the vector unit does.
 
-Both are in the package: `lib/include/tileop/arch32/vector.h` calls an instruction for each mode,
-`lib/calculator/src/calc_torch.cpp` computes it. They part where values must be rounded and the mode is
-`CAST_ROUND` (half away from zero, taken for half to even), `CAST_ODD`, or `CAST_NONE` to an integer (towards
-zero, taken for half to even); and where a float stays a float under any mode but nearest even. A kernel that
-casts so would pass here and be wrong on a card.
+The package has both: `lib/include/tileop/arch32/vector.h` calls an instruction for each mode, and
+`lib/calculator/src/calc_torch.cpp` computes it. They differ if values must be rounded and the mode is
+`CAST_ROUND` (half away from zero; the verifier rounds half to even), `CAST_ODD`, or `CAST_NONE` to an integer
+(towards zero; the verifier rounds half to even). They also differ in casts from float to float in any mode
+other than nearest even. A kernel with such a cast would pass here and be wrong on a card.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _ALIKE = frozenset(
         ("fp16", "fp32", "CAST_NONE"),
     }
 )
-"""Source, target and mode of casts of any float that both do alike."""
+"""Source, target and mode of the casts that both do alike for every float."""
 
 
 def check_casts(function: Mapping[str, Any]) -> None:
-    """Refuse casts that only the vector unit does right.
+    """Refuse casts that the verifier does not do as the vector unit does.
 
     Args:
         function: the tile graph of `program.json`.
 
     Raises:
-        CompileError: there is one; the message names the kernel's line.
+        CompileError: there is such a cast; the message names the kernel's line.
     """
     raw = {tensor["rawmagic"]: tensor["datatype"] for tensor in function["rawtensors"]}
     types = {tensor["magic"]: raw[tensor["rawtensor"]] for tensor in function["tensors"]}
@@ -55,7 +55,7 @@ def check_casts(function: Mapping[str, Any]) -> None:
         mode = _MODES[cast["op_attr"]["op_attr_mode"]]
         if (source, target, mode) in _ALIKE:
             continue
-        # No value needs rounding that a cast from an integer gave.
+        # A value that comes from an integer needs no rounding.
         origin = cast["ioperands"][0]
         while _name(types[origin]) not in _INTEGERS and origin in origins:
             origin = origins[origin]
@@ -63,7 +63,7 @@ def check_casts(function: Mapping[str, Any]) -> None:
             continue
         raise CompileError(
             f"{Path(cast['file']).name}:{cast['line']}: cast from {source} to {target} with {mode}: "
-            "the verifier rounds otherwise than the vector unit, so nothing here can judge it; "
+            "the verifier rounds differently from the vector unit, so nothing here can judge it; "
             "VREQ8 rounds half to even: CAST_RINT, from fp32 to int32"
         )
 

@@ -1,4 +1,4 @@
-"""Starting the child process of an order, and finding the true reason where it fails."""
+"""Starts the child process of an order, and finds the true reason if it fails."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _CAUGHT = re.compile(r"^Caught exception: '?Errcode: \w+!$")
 _PLACE = re.compile(r"^ERROR (\S+\.py:\d+:\d+): ")
 
 _HOST_TOOLS = {"CompileSourceCode": "g++", "CompileAndLoadSection": "ld or objcopy"}
-"""What each of the framework's functions that build a kernel's host part runs."""
+"""The tools that the framework's functions run to build a kernel's host part."""
 
 _HOST_BUILD = re.compile(rf"^, func ({'|'.join(_HOST_TOOLS)}), file symbolic_scalar\.cpp, ")
-"""All the framework says where one of them fails."""
+"""The only line that the framework prints if one of them fails."""
 
 _TOOL_SAYS = re.compile(r"\b(?:g\+\+|cc1plus|collect2|as|ld|objcopy): |\b[Ff]atal error: |^Killed$")
 _REFUSED_CODE = re.compile(r"^\S+:\d+:\d+: error: ")
-"""The compiler works and does not take the code that the framework made of the kernel."""
+"""The compiler works, but refuses the code that the framework generated from the kernel."""
 
 
 def run(order: Order) -> Path:
-    """Do an order in a process of its own, in this process's group; returns the framework's output folder.
+    """Do an order in a child process, in this process's group; returns the framework's output folder.
 
     Raises:
-        CompileError: where the framework refuses the kernel, with its own reason first.
-        InfrastructureError: where the process ends for another reason.
+        CompileError: the framework refuses the kernel; its own reason comes first.
+        InfrastructureError: the process ended for another reason.
     """
     home, logs, temporary = (order.folder / name for name in ("home", "logs", "tmp"))
     for folder in (order.output, home, logs, temporary):
@@ -52,7 +52,7 @@ def run(order: Order) -> Path:
         **{
             name: value for name, value in os.environ.items() if not name.startswith(("ASCEND_", "TILE_FWK_"))
         },
-        "HOME": str(home),  # the framework leaves run data there
+        "HOME": str(home),  # the framework writes run data there
         "TMPDIR": str(temporary),
         "TILE_FWK_OUTPUT_DIR": str(order.output),
         "ASCEND_PROCESS_LOG_PATH": str(logs),
@@ -84,7 +84,7 @@ def run(order: Order) -> Path:
 
 
 def host_failure_in(log: str) -> str:
-    """What the framework's process says of a tool of this host that failed to build; empty where none did."""
+    """What the framework's process says about a build tool of this host that failed; empty if none did."""
     lines = _lines(log)
     failed = next(filter(None, map(_HOST_BUILD.match, lines)), None)
     if failed is None or any(map(_REFUSED_CODE.match, lines)):
@@ -94,14 +94,14 @@ def host_failure_in(log: str) -> str:
 
 
 def reasons_in(log: str) -> list[str]:
-    """What the framework names as reasons in its process's output, the first cause first; may be none."""
+    """The reasons that the framework gives in its process's output, the first cause first; may be empty."""
     lines = _lines(log)
     reasons = [line for line in lines if _REFUSED_CODE.match(line)]
     for number, line in enumerate(lines):
         found = _LOGGED.match(line) or _REJECTED.match(line) or _RAISED.match(line)
         reason = found.group(1).strip() if found else line
         if _CAUGHT.match(reason):
-            reasons += lines[number + 1 : number + 2]  # the code stands alone, the text in the next line
+            reasons += lines[number + 1 : number + 2]  # only the code; the text is in the next line
         elif found:
             reasons.append(reason)
     place = next((found.group(1) for found in map(_PLACE.match, lines) if found), "")

@@ -1,4 +1,4 @@
-"""CANN's PyPTO behind the engine protocol: real compilation, cost model, numeric verification; no device."""
+"""CANN's PyPTO as an engine: it compiles, estimates cycles and verifies numerically; it uses no device."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from workloads.base import Workload
 from workloads.tensor_level import TensorLevel, TensorProgram
 
 SOC = "a2a3"
-"""The one soc it compiles for."""
+"""The only soc it compiles for."""
 
 VARIANT = "vreq8"
-"""The requantisation its kernels spell out."""
+"""The requantisation that its kernels implement."""
 
 CAPACITIES = Capacities(
     l1=SOCS[SOC].capacity[Space.Mat],
@@ -60,7 +60,7 @@ CAPACITIES = Capacities(
 )
 
 _PYTHONS = ((3, 9), (3, 12))
-"""First and last Python that there are wheels for."""
+"""First and last Python version that has wheels."""
 
 
 _NO_CACHE = Availability(
@@ -70,9 +70,9 @@ _NO_CACHE = Availability(
 
 
 def default_cache() -> Path | None:
-    """Where the verifier's calculator is kept: the user's cache folder, if there is one.
+    """Where the verifier's calculator is kept: in the user's cache folder, if there is one.
 
-    Source: the XDG Base Directory Specification, by which a relative path counts as not set.
+    By the XDG Base Directory Specification, a relative path counts as not set.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not folder.is_absolute():
@@ -84,11 +84,11 @@ def default_cache() -> Path | None:
 
 
 class CannEngine:
-    """Compiles and verifies the tensor-level kernels, one child process a kernel.
+    """Compiles and verifies the tensor-level kernels, one child process per kernel.
 
     Args:
-        cache: folder of the calculator; the user's cache folder where it is not given.
-        kernels: source file of the kernels; that which the workload declares where it is not given.
+        cache: folder of the calculator; by default the user's cache folder.
+        kernels: source file of the kernels; by default the one that the workload declares.
     """
 
     name = "cann"
@@ -100,16 +100,16 @@ class CannEngine:
     def probe(
         self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
-        """Say whether the framework is here and can take these programs; imports nothing of it."""
+        """Say whether the framework is installed and can take these programs, without importing it."""
         available = _installed() and _suits(platform, workload, programs)
         return available if compile_only or self._cache else available and _NO_CACHE
 
     def compile(self, request: Request) -> Compiled:
-        """Compile to AICore C++ and estimate the cycles; leaves `program.json`, the C++ and the cost report.
+        """Compile to AICore C++ and estimate the cycles; keeps `program.json`, the C++ and the cost report.
 
         Raises:
             CompileError: the framework refuses the kernel.
-            NotSupportedError: these kernels cannot take the geometry.
+            NotSupportedError: these kernels do not support the geometry.
             InfrastructureError: the framework's process ended for another reason.
         """
         tiling = _tiling(request)
@@ -126,8 +126,8 @@ class CannEngine:
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile with every pass interpreted on `inputs` and compared with our golden, at zero tolerance.
 
-        The output is the verifier's interpretation of the kernel's tensor graph, read back raw, without the
-        columns that the host drops. Raises as `compile`.
+        The output is the verifier's interpretation of the kernel's tensor graph, read as raw bytes, without
+        the columns that the host drops. Raises the errors of `compile`.
         """
         tiling = _tiling(request)
         launch = _tensor_program(request).launch(request.subject.geometry, tiling, inputs)
@@ -205,11 +205,11 @@ def _installed() -> Availability:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return Availability(
             f"CANN PyPTO has no build for Python {version}",
-            f"run the pipeline under Python {last[0]}.{last[1]}",
+            f"run the pipeline with Python {last[0]}.{last[1]}",
         )
     if found.framework is not Framework.CANN:
         return Availability(
-            f"needs {Framework.CANN.value}, but here is {found}",
+            f"needs {Framework.CANN.value}, but found {found}",
             "pip install pypto==0.2.0 into the pipeline's own environment",
         )
     if find_spec("torch") is None:
@@ -221,24 +221,24 @@ def _installed() -> Availability:
 
 def _suits(platform: Platform, workload: Workload, programs: Sequence[str]) -> Availability:
     if platform.soc != SOC:
-        return Availability(f"CANN PyPTO compiles for {SOC}, not for {platform.soc}", f"soc: {SOC}")
+        return Availability(f"CANN PyPTO compiles for {SOC}, not for {platform.soc}", f"set soc: {SOC}")
     if platform.variant != VARIANT:
         return Availability(
             f"the tensor-level kernels requantise as {VARIANT}, not as {platform.variant}",
-            f"variant: {VARIANT}",
+            f"set variant: {VARIANT}",
         )
     level = workload.tensor_level
     known = level.programs if level is not None else {}
     missing = [program for program in programs if program not in known]
     if missing:
-        remedy = f"kernels with {', '.join(known)} only" if known else "another platform"
+        remedy = f"use kernels with {', '.join(known)} only" if known else "use another platform"
         return Availability(f"there is no tensor-level version of {missing[0]}", remedy)
     return Availability()
 
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for children within the request's, gone afterwards; after an error their output is kept."""
+    """A folder for child processes, removed afterwards; after an error their logs are kept."""
     scratch = folder / "scratch"
     scratch.mkdir()
     try:

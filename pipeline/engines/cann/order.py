@@ -1,4 +1,4 @@
-"""What the engine asks of its child process, one kernel a process; it travels as JSON."""
+"""The order that the engine sends to its child process, as JSON: the work on one kernel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.ground.jobs import WorkloadName
 
 
 class Work(str, Enum):
-    """How far a kernel is taken: to AICore C++, or through the cost model (which writes none)."""
+    """What is made of a kernel: AICore C++, or an estimate by the cost model (which writes no C++)."""
 
     CODE = "code"
     COST = "cost"
@@ -22,10 +22,10 @@ class Work(str, Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """Data to interpret every pass on.
+    """The data on which every pass is interpreted.
 
-    `arrays` is a folder with a .npy file a parameter, the output's being its golden; `calculator` is the
-    verifier's library.
+    `arrays` is a folder with one .npy file per parameter; that of the output holds its golden. `calculator`
+    is the verifier's library.
     """
 
     arrays: Path
@@ -37,11 +37,11 @@ class Order:
     """One kernel's work.
 
     Attributes:
-        workload: whose program it is.
+        workload: the workload that has the program.
         geometry, tiling: the fields of the workload's own types.
         kernels: the source file that holds `BUILD` (see `workloads.tensor_level`).
-        folder: scratch of this order alone; output, logs and the framework's home lie in it.
-        check: with `CODE`, asks for the verification of every pass as well.
+        folder: scratch of this order alone, for output, logs and the framework's home.
+        check: only with `CODE`: also verify every pass.
     """
 
     work: Work
@@ -55,7 +55,7 @@ class Order:
 
     @property
     def output(self) -> Path:
-        """Where the framework makes its dated output folder."""
+        """The folder in which the framework creates its dated output folder."""
         return self.folder / "output"
 
 

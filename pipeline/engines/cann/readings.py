@@ -1,4 +1,4 @@
-"""What can be read from the folder that CANN PyPTO leaves: compiled program, cost, verification."""
+"""Reads the output folder of CANN PyPTO: compiled program, cost, verification."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pipeline.engines.cann.casts import check_casts
 PROGRAM = "program.json"
 
 _TILE_GRAPH, _LEAF = 1, 3
-"""Graph types of `program.json`: all operations of a launch in one function, and what one task runs."""
+"""Graph types of `program.json`: one function with all operations of a launch, and that of one task."""
 
 _MEMORIES = {0: "ub", 1: "l1", 2: "l0a", 3: "l0b", 4: "l0c"}
 _BYTES = {1: 1, 3: 4, 7: 4}
-"""Bytes of the data types these kernels use, as numbered there: int8, int32, fp32."""
+"""Size in bytes of the data types of these kernels, as numbered there: int8, int32, fp32."""
 
 _INTERNAL = "internal"
-"""Tensors without a name pass between tasks: sums on their way from the cube to the vector unit."""
+"""The name for tensors without one: sums that pass between tasks, from the cube to the vector unit."""
 
 _PLACES = frozenset({"file", "line", "backtrace"})
 
@@ -38,8 +38,8 @@ class Program:
     """A compiled program.
 
     Attributes:
-        digest: SHA-256 of `program.json` without source positions: the same wherever the checkout lies.
-        read, written: bytes from and to GM by tensor, every task counted.
+        digest: SHA-256 of `program.json` without source positions, so that it is the same in every checkout.
+        read, written: by tensor, bytes read from and written to GM by all tasks.
         peaks: largest use of each on-chip memory by one task, in bytes.
     """
 
@@ -50,11 +50,11 @@ class Program:
 
 
 def read_program(folder: Path) -> Program:
-    """Read the compiled program that lies in a folder.
+    """Read the compiled program in a folder.
 
     Raises:
-        CompileError: where it reads or writes GM outside a tensor, or rounds as the verifier cannot judge.
-        InfrastructureError: where there is none, or one of another form.
+        CompileError: it accesses GM outside a tensor, or rounds in a way that the verifier cannot judge.
+        InfrastructureError: there is no program, or it has another form.
     """
     try:
         program = json.loads((folder / PROGRAM).read_bytes())
@@ -113,10 +113,10 @@ COST_REPORT = Path("CostModelSimulationOutput") / "_simulate.stat.report.txt"
 
 
 def read_cycles(output: Path) -> int:
-    """Cycles that the cost model gives the launch.
+    """Cycles that the cost model estimates for the launch.
 
     Raises:
-        InfrastructureError: where its report is missing or reads otherwise.
+        InfrastructureError: its report is missing or has another form.
     """
     path = output / COST_REPORT
     found = re.search(r"^Total Cycles\.*:\s*(\d+)$", path.read_text() if path.exists() else "", re.MULTILINE)
@@ -127,7 +127,7 @@ def read_cycles(output: Path) -> int:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the verifier found after one pass: whether all it compared is equal; the largest difference."""
+    """The verifier's verdict on one pass: whether all values are equal, and the largest difference."""
 
     compiler_pass: str
     passed: bool
@@ -136,7 +136,7 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Verification:
-    """The verdicts in the order of the passes, and the output of the tensor graph, [rows, channels]."""
+    """The verdicts in the order of the passes, and the tensor graph's output of shape [rows, channels]."""
 
     verdicts: tuple[Verdict, ...]
     output: Array
@@ -148,10 +148,10 @@ _GRAPH = "tensor_graph"
 
 
 def read_verification(output: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Verification:
-    """Read the verifier's folder; the output is read raw and must have as many elements as `shape`.
+    """Read the verifier's folder; the output is read as raw bytes and must have as many elements as `shape`.
 
     Raises:
-        InfrastructureError: where the verifier left no verdict on the graph, or no such output.
+        InfrastructureError: the verifier left no verdict on the graph, or no such output.
     """
     paths = sorted(output.glob(VERDICTS))
     rows = list(csv.DictReader(paths[0].open(newline=""))) if paths else []

@@ -1,7 +1,7 @@
-"""A bounded search for the tiling of which the cost model estimates the fewest cycles.
+"""A bounded search for the tiling with the fewest cycles by the cost model's estimate.
 
-One number of the tiling is changed at a time, always the cheapest value kept, until nothing improves or the
-budget of compilations is spent. The cost model is deterministic, so the same search gives the same plan.
+One number of the tiling is changed at a time, and the cheapest value is kept, until nothing improves or the
+budget of compilations is used up. The cost model is deterministic, so the same search gives the same plan.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workloads.tensor_level import TilingSearch
 
 
 class SearchError(UserError):
-    """There is nothing to search for a workload."""
+    """A workload declares no search."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Found:
 
 
 def search_of(workload: Workload) -> TilingSearch:
-    """What a workload declares of the search for its tilings. Raises `SearchError` where that is nothing."""
+    """The search that a workload declares for its tilings. Raises `SearchError` if it declares none."""
     level = workload.tensor_level
     if level is None or level.search is None:
         raise SearchError(
@@ -55,20 +55,20 @@ def search(
     budget: int,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Found]:
-    """Search a tiling of a geometry for every tensor-level program of its workload.
+    """Search the best tiling of a geometry for every tensor-level program of its workload.
 
     Args:
         named: which workload.
         workload: its declaration.
         geometry: of the workload's type.
         folder: scratch for the compilations; exists, and is empty again afterwards.
-        budget: compilations a program may take; at least 1.
-        tell: is told of every compilation in a line.
+        budget: compilations per program; at least 1.
+        tell: is called with one line for every compilation.
 
     Raises:
         SearchError: the workload declares no search.
-        TilingError: where the geometry cannot be cut.
-        CompileError: where the tiling by rule, from which the search starts, is refused.
+        TilingError: the geometry cannot be tiled.
+        CompileError: the tiling by rule, from which the search starts, is refused.
     """
     declared, level = search_of(workload), workload.tensor_level
     assert level is not None  # `search_of` refused it otherwise
@@ -93,7 +93,7 @@ def search(
 
 @dataclass
 class _Search:
-    """The search for one program; `tried` holds the cycles of each tiling, None where it was refused."""
+    """The search for one program; `tried` holds the cycles of each tiling, None if it was refused."""
 
     program: str
     declared: TilingSearch
@@ -104,7 +104,7 @@ class _Search:
     tried: dict[Any, int | None] = field(default_factory=dict)
 
     def descend(self, start: Any) -> Found:
-        """Follow the steepest change of one number after the other."""
+        """Improve one number after the other, and always keep the cheapest value."""
         best = Found(start, self._compiled(start))
         while True:
             before = best.cycles
@@ -124,7 +124,7 @@ class _Search:
         try:
             return self._compiled(tiling)
         except (CompileError, InfrastructureError) as error:
-            # Many tilings are refused, and some crash the compiler: either way they are no candidates.
+            # Many tilings are refused and some crash the compiler; neither can be candidates.
             self.tried[tiling] = None
             self._tell(tiling, str(error).splitlines()[0])
             return None

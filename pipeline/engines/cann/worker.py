@@ -1,7 +1,7 @@
 """The child process of one kernel: imports the framework and does one order.
 
-A backend error poisons the framework's process and a code generation error ends it, so nothing is caught
-here: what went wrong is read from what this process prints.
+A backend error leaves the framework's process unusable and a code generation error ends it. So nothing is
+caught here: the engine reads the error from what this process prints.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pipeline.ground.subject import geometry_of
 from workloads.registry import workload_named
 
 _UNMERGED = {-1: 1}
-"""One task a tile: by default the compiler gathers several cube tiles in a task, and leaves cores idle."""
+"""One task per tile: by default the compiler puts several cube tiles in a task, and cores stay idle."""
 
 _PASS_OPTIONS = {"cube_l1_reuse_setting": _UNMERGED, "cube_nbuffer_setting": _UNMERGED}
 
 
 def main(path: Path) -> None:
-    """Do the order that lies in a JSON file."""
+    """Do the order in a JSON file."""
     order = decode(path.read_bytes())
     import torch  # first: the framework's libraries need torch's to be loaded
     import pypto  # isort: skip
@@ -73,7 +73,7 @@ def _verify(pypto: Any, check: Check, kernel: Any, tensors: list[Any]) -> None:
     goldens = [uncompared] * (len(tensors) - 1) + [data(golden)]
 
     def hand_over(parameters: list[Any]) -> None:
-        # In place of the package's own copy from the device, which copies nothing where there is none.
+        # Replaces the package's own copy from the device, which copies nothing if there is no device.
         SetVerifyData([data(each) for each in parameters], [], goldens)
 
     kernel._setup_verify_data = hand_over
@@ -83,9 +83,9 @@ def _verify(pypto: Any, check: Check, kernel: Any, tensors: list[Any]) -> None:
 
 
 def _pretend_toolkit(folder: Path) -> None:
-    """Let the compiler write AICore C++: it does where a toolkit's folder of headers is, be it empty.
+    """Make the compiler write AICore C++: it does if a toolkit's folder of headers exists, even empty.
 
-    Set after the import, which would look for a whole toolkit there.
+    The variable is set after the import, which would look for a whole toolkit there.
     """
     (folder / "toolkit" / "include" / "pto").mkdir(parents=True)
     os.environ["ASCEND_HOME_PATH"] = str(folder / "toolkit")

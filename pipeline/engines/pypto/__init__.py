@@ -1,5 +1,5 @@
-"""hw-native-sys PyPTO behind the engine protocol: the tile kernels as they are, in its own environment.
+"""hw-native-sys PyPTO as an engine: it takes the tile kernels unchanged, in an environment of its own.
 
-`engine` and `toolchain` run in the pipeline; `inquiry` and `worker` run under the interpreter that
-`PIPELINE_PYTHON` names, which need have nothing but the standard library, NumPy and what PyPTO brings.
+`engine` and `toolchain` run in the pipeline. `inquiry` and `worker` run under the interpreter that
+`PIPELINE_PYTHON` names, which needs only the standard library, NumPy and what PyPTO installs.
 """

@@ -1,4 +1,4 @@
-"""hw-native-sys PyPTO as an engine: the tile kernels compiled, and run on cards and simulators."""
+"""hw-native-sys PyPTO as an engine: compiles the tile kernels, and runs them on cards and simulators."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from workloads.base import Workload
 _LOG = "pypto.log"
 _DEVICE_MODEL = "device_model"
 _ROUNDS = 20
-"""Timed launches on a card; a simulator, whose time tells little, gets one."""
+"""Timed launches on a card; a simulator gets one, because its time says little."""
 
 
 _BLAMES = {Fault.HOST: Blame.HOST, Fault.DEVICE: Blame.DEVICE}
-"""What the faults blame that say nothing about the kernel."""
+"""What the faults blame that are not the kernel's."""
 
 
 class PyptoError(RuntimeError):
@@ -44,10 +44,10 @@ class PyptoError(RuntimeError):
 
 
 class PyptoEngine:
-    """Compiles and runs the tile programs under the interpreter of `PIPELINE_PYTHON`, a process a kernel.
+    """Compiles and runs the tile programs with the interpreter of `PIPELINE_PYTHON`, one process per kernel.
 
     Args:
-        environment: of the toolchain; this process's where it is not given.
+        environment: of the toolchain; by default that of this process.
     """
 
     name = "pypto"
@@ -58,28 +58,28 @@ class PyptoEngine:
     def probe(
         self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
-        """Say what of the toolchain is missing, operators of the DSL by name."""
+        """Say what the toolchain lacks; missing operators of the DSL are named."""
         return toolchain.available(platform, workload, programs, compile_only, self._environment)
 
     def compile(self, request: Request) -> Compiled:
-        """Compile with all passes, and with PTOAS where it is; leaves the kernels and the orchestration.
+        """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
         Raises:
             CompileError: the geometry cannot be tiled, or PyPTO refuses the kernel.
             InfrastructureError: a part of the toolchain is missing.
-            PyptoError: PyPTO's process ended without a word.
+            PyptoError: PyPTO's process ended without a reply.
         """
         assemble = toolchain.find_ptoas(self._environment) is not None
         reply = self._order(request, assemble)
         return Compiled(self._facts(request, reply), _files(request.folder, reply), reply.metrics)
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
-        """Compile and run on the request's card, or on the CPU simulator; raises as `compile`.
+        """Compile and run on the request's card or on the CPU simulator; raises the errors of `compile`.
 
         A CANN error code of the device is an `InfrastructureError`.
         """
         if request.platform.on_cards and request.device is None:
-            raise InfrastructureError(f"platform {request.platform.name} runs on a card, and was given none")
+            raise InfrastructureError(f"platform {request.platform.name} runs on a card, but was given none")
         if toolchain.find_ptoas(self._environment) is None:
             raise InfrastructureError(f"running kernels needs PTOAS; set {toolchain.PTOAS}")
         entry = request.subject.program(request.program)
@@ -90,7 +90,7 @@ class PyptoEngine:
         reply = self._order(request, assemble=True, arrays=arrays)
         output = np.load(request.folder / OUTPUT)
         facts = self._facts(request, reply)
-        # Times of another model of card are not comparable.
+        # Times of different models of cards cannot be compared.
         metrics = tuple(
             replace(metric, model=facts.get(_DEVICE_MODEL, ""))
             if metric.source is Source.DEVICE_CLOCK
@@ -132,7 +132,7 @@ class PyptoEngine:
         raise PyptoError(first) if blames is None else InfrastructureError(first, blames)
 
     def _perform(self, order: Order) -> Reply:
-        """Have a process of PyPTO's interpreter do an order; what it prints goes to a log in the folder."""
+        """Do an order in a process of PyPTO's interpreter; its output goes to a log in the folder."""
         path = order.folder / "order.json"
         path.write_text(encode(order), encoding="utf-8")
         python = toolchain.interpreter(self._environment)

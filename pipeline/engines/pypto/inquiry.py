@@ -1,4 +1,4 @@
-"""Says what is installed for this interpreter, as JSON: `python -m pipeline.engines.pypto.inquiry NAME...`.
+"""Prints as JSON what this interpreter has: `python -m pipeline.engines.pypto.inquiry NAME...`.
 
 The names are operators such as `tile.img2col`. Runs under `PIPELINE_PYTHON`: standard library only.
 """
@@ -19,12 +19,12 @@ class Installed:
     """What an interpreter has.
 
     Attributes:
-        framework: which package called `pypto`.
+        framework: which of the packages called `pypto`.
         description: the framework with version and commit, in words.
-        operators: of those asked for, the ones it has.
-        problem: why it cannot be imported; empty where it can.
-        simpler: version of simpler, its runtime; empty where it is not installed.
-        runtime_problem: why the runtime cannot be imported; empty where it can.
+        operators: those of the requested operators that it has.
+        problem: why it cannot be imported; empty if it can.
+        simpler: version of simpler, its runtime; empty if that is not installed.
+        runtime_problem: why the runtime cannot be imported; empty if it can.
     """
 
     framework: Framework
@@ -36,7 +36,7 @@ class Installed:
 
 
 def inquire(operators: Sequence[str]) -> Installed:
-    """Look at this interpreter; PyPTO is imported only where it is the one from hw-native-sys."""
+    """Inspect this interpreter; PyPTO is imported only if it is the one from hw-native-sys."""
     found = identify()
     if found.framework is not Framework.HW_NATIVE_SYS:
         return Installed(found.framework, str(found))

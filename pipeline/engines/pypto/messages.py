@@ -1,6 +1,6 @@
-"""What the engine and its child process tell each other, one kernel a process, as JSON.
+"""The messages between the engine and its child process, which does one kernel, as JSON.
 
-Standard library and this project's own facts only: both interpreters read it.
+It imports only the standard library and this project's own facts, because both interpreters import it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Order:
         platform: the toolchain's name of the platform, such as `a2a3sim`.
         folder: the request's folder; the build, the reply and a run's output go there.
         assemble: whether to hand the kernels to PTOAS.
-        arrays: folder with a .npy file an input; None compiles only.
+        arrays: folder with one .npy file per input; None: compile only.
         device: physical id of the card; 0 on a simulator, which has none.
         rounds: timed launches after the one whose output counts.
-        simulated: whether the platform is a simulator, so that only the host's clock tells a time.
+        simulated: whether the platform is a simulator, so that only the host's clock measures times.
     """
 
     program: str
@@ -56,7 +56,7 @@ class Order:
 
 
 class Fault(str, Enum):
-    """What a failure says: the kernel was refused, the host or the device failed, or nothing is known."""
+    """Why there is no output: the kernel was refused, the host or the device failed, or it is unknown."""
 
     REFUSED = "refused"
     HOST = "host"
@@ -66,7 +66,7 @@ class Fault(str, Enum):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no output; the first line of `text` stands alone."""
+    """A failure and its description; the first line of `text` can be shown alone."""
 
     fault: Fault
     text: str
@@ -74,7 +74,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came of an order: facts and metrics for the report, and files relative to its folder."""
+    """The result of an order: facts and metrics for the report, and files relative to its folder."""
 
     facts: dict[str, str] = field(default_factory=dict)
     artefacts: tuple[str, ...] = ()

@@ -13,9 +13,9 @@ from workloads.base import Workload
 
 @cache
 def operators_of(workload: Workload, program: str, soc: str) -> frozenset[str]:
-    """Operators that a program calls, such as `tile.img2col`, found by reading it for the workload's example.
+    """Operators that a program calls, such as `tile.img2col`. It is read for the workload's example geometry.
 
-    The operators do not depend on the geometry; only how often they are called does.
+    The geometry changes only how often operators are called, not which ones.
     """
     plan = workload.plan(workload.example, limits_of(soc), {})
     built: Program = workload.program(program).build(emulator.language, plan)

@@ -1,6 +1,6 @@
-"""What of the PyPTO toolchain is on this host: the interpreter, PyPTO in it, PTOAS, simpler, CANN, cards.
+"""What this host has of the PyPTO toolchain: the interpreter, its PyPTO, PTOAS, simpler, CANN, cards.
 
-Nothing is guessed from version numbers: what is needed is looked for.
+Version numbers decide nothing: the parts that are needed are looked for.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pipeline.ground.jobs import Platform
 from workloads.base import Workload
 
 PYTHON = "PIPELINE_PYTHON"
-"""Environment variable: the interpreter whose environment has PyPTO; not set, the pipeline's own."""
+"""Environment variable: the interpreter whose environment has PyPTO; by default the pipeline's own."""
 
 PTOAS = "PTOAS_ROOT"
 CANN = "ASCEND_HOME_PATH"
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PTOAS_FILES = ("ptoas", "ptoas.sh", "bin/ptoas")
-"""Where releases of PTOAS have had their executable; a launcher comes before the bare binary."""
+"""Where releases of PTOAS have their executable; a launcher is preferred to the bare binary."""
 
 _SIMULATOR_COMPILER = "g++-15"
 _DRIVER = Path("/usr/local/Ascend/driver/version.info")
@@ -43,23 +43,23 @@ _UNKNOWN = "of unknown version"
 
 
 def interpreter(environment: Mapping[str, str]) -> Path:
-    """The interpreter that PyPTO's work runs under."""
+    """The interpreter that runs PyPTO."""
     return Path(environment.get(PYTHON) or sys.executable)
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Environment of a process under that interpreter: it finds this project's sources."""
+    """Environment of a process under that interpreter, with this project's sources on its search path."""
     search = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
     return {**environment, "PYTHONPATH": os.pathsep.join(search)}
 
 
 def toolchain_name(platform: Platform) -> str:
-    """The toolchain's name of a platform: `a2a3`, `a5`, or with `sim` those of its CPU simulators."""
+    """The toolchain's name of a platform: `a2a3` or `a5`; with `sim` behind it for a CPU simulator."""
     return platform.soc if platform.on_cards else f"{platform.soc}sim"
 
 
 def find_ptoas(environment: Mapping[str, str]) -> Path | None:
-    """The assembler, in `PTOAS_ROOT` if that is set, else on PATH."""
+    """The assembler: in `PTOAS_ROOT` if that is set, else on PATH."""
     root = environment.get(PTOAS)
     if root:
         files = (Path(root) / name for name in _PTOAS_FILES)
@@ -78,7 +78,7 @@ def available(
     """Whether these programs can be compiled, and unless `compile_only` run, on a platform of this host."""
     if platform.soc not in BACKEND_TYPES:
         return Availability(
-            f"PyPTO has no backend for soc {platform.soc}", f"a platform with soc: {', '.join(BACKEND_TYPES)}"
+            f"PyPTO has no backend for soc {platform.soc}", f"use one of {', '.join(BACKEND_TYPES)}"
         )
     found = _pypto(environment)
     if not found:
@@ -97,10 +97,10 @@ def available(
 
 
 def preflight(platforms: Sequence[Platform], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What is wrong with the toolchain as it was set up: one line each, before any job has started.
+    """What is wrong with the toolchain as it was set up, one line per problem, before any job has started.
 
-    What is merely not there is no problem here: its jobs are skipped with that reason. A problem is what was
-    asked for and cannot be had, or parts that do not fit each other.
+    A part that is not installed is no problem here: the jobs that need it are skipped with that reason. A
+    problem is a part that was set up but cannot be used, or parts that do not fit each other.
     """
     mine = [platform for platform in platforms if platform.backend == "pypto"]
     if not mine:
@@ -126,7 +126,7 @@ def preflight(platforms: Sequence[Platform], environment: Mapping[str, str]) -> 
 
 
 def versions(environment: Mapping[str, str]) -> dict[str, str]:
-    """Facts for the report: what the toolchain is made of, each with its version where it tells one."""
+    """Facts for the report: the parts of the toolchain, each with its version if that is known."""
     installed = inquire(environment)
     ptoas = find_ptoas(environment)
     facts = {
@@ -140,10 +140,10 @@ def versions(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def inquire(environment: Mapping[str, str]) -> Installed:
-    """What the interpreter has; asked once a process for each interpreter and search path.
+    """What the interpreter has; asked once per process for each interpreter and environment.
 
     Raises:
-        OSError: it cannot be run; `available` and `preflight` say so first.
+        OSError: it cannot be run; `available` and `preflight` report that before.
     """
     return _inquire(str(interpreter(environment)), tuple(sorted(child_environment(environment).items())))
 
@@ -158,7 +158,7 @@ def _inquire(python: str, environment: tuple[tuple[str, str], ...]) -> Installed
         timeout=_PATIENCE,
         check=False,
     )
-    answer = said.stdout.strip().rpartition("\n")[2]  # whatever an import prints comes before
+    answer = said.stdout.strip().rpartition("\n")[2]  # imports may have printed before it
     try:
         return msgspec.json.decode(answer, type=Installed)
     except msgspec.DecodeError:
@@ -199,7 +199,7 @@ def _ptoas(environment: Mapping[str, str]) -> Availability:
 
 @lru_cache(maxsize=4)
 def _ptoas_version(executable: str) -> str:
-    """What the assembler calls itself; empty where it does not run."""
+    """The version that the assembler prints; empty if it does not run."""
     try:
         said = subprocess.run(
             [executable, "--version"], capture_output=True, text=True, timeout=_PATIENCE, check=False
@@ -241,7 +241,8 @@ def _cards(platform: Platform, environment: Mapping[str, str]) -> Availability:
         return Availability(f"no cards: {survey.problem}", "install the driver of the cards")
     if not survey.of(platform.soc):
         names = ", ".join(f"{card.number}: {card.name} ({card.health})" for card in survey.cards) or "none"
-        return Availability(f"no working card of {platform.soc} among those here: {names}", "another host")
+        reason = f"no working card of {platform.soc} among those here: {names}"
+        return Availability(reason, "use a host that has one")
     return Availability()
 
 
@@ -254,7 +255,7 @@ def _cann_version(environment: Mapping[str, str]) -> str:
 
 
 def _field(path: Path, name: str) -> str:
-    """A field of a `name=value` file; empty where there is none."""
+    """A field of a `name=value` file; empty if there is none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

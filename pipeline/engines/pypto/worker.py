@@ -1,7 +1,7 @@
 """Compiles one kernel with PyPTO, and runs it: `python -m pipeline.engines.pypto.worker ORDER.json`.
 
-Runs under `PIPELINE_PYTHON`, one kernel a process because a process has one backend. Needs the standard
-library, NumPy and what PyPTO brings (torch, for a run).
+Runs under `PIPELINE_PYTHON`, one process per kernel because a process has only one backend. Needs the
+standard library, NumPy and what PyPTO installs (torch, for a run).
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _DEVICE_ERROR = re.compile(r"(?<!\d)[25]07\d{3}(?!\d)")
 _PLACE = re.compile(r"\[(\S+\.py):(\d+):\d+\]")
 _NATIVE_STACK = "C++ Traceback"
 _TABLE_ROW = re.compile(r"^ +\S* +\| (.+)$", re.MULTILINE)
-"""A row of the table that code generation fails with: a function or nothing, and some words of its error."""
+"""A row of the table that code generation prints when it fails: a function or nothing, part of its error."""
 
 
 def perform(order: Order) -> Reply:
-    """Do an order. What PyPTO raises becomes a failure in the reply."""
+    """Do an order. An exception of PyPTO becomes a failure in the reply."""
     workload = workload_named(order.workload, order.workload_file)
     geometry = built(workload.definition.geometry, order.geometry)
     plan = workload.plan(geometry, limits_of(order.soc), order.plan_options)
@@ -93,7 +93,7 @@ def perform(order: Order) -> Reply:
 
 
 def built(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """A dataclass from its fields; those that are mappings are dataclasses in their turn."""
+    """A dataclass from its fields; fields that are mappings become dataclasses too."""
     hints = get_type_hints(kind)
     return kind(
         **{
@@ -112,7 +112,7 @@ def _compile(order: Order, entry: TileProgram, plan: Any, build: Path) -> Any:
         platform=order.platform,
         skip_ptoas=not order.assemble,
         dump_passes=True,
-        # PTOAS needs the places for its complaints; without it they would only make the files differ.
+        # PTOAS needs the source positions for its errors; without PTOAS they would only make files differ.
         emit_source_loc=order.assemble,
     )
 
@@ -120,10 +120,10 @@ def _compile(order: Order, entry: TileProgram, plan: Any, build: Path) -> Any:
 def _run(
     order: Order, entry: TileProgram, output: Any, compiled: Any, build: Path
 ) -> tuple[dict[str, str], tuple[Metric, ...]]:
-    """Run the kernel on the order's arrays, write `output` as it leaves it, and time it.
+    """Run the kernel on the order's arrays, save what it writes to `output`, and time it.
 
     Returns:
-        The fact that says why there is no time, and the metrics of the time.
+        A fact that says why there is no time (if there is none), and the metrics of the time.
     """
     torch, runtime = import_module("torch"), import_module("pypto.runtime")
     assert order.arrays is not None
@@ -151,7 +151,7 @@ def _run(
 
 
 def _refusal(error: Exception) -> Iterator[str]:
-    """What PyPTO said, its own file and line first; without the stack of its native code."""
+    """PyPTO's error, with the kernel's file and line first and without the stack of PyPTO's native code."""
     head, *rest = str(error).strip().partition(_NATIVE_STACK)[0].strip().splitlines() or [""]
     span, hint = getattr(error, "span", None), getattr(error, "hint", None)
     found = _PLACE.search(str(error))
@@ -177,7 +177,7 @@ def _digest(build: Path) -> str:
 
 
 def _memory(build: Path, order: Order) -> tuple[Metric, ...]:
-    """Peak use of each memory, as PyPTO placed the tiles; raises what reading its dump raises."""
+    """Peak use of each memory, as PyPTO placed the tiles; raises the errors of reading PyPTO's dump."""
     maps = import_module("pypto.tools.memory_map")
     functions = maps.parse_dump(maps.resolve_dump(build, _ALLOCATED))
     limits = maps.backend_limits(BACKEND_TYPES[order.soc])

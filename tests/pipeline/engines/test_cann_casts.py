@@ -65,4 +65,4 @@ def test_casts_that_the_verifier_mistakes_are_refused_with_their_line(
 ) -> None:
     with pytest.raises(CompileError) as refused:
         check_casts(chain(*steps))
-    assert str(refused.value).startswith(f"{named}: the verifier rounds otherwise")
+    assert str(refused.value).startswith(f"{named}: the verifier rounds differently")

@@ -153,7 +153,7 @@ def test_fault_of_the_pipeline_ends_the_run_with_all_jobs_accounted_for(
 def test_hang_is_reported_with_every_stack_and_the_last_output(run: Run, make_job: MakeJob) -> None:
     result = only(run(make_job("hangs", timeout=0.5)))
     assert result.state is State.TIMED_OUT
-    assert result.message == "no end after 0.5 s"
+    assert result.message == "did not end within 0.5 s"
     assert "in hangs" in result.details
     assert "in _wait_in_thread" in result.details
     assert result.output == "last words"
@@ -230,7 +230,7 @@ def test_keeper_that_does_not_answer_is_given_up(
     monkeypatch.setattr("pipeline.run.controller._KEEPER_MARGIN", 0.5)
     result = only(run(make_job("stops_keeper", timeout=0.3)))
     assert result.state is State.TIMED_OUT
-    assert "its keeper did not answer" in result.message
+    assert "its keeper did not reply" in result.message
 
 
 # What a process prints

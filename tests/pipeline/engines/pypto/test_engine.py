@@ -203,7 +203,7 @@ def test_a_sick_device_is_no_fault_of_the_kernel(
 
 
 def test_a_run_on_cards_without_a_card_is_refused(stand_in: Any, request_of: MakeRequest) -> None:
-    with pytest.raises(InfrastructureError, match="platform a5 runs on a card, and was given none"):
+    with pytest.raises(InfrastructureError, match="platform a5 runs on a card, but was given none"):
         PyptoEngine(stand_in.environment()).run(request_of("fused", CARDS), {})
 
 
