@@ -1,1 +1,1 @@
-"""The emulator: a reference engine for tile programs that needs nothing but NumPy. Knows no other room."""
+"""The emulator: a reference engine for tile programs. It needs NumPy only and imports no other package."""

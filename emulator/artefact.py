@@ -1,4 +1,4 @@
-"""What a compilation leaves behind: the report of a walk as plain data, for JSON."""
+"""The artefact of a compilation: the report of a walk as plain data, for JSON."""
 
 from __future__ import annotations
 

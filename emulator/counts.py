@@ -1,4 +1,4 @@
-"""What a walk counts, and the cost model's estimate made of it."""
+"""The counts of a walk, and the estimate that the cost model makes from them."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class Counts:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Estimated cycles by unit: a serial sum and an ideal-overlap bound, neither a measurement."""
+    """Estimated cycles by unit, with a serial sum and an ideal-overlap bound; neither is a measurement."""
 
     units: dict[str, float]
 
     @property
     def serial(self) -> float:
-        """Cycles if no unit ever ran beside another."""
+        """Cycles if no two units ever ran at the same time."""
         return sum(self.units.values())
 
     @property
     def overlap(self) -> float:
-        """Cycles of the busiest unit: what an ideal overlap would leave."""
+        """Cycles of the busiest unit: the total if overlap were ideal."""
         return max(self.units.values(), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""Walks a typed program on a soc: every check and count, and in `run` the numbers too."""
+"""Walks a typed program on a soc: it checks and counts everything, and in a run it also computes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EXACT_DEPTH = 2**24 // 2**14
 
 @dataclass(frozen=True)
 class Report:
-    """What a walk found: a memory map an InCore function, the counts, the estimate (None: not available)."""
+    """The result of a walk: a memory map for each InCore function, counts, estimate (None: unavailable)."""
 
     program: Program
     soc: Soc
@@ -53,8 +53,8 @@ def compile_program(program: Program, soc: Soc) -> Report:
 
     Raises:
         CapacityError: a memory is over its capacity.
-        AccessError: a read or write outside its tile, tensor or image, of bytes never written, or an output
-            left partly unwritten.
+        AccessError: a read or write is outside its tile, tensor or image; a read is of bytes never written;
+            an output is left partly unwritten.
     """
     tensors = [
         Tensor(param.name, param.type, None, _mask(param.type.shape, param.type.out))
@@ -68,8 +68,8 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
 
     Args:
         program: the typed program.
-        soc: whose capacities hold.
-        arrays: one C-contiguous array a parameter of `main`, by name, of its shape and dtype.
+        soc: the soc whose capacities apply.
+        arrays: one C-contiguous array for each parameter of `main`, by name, of its shape and dtype.
         variant: how requantisation reads tables and rounds, a key of `emulator.vreq8.READINGS`.
 
     Raises:
@@ -228,7 +228,7 @@ class _Core:
             self._refuse(f"{what} is {value}: must be a multiple of {unit}")
 
     def _nz_position(self, tile: Tile, offset: tuple[int, int]) -> None:
-        """An L1 tile of fractals is reached at fractal positions only."""
+        """Refuse a position in an L1 tile of fractals that is not a fractal's."""
         if tile.resident.type.fractal:
             self._aligned("row position in the L1 tile", offset[0], FRACTAL_ROWS)
             self._aligned("column position in the L1 tile", offset[1], FRACTAL_DEPTH)
@@ -252,9 +252,9 @@ class _Core:
         return None if tensor.data is None else tensor.data[where]
 
     def _write_gm(self, tensor: Tensor, offset: tuple[int, int], shape: tuple[int, int]) -> Array | None:
-        """Note the write; gives the rectangle to write, when computing."""
+        """Record the write; when computing, return the rectangle to write to."""
         self._inside(f"tensor {tensor.name}", offset, shape, tensor.type.shape)
-        assert tensor.written is not None  # the reader refused inputs
+        assert tensor.written is not None  # the reader refuses writes to inputs
         where = tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
         tensor.written[where] = True
         self._counts.written[tensor.name] += shape[0] * shape[1] * tensor.type.dtype.size
@@ -345,7 +345,7 @@ class _Core:
         return result
 
     def _product(self, operands: Mapping[str, Any]) -> Array | None:
-        """Check and count `a @ b`; gives the exact int32 product when computing."""
+        """Check and count `a @ b`; when computing, return the exact int32 product."""
         a, b = self._held(operands["a"]), self._held(operands["b"])
         (m, k), n = a.resident.type.shape, b.resident.type.shape[1]
         self._counts.matmul(m, k, n)

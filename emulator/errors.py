@@ -1,4 +1,4 @@
-"""What the emulator refuses: one exception family that says where, which operator, and the numbers."""
+"""The errors of the emulator: each says where, which operator, and the numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _callers(position: Position) -> Iterator[Position]:
 
 
 class SourceError(KernelError):
-    """The source is not in the language: what PyPTO's parser refuses too."""
+    """The source is not in the language; PyPTO refuses it too, or would compile something else."""
 
 
 class TypeMismatchError(KernelError):
@@ -43,4 +43,4 @@ class CapacityError(KernelError):
 
 
 class AccessError(KernelError):
-    """A read or write outside its tile, tensor or image, of bytes never written, or to the wrong side."""
+    """A read or write is outside its bounds or off its fractal, or what is read was never written."""

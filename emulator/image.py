@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True, eq=False)  # equal by identity, which is quick to look up: see `window_of`
+@dataclass(frozen=True, eq=False)  # compared by identity, which makes look-ups quick: see `window_of`
 class Window:
     """Image (rows, columns), kernel, stride, padding (top, bottom, left, right), all in pixels."""
 
@@ -28,7 +28,7 @@ class Window:
 
 
 window_of = lru_cache(maxsize=1024)(Window)
-"""The one window of these numbers."""
+"""The window of these numbers: always the same object for the same numbers, while it is cached."""
 
 
 @lru_cache(maxsize=65536)
@@ -37,8 +37,8 @@ def tap_rows(
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_] | None]:
     """Feature-map rows that output positions `pos_m .. pos_m + count` read at one tap (kh, kw).
 
-    Gives the row indices [count] (0 where the tap is outside the image) and a mask [count] of those outside,
-    None where there are none.
+    Returns the row indices [count] (0 where the tap is outside the image) and a mask [count] of those outside
+    (None if there are none).
     """
     positions = np.arange(pos_m, pos_m + count)
     columns_out = window.out[1]

@@ -1,4 +1,4 @@
-"""The DSL handle: what a kernel factory is given as `pl` to run on the emulator.
+"""The DSL handle that a kernel factory is given as `pl`, to run on the emulator.
 
 Kernels are read from source (`emulator.reader`), never run as Python; the names here exist so that a
 factory's decorators can be applied, and so that `hasattr(pl.tile, name)` tells which operators there are.
@@ -53,7 +53,7 @@ def program(cls: type) -> Program:
     """Read the decorated class from its source file into a `Program`.
 
     Raises:
-        SourceError, TypeMismatchError: where it is not in the language, with file and line.
+        SourceError, TypeMismatchError: the class is not in the language; the message has file and line.
     """
     caller = sys._getframe(1)
     return reader.read_program(cls, {**caller.f_globals, **caller.f_locals})

@@ -1,4 +1,4 @@
-"""The typed program as text: what was read, with every constant resolved, a line a statement."""
+"""The typed program as text: one line for each statement, with every constant resolved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from emulator.program import (
 
 
 def listing(program: Program) -> str:
-    """The program, a line a statement, each with its source position; types stand behind new tiles."""
+    """The program, one line for each statement with its source position; new tiles have their types."""
     lines = [f"program {program.name}  # {program.position}"]
     for function in program.functions.values():
         kind = "orchestration" if function.orchestration else "incore"

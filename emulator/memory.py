@@ -1,4 +1,4 @@
-"""Where tiles lie: their lifetimes in a function, and the addresses these give them."""
+"""Where tiles lie: their lifetimes in a function, and the addresses that follow from them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MemoryMap:
         return self._by_call[id(call)]
 
     def peak(self, space: Space) -> int:
-        """Bytes of a memory that are in use at most: one more than the highest used address."""
+        """The most bytes of a memory in use: one more than the highest used address."""
         return max((tile.end for tile in self.residents if tile.type.space is space), default=0)
 
 
@@ -69,7 +69,7 @@ class _Loop:
 
 @dataclass(frozen=True)
 class _Value:
-    """A tile a name may hold: the call that created it, and the loops whose back edge it came over."""
+    """A tile that a name may hold: the call that created it, and the loops that carried it to a new round."""
 
     call: int
     carried: frozenset[_Loop] = frozenset()
@@ -103,7 +103,7 @@ class _Lifetimes:
                 self._loop(statement, names)
 
     def _loop(self, loop: For, names: _Names) -> None:
-        """Walk the body again with what reaches its end, until nothing new does."""
+        """Walk the body again with the values that reach its end, until no new ones do."""
         start = self._order
         span = _Loop(start, start + _length(loop.body), _last_position(loop))
         entering = dict(names)
@@ -200,9 +200,9 @@ def _last_position(loop: For) -> Position:
 def place(function: Function, capacity: Mapping[Space, int]) -> MemoryMap:
     """Give every tile of a function its address.
 
-    A tile lives from its creation to its last use, to the end of a loop that uses it but did not create it or
-    that carries it into the next round. In order of creation each gets the lowest free 32-byte-aligned
-    address.
+    A tile lives from its creation to its last use. If a loop uses it but did not create it, or carries it
+    into the next round, it lives to the end of that loop. In order of creation, each tile gets the lowest
+    free 32-byte-aligned address.
 
     Args:
         function: an InCore function.

@@ -1,4 +1,4 @@
-"""The operators of the DSL: their parameters, and what tile each gives or why its operands do not fit.
+"""The operators of the DSL: their parameters, the tile that each returns, and why operands do not fit.
 
 Only what is known when the class is defined is checked here (types, shapes, alignments, memory spaces);
 positions and addresses are checked on the walk.
@@ -22,7 +22,7 @@ class MisfitError(Exception):
 class Operator:
     """One operator: its parameters' kinds by name, in call order, and the rule for its result.
 
-    `positional` and `keyword` parameters are told apart as PyPTO tells them. Kinds: `tile`, `tensor`;
+    Parameters are `positional` or `keyword` as they are in PyPTO. Kinds: `tile`, `tensor`;
     `offsets` (two indices) and `index`; `shape` and `ints` (constants); `space`, `dtype`. `destination` names
     the operand that is written in place and returned.
     """
@@ -154,7 +154,7 @@ def _img2col(
     padded = (height + padding[0] + padding[1], width + padding[2] + padding[3])
     _require(
         kernel_size[0] <= padded[0] and kernel_size[1] <= padded[1],
-        f"kernel_size {list(kernel_size)}: the padded image is {list(padded)} only",
+        f"kernel_size {list(kernel_size)}: must be at most the padded image {list(padded)}",
     )
     _aligned("image rows x columns", height * width, soc.FRACTAL_ROWS)
     _require(

@@ -1,4 +1,4 @@
-"""The typed program: what the reader makes of a kernel's source, and all that the other modules work from."""
+"""The typed program: the reader makes it from a kernel's source, and all other modules work on it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DType(Enum):
 
     @property
     def size(self) -> int:
-        """Bytes an element."""
+        """Bytes of one element."""
         return np.dtype(self.value).itemsize
 
 
@@ -91,7 +91,7 @@ class TileType:
 
     @cached_property
     def fractal(self) -> bool:
-        """Whether it is stored in NZ fractals: every L1 tile but a single row."""
+        """Whether it is stored in NZ fractals, as every L1 tile of several rows is."""
         return self.space is Space.Mat and self.shape[0] > 1
 
 
@@ -149,14 +149,14 @@ class Ref:
 Operand = Ref | Expr | tuple[Expr, ...] | Space | DType
 
 Spoil = Callable[[Mapping[str, Any], Any], None]
-"""Changes bytes that an operator gave: called with its operands' values and its result, a tile or tensor."""
+"""Changes what an operator computed; called with the operands' values and the result, a tile or tensor."""
 
 
 @dataclass(frozen=True)
 class Call:
     """`target = pl.<operator>(...)`. `result` is the type the target then has.
 
-    `spoil` is set by fault injection alone: it acts, in a run, after the operator has computed.
+    Only fault injection sets `spoil`; a run calls it after the operator has computed.
     """
 
     position: Position
@@ -209,7 +209,7 @@ class Invoke:
 
 @dataclass(frozen=True)
 class Return:
-    """The outputs a function gives back, by name."""
+    """The outputs that a function returns, by name."""
 
     position: Position
     names: tuple[str, ...]

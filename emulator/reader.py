@@ -45,7 +45,7 @@ _DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32, "UINT64": DType.UINT64, "FP
 
 @dataclass(frozen=True)
 class Inline:
-    """A helper to be expanded where it is called: its source and the constants it was defined among."""
+    """A helper to be expanded where it is called: its source and the constants around its definition."""
 
     file: str
     node: ast.FunctionDef
@@ -84,12 +84,12 @@ def read_program(cls: type, names: Mapping[str, Any]) -> Program:
     """Read a program class.
 
     Args:
-        cls: the decorated class; its methods' code objects say which source it is.
+        cls: the decorated class; the code objects of its methods name the source file.
         names: the Python names around the class (the factory's locals over its module's globals).
 
     Raises:
-        SourceError: outside the language.
-        TypeMismatchError: an operator's operands do not fit.
+        SourceError: the class is not in the language.
+        TypeMismatchError: the operands of an operator do not fit.
     """
     methods = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
     if not methods:
@@ -129,7 +129,7 @@ def read_inline(helper: FunctionType, names: Mapping[str, Any]) -> Inline:
 
 
 def read_ahead(file: str) -> None:
-    """Parse a source file now, for all the kernels in it that are read later."""
+    """Parse a source file now, for all kernels that are later read from it."""
     _definitions(file)
 
 
@@ -161,7 +161,7 @@ def _class_at(definitions: Sequence[_Definition], name: str, method_line: int) -
 
 
 def _refuse_twin_classes(definitions: Sequence[_Definition], node: ast.ClassDef, file: str) -> None:
-    """Refuse twins in a factory: before Python 3.13 PyPTO compiles the source of the first of them."""
+    """Refuse two classes of one name in a factory: before Python 3.13 PyPTO compiles the first for both."""
     twins = [
         other
         for other in definitions
@@ -170,7 +170,7 @@ def _refuse_twin_classes(definitions: Sequence[_Definition], node: ast.ClassDef,
     for factory in definitions:
         for twin in twins:
             if isinstance(factory, ast.FunctionDef) and _within(node, factory) and _within(twin, factory):
-                problem = f"another class of this name stands at line {twin.lineno} of the same factory"
+                problem = f"the same factory has another class of this name at line {twin.lineno}"
                 raise SourceError(Position(file, node.lineno), f"class {node.name}", problem)
 
 
@@ -279,7 +279,7 @@ class _FunctionReader:
         elif isinstance(node, ast.If):
             yield from self._if(node)
         elif isinstance(node, ast.Return):
-            self._refuse(node, "return", "stands at the end of a function only")
+            self._refuse(node, "return", "is allowed only at the end of a function")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             call = _dotted(node.value.func) or "call"
             self._refuse(node, call, "its result is dropped: write name = ... (the destination is returned)")
@@ -291,7 +291,7 @@ class _FunctionReader:
         elements = target.elts if isinstance(target, ast.Tuple) else [target]
         names = [element.id for element in elements if isinstance(element, ast.Name)]
         if len(node.targets) != 1 or not names or len(names) != len(elements):
-            self._refuse(node, "assignment", "assigns to one plain name, or to the outputs of a call")
+            self._refuse(node, "assignment", "must assign to one plain name, or to the outputs of a call")
         for name in names:
             if name in self._scope.indices:
                 self._refuse(node, f"assignment to {name}", "is an index here: take another name")
@@ -310,7 +310,7 @@ class _FunctionReader:
             yield self._operator_call(node, names[0], node.value)
 
     def _hold(self, node: ast.AST, name: str, typed: TileType | TensorType, parameter: str = "") -> str:
-        """Bind a source name, which keeps its type and its tensor; gives the program's name for it."""
+        """Bind a source name, which must keep its type and its tensor; return the program's name for it."""
         held = self._scope.held.get(name)
         if held is not None and held.type != typed:
             problem = f"a name keeps its type: {name} was {held.type}, this is {typed}"
@@ -354,7 +354,7 @@ class _FunctionReader:
             return OPERATORS[name]
         label = called or "call"
         if not called.startswith("pl."):
-            self._refuse(call, label, "operators are reached as pl.<name>; a helper needs @pl.inline")
+            self._refuse(call, label, "operators are called as pl.<name>; a helper needs @pl.inline")
         close = difflib.get_close_matches(name, OPERATORS, 1)
         self._refuse(call, label, "unknown operator" + (f"; did you mean pl.{close[0]}?" if close else ""))
 
@@ -433,7 +433,7 @@ class _FunctionReader:
         held, indices = dict(self._scope.held), dict(self._scope.indices)
         self._scope.indices[variable] = LoopVar(variable)
         body = tuple(self._block(node.body))
-        self._scope.held, self._scope.indices = held, indices  # what a loop binds first does not live past it
+        self._scope.held, self._scope.indices = held, indices  # a name first bound in a loop ends with it
         if not (isinstance(start, int) and isinstance(stop, int) and stop - start < 2):
             self._refuse_carried_twins(body)
         return For(self._scope.at(node), variable, start, stop, body)
@@ -441,12 +441,12 @@ class _FunctionReader:
     def _refuse_carried_twins(self, body: Sequence[Statement]) -> None:
         """Refuse two names of one tile that were bound before a loop and are bound again in it.
 
-        The loop carries both; PyPTO then wants to move the tile onto itself, and cannot.
+        The loop carries both. PyPTO would then move the tile onto itself, which it cannot do.
         """
         tiles = {held.name for held in self._scope.held.values() if isinstance(held.type, TileType)}
         for twin in _binds(body):
             if twin.target in tiles and twin.source in tiles:
-                problem = f"two names of one tile, both from before the loop: do not carry {twin.source} too"
+                problem = f"the loop carries two names of one tile: bind {twin.source} only inside the loop"
                 raise SourceError(twin.position, f"assignment to {twin.target}", problem)
 
     def _if(self, node: ast.If) -> Iterator[Statement]:
@@ -458,7 +458,7 @@ class _FunctionReader:
         self._scope.held, self._scope.indices = dict(before), dict(indices)
         orelse = tuple(self._block(node.orelse))
         self._scope.indices = indices
-        # What only one branch binds does not live past it.
+        # A name that only one branch binds ends with the branch.
         in_both = {name: held for name, held in self._scope.held.items() if after_then.get(name) == held}
         self._scope.held = before | in_both
         if isinstance(condition, int):
@@ -479,7 +479,7 @@ class _FunctionReader:
         held = [self._scope.held.get(value.id) for value in values if isinstance(value, ast.Name)]
         if not outputs or [value.parameter if value else "" for value in held] != outputs:
             wanted = ", ".join(outputs) or "at least one, but no parameter is marked pl.Out"
-            self._refuse(node, "return", f"gives back the outputs by name, in order: {wanted}")
+            self._refuse(node, "return", f"must return the outputs by name, in order: {wanted}")
         return Return(self._scope.at(node), tuple(value.name for value in held if value))
 
     # -- calls of other functions
@@ -489,7 +489,7 @@ class _FunctionReader:
         function = self._functions.get(called.removeprefix("self."))
         if function is None or function.orchestration or not self._orchestration:
             self._refuse(
-                node, called, "only an orchestration calls, and only InCore functions defined before it"
+                node, called, "only an orchestration may call, and only InCore functions defined before it"
             )
         if call.keywords or len(call.args) != len(function.params):
             wanted = ", ".join(param.name for param in function.params)
@@ -510,7 +510,8 @@ class _FunctionReader:
             arguments.append(held)
         outputs = [held for param, held in zip(function.params, arguments, strict=True) if param.type.out]
         if len(targets) != len(outputs):
-            self._refuse(node, called, f"outputs: {len(outputs)}, names they are assigned to: {len(targets)}")
+            problem = f"returns {len(outputs)} outputs, but names to assign them to: {len(targets)}"
+            self._refuse(node, called, problem)
         held_targets = [
             self._hold(node, name, held.type, held.parameter)
             for name, held in zip(targets, outputs, strict=True)
@@ -519,7 +520,7 @@ class _FunctionReader:
         return Invoke(self._scope.at(node), tuple(held_targets), function.name, names)
 
     def _expand(self, node: ast.Assign, target: str, helper: Inline, call: ast.Call) -> Iterator[Statement]:
-        """An inline helper's body, its result bound to `target`.
+        """The body of an inline helper, with its result bound to `target`.
 
         As in PyPTO the body shares the caller's names: parameters and locals stay bound after the call, an
         assignment to a parameter assigns the caller's tile, and a name keeps its type over all calls.
@@ -560,7 +561,7 @@ class _FunctionReader:
         return self._expr(node, helper)
 
     def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
-        """Where caller and helper both know a constant PyPTO takes the caller's: refuse the mix-up."""
+        """Refuse a constant that differs between helper and caller: PyPTO would take the caller's."""
         for used in ast.walk(helper.node):
             if not isinstance(used, ast.Name):
                 continue
@@ -568,8 +569,8 @@ class _FunctionReader:
                 own, around = helper.names[used.id], self._scope.constants[used.id]
                 if own is not around and own != around:
                     problem = (
-                        f"its {used.id} is hidden by the caller's: {_shown(own)} there, "
-                        f"{_shown(around)} here; rename one"
+                        f"its {used.id} is hidden by the caller's: {_shown(own)} in the helper, "
+                        f"{_shown(around)} in the caller; rename one"
                     )
                     self._refuse(node, helper.node.name, problem)
 

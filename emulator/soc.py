@@ -12,7 +12,7 @@ _KIB = 1024
 
 @dataclass(frozen=True)
 class Rates:
-    """Published cost constants of one soc: transfers in bytes a cycle, counted on arrival."""
+    """Published cost constants of one soc: transfers in bytes per cycle, counted on arrival."""
 
     transfers: Mapping[tuple[str, str], float]
     matmul_start: int

@@ -1,4 +1,4 @@
-"""Tiles and tensors on the walk: which bytes were written, and, when computing, the bytes themselves."""
+"""Tiles and tensors during a walk: which bytes were written and, when computing, the bytes themselves."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def view(resident: Resident, memory: npt.NDArray[np.uint8]) -> Array:
 class Tile:
     """One life of a resident tile. `written` is a mask of its elements, None once all of them are.
 
-    `data` is a view of its memory: [rows, columns], but [C1, rows, C0] where it lies in NZ fractals (for rows
-    a multiple of 16, `[C/32][R/16][16][32]` is byte for byte that). None when nothing is computed.
-    `ended` is true once its call made a later tile at the same address.
+    `data` is a view of its memory: [rows, columns], or [C1, rows, C0] if it lies in NZ fractals (rows are a
+    multiple of 16, and this is byte for byte `[C/32][R/16][16][32]`). It is None if nothing is computed.
+    `ended` is true once its call has made a later tile at the same address.
     """
 
     def __init__(self, resident: Resident, data: Array | None, *, full: bool) -> None:

@@ -1,6 +1,6 @@
 """FIXPIPE's VREQ8 as the emulator reads it.
 
-Decoded here on its own: the golden must agree with it without sharing code.
+It is decoded here independently: the golden must agree with it without shared code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SCALE_32_BITS = 0xFFFFFFFF
 
 
 class ScaleError(ValueError):
-    """A table entry holds a scale that is no number; the message names the channel."""
+    """The scale of a table entry is NaN or infinite; the message names the channel."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def requantise(
 ) -> npt.NDArray[np.generic]:
     """Requantise accumulators [M, N] with a table [1, N], every step in fp32.
 
-    Gives the output values as [M, N] int8; where bit 46 of an entry is 0, the uint8 value's bit pattern.
+    Returns the output values as int8 [M, N]; if bit 46 of an entry is 0, the bit pattern of the uint8 value.
 
     Raises:
         ScaleError: a scale is NaN or infinite.

@@ -1,1 +1,1 @@
-"""The golden: what a conv pair must compute, to the bit. Knows no other room."""
+"""The golden: what each workload must compute, exact to the bit. It imports no other package."""

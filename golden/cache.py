@@ -1,8 +1,8 @@
 """Computed goldens on disk, so that the jobs of a night compute each golden once.
 
-An entry is one file: a digest, then the inputs and the outputs in MessagePack. It is named by a hash of all
-that determines it, golden's own source files among it, so it can be old but never stale. The folder may be
-deleted at any time.
+An entry is one file: a digest, then the inputs and the outputs in MessagePack. Its name is a hash of
+everything that determines its content, including golden's own source files, so it can be old but never stale.
+The folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_WRITE = timedelta(hours=1)
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """An array in an entry: NumPy's npz takes some fifty times as long to read, and each job reads one."""
+    """An array in an entry. NumPy's npz takes about fifty times as long to read, and each job reads one."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -41,7 +41,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
-    """What an entry holds."""
+    """The content of an entry."""
 
     inputs: dict[str, _Stored]
     outputs: dict[str, _Stored]
@@ -51,12 +51,12 @@ _ENTRIES = msgspec.msgpack.Decoder(_Entry)
 
 
 class _CorruptEntryError(Exception):
-    """An entry's bytes are not those that were written for it."""
+    """The bytes of an entry are not those that were written."""
 
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """The inputs of a workload and what they must give: each output by its name.
+    """The inputs of a workload, and the outputs that they must give, by name.
 
     `note` is one line about trouble with the cache, to be shown in the report, or empty.
     """
@@ -71,7 +71,7 @@ class Wanted:
     """What a golden is computed from.
 
     Attributes:
-        definition: the workload's.
+        definition: the definition of the workload.
         geometry: the shapes, of the definition's type.
         source: a profile's name, such as `full-range@7` (`@nightly` resolved), or the tensors of
             `golden.inputs.load_inputs`.
@@ -87,17 +87,17 @@ class Wanted:
 def golden_for(wanted: Wanted, folder: Path) -> Golden:
     """The golden of a profile or of given tensors, cached if possible.
 
-    A hit imports no torch. Any number of processes may use one folder. Trouble with the folder (unreadable,
-    full, an entry cut short) costs the computation only, and is said in the `note`.
+    A cache hit does not import torch. Any number of processes may use one folder. If the folder or an entry
+    cannot be used (unreadable, full, cut short), the golden is computed, and `note` says why.
 
     Args:
-        wanted: what it is computed from.
-        folder: where entries lie; made where it is missing.
+        wanted: what the golden is computed from.
+        folder: where the entries are; it is created if it is missing.
 
     Raises:
-        ProfileError: for a profile that does not exist.
-        TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
-        TorchError: it must be computed, and torch cannot be imported.
+        ProfileError: the profile does not exist.
+        TensorsError: the scales cannot be packed for the variant, or the variant is unknown.
+        TorchError: the golden must be computed, and torch cannot be imported.
     """
     key = _key(wanted)
     path = folder / f"{key}.golden"
@@ -122,9 +122,9 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
 
 
 def is_cached(wanted: Wanted, folder: Path) -> bool:
-    """Whether `golden_for` would find an entry, and so need no torch; arguments and errors are its own.
+    """Whether `golden_for` would find an entry, and so would not need torch.
 
-    A folder that cannot be entered has none.
+    Arguments and errors are those of `golden_for`. A folder that cannot be entered counts as empty.
     """
     path = folder / f"{_key(wanted)}.golden"
     try:
@@ -134,10 +134,10 @@ def is_cached(wanted: Wanted, folder: Path) -> bool:
 
 
 def prune(folder: Path, *, max_bytes: int, max_age: timedelta, now: datetime) -> None:
-    """Remove entries not used for `max_age`, then those used longest ago until `max_bytes` hold the rest.
+    """Remove entries not used for `max_age`, then the least recently used until the rest fits `max_bytes`.
 
-    Half entries go too, once nobody can still be writing them. What cannot be removed stays. Any number of
-    processes may prune, read and write at once: whoever misses an entry computes it.
+    Half-written entries are removed once no process can still be writing them. A file that cannot be removed
+    stays. Any number of processes may prune, read and write at once: one that misses an entry computes it.
     """
     for used, _, half in _uses(folder, ".partial"):
         if used < (now - _LONGEST_WRITE).timestamp():
@@ -150,7 +150,7 @@ def prune(folder: Path, *, max_bytes: int, max_age: timedelta, now: datetime) ->
 
 
 def _uses(folder: Path, suffix: str) -> list[tuple[float, int, Path]]:
-    """When each file of the cache was last used or written, its bytes, its path."""
+    """Each file with this suffix: when it was last used or written (seconds), its bytes, its path."""
     found = []
     with suppress(OSError):  # there is no folder, or it cannot be read
         for path in folder.glob(f"*{suffix}"):
@@ -205,7 +205,7 @@ def _load(path: Path, key: str, wanted: Wanted) -> Golden:
     payload = memoryview(content)[_DIGEST_BYTES:]
     if content[:_DIGEST_BYTES] != _digest(key, payload):
         raise _CorruptEntryError(f"its {len(content)} bytes do not have the digest they were written with")
-    with suppress(OSError):  # another user's
+    with suppress(OSError):  # the entry is another user's
         os.utime(path)  # `prune` goes by the last use
     entry = _ENTRIES.decode(payload)
     tensors = Tensors(wanted.definition.specs(wanted.geometry), _arrays(entry.inputs))
@@ -213,7 +213,7 @@ def _load(path: Path, key: str, wanted: Wanted) -> Golden:
 
 
 def _arrays(stored: Mapping[str, _Stored]) -> dict[str, Array]:
-    """Arrays by name; copies, since what stands on bytes cannot be written to."""
+    """Arrays by name, as copies: an array on `bytes` is read-only."""
     return {
         name: np.frombuffer(array.data, array.dtype).reshape(array.shape).copy()
         for name, array in stored.items()

@@ -1,4 +1,4 @@
-"""Convolutions with VREQ8 that follow each other, each on the output of the one before: what is right."""
+"""The golden of a chain of convolutions with VREQ8, each on the output of the one before."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Layer:
         height, width: size of its input image, in pixels.
         cin, cout: channels of its input and output; multiples of 32.
         conv: kernel, stride and padding.
-        suffix: what stands behind the names of its filter, bias and table: its number, or nothing.
-        output: name of the tensor that it gives.
+        suffix: suffix of the names of its filter, bias and table: its number, or empty.
+        output: name of its output tensor.
     """
 
     height: int
@@ -84,7 +84,7 @@ Chain = Sequence[Layer]
 
 @dataclass(frozen=True, eq=False)
 class Computed:
-    """What a chain gives, by the name of each layer's output, all as NHWC rows [H*W, C].
+    """The results of a chain by the name of each layer's output, all as NHWC rows [H*W, C].
 
     `sums` are the int32 accumulators with bias, `outputs` the int8 images.
     """
@@ -115,8 +115,8 @@ def compute(chain: Chain, tensors: Tensors, variant: str = "vreq8") -> Computed:
     """Compute a chain on `tensors`, exact to the bit, requantised as `variant` says.
 
     Raises:
-        TensorsError: where the scales cannot be packed for the variant or the variant is unknown.
-        TorchError: there is no torch, or a broken one.
+        TensorsError: the scales cannot be packed for the variant, or the variant is unknown.
+        TorchError: torch is missing or broken.
     """
     tables = [tensors.table(layer.scale, variant) for layer in chain]
     rows = image_of(chain, tensors[INPUT])
@@ -129,10 +129,10 @@ def compute(chain: Chain, tensors: Tensors, variant: str = "vreq8") -> Computed:
 
 
 def image_of(chain: Chain, x: Int8) -> Int8:
-    """The image of a chain, kept in NC1HWC0, as NHWC rows [H*W, C]."""
+    """The image of a chain, converted from NC1HWC0 to NHWC rows [H*W, C]."""
     return layout.nc1hwc0_to_nhwc(x, chain[0].height, chain[0].width)
 
 
 def sums_of(layer: Layer, rows: Int8, taps: Int8) -> Int32:
-    """Sums of a layer without bias, int32 [Hout*Wout, Cout], of its input as NHWC rows and its filter."""
+    """Sums of a layer without bias, int32 [Hout*Wout, Cout], from its input as NHWC rows and its filter."""
     return convolve(rows, layer.height, layer.width, taps, layer.conv)

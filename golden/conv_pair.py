@@ -24,7 +24,7 @@ def layers(geometry: Geometry) -> tuple[Layer, Layer]:
 
 
 def specs(geometry: Geometry) -> tuple[TensorSpec, ...]:
-    """The tensors of a pair, inputs first; `mid` stands as an output, though `pass2` reads it back."""
+    """The tensors of a pair, inputs first; `mid` is an output, although `pass2` reads it back."""
     return chain.specs_of(layers(geometry))
 
 

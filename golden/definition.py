@@ -18,16 +18,17 @@ class Definition:
     """What a workload computes.
 
     Attributes:
-        name: the workload's, as the matrix writes it.
-        geometry: a frozen dataclass of its shapes, of whole numbers and of such dataclasses; it validates
-            itself and raises `GeometryError`.
+        name: the name of the workload in the matrix.
+        geometry: a frozen dataclass of its shapes, whose fields are integers or dataclasses of this kind; it
+            validates itself and raises `GeometryError`.
         specs: the tensors of a geometry.
         profiles: its data profiles by name.
-        compute: the golden: from a geometry, its inputs and the name of a variant to each output by name.
-        source: the file that defines it where that is a user's; goldens are kept apart by its content.
+        compute: the golden: a function of a geometry, its inputs and the name of a variant that returns each
+            output by name.
+        source: the user's file that defines it, if any; its content is part of the key of cached goldens.
 
     Raises:
-        TypeError: the type of the geometry is another one.
+        TypeError: the type of the geometry is not such a dataclass.
     """
 
     name: str
@@ -44,21 +45,21 @@ class Definition:
         """The tensors of a profile: the same name and geometry always give the same values.
 
         Args:
-            name: of the profile, with its seed; `@nightly` resolved.
-            geometry: of the type of this definition.
+            name: name of the profile with its seed; `@nightly` must be resolved.
+            geometry: the shapes, of this definition's geometry type.
 
         Raises:
-            ProfileError: there is no such profile, or the seed is no plain number.
-            TensorsError: what the profile makes breaks a rule.
+            ProfileError: there is no such profile, or the seed is not a plain number.
+            TensorsError: the tensors of the profile break a rule.
         """
         profile, seed = profiles.parse(name, self.profiles)
         return Tensors(self.specs(geometry), self.profiles[profile].build(geometry, Draw(seed)))
 
 
 def _check_shapes(kind: type[Any]) -> None:
-    """Refuse a type that is no dataclass of whole numbers and of such dataclasses."""
+    """Refuse a type that is not a dataclass of integers and of such dataclasses."""
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise TypeError(f"geometry type {kind!r} is no dataclass")
+        raise TypeError(f"geometry type {kind!r} is not a dataclass")
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]

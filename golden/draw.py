@@ -1,7 +1,7 @@
 """Seeded numbers that stay the same on every machine and with every numpy.
 
-Only the raw 64-bit stream of PCG64 is used, which numpy promises never to change; the distributions built
-upon it in `numpy.random.Generator` carry no such promise, and a seed must replay years later.
+Only the raw 64-bit stream of PCG64 is used, which numpy promises never to change. It makes no such promise
+for the distributions of `numpy.random.Generator`, and a seed must give the same values years later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 class Draw:
-    """A stream of integers that `seed` (at least 0) fixes."""
+    """A stream of integers that is determined by `seed` (at least 0)."""
 
     def __init__(self, seed: int) -> None:
         self._stream = np.random.PCG64(seed)
@@ -21,7 +21,7 @@ class Draw:
         count = int(np.prod(shape))
         raw = self._stream.random_raw(-(-count // 2))
         halves = np.stack([raw >> np.uint64(32), raw & np.uint64(0xFFFF_FFFF)], axis=1).reshape(-1)[:count]
-        # Multiply and shift rather than reject and retry; at small ranges the bias is far below notice.
+        # Multiply and shift rather than reject and retry; the bias is negligible at small ranges.
         return ((halves * np.uint64(high - low + 1) >> np.uint64(32)).astype(np.int64) + low).reshape(shape)
 
     def int8(self, low: int, high: int, shape: tuple[int, ...]) -> npt.NDArray[np.int8]:
@@ -29,12 +29,12 @@ class Draw:
         return self.integers(low, high, shape).astype(np.int8)
 
     def every_int8(self, shape: tuple[int, ...]) -> npt.NDArray[np.int8]:
-        """Int8 values with each of the 256 among them, evenly strewn, if there is room for so many."""
+        """Int8 values that include each of the 256, evenly spread, if the shape has room for that many."""
         values = self.int8(-128, 127, shape)
         if values.size >= 256:
             values.reshape(-1)[:: values.size // 256][:256] = self.shuffled(256) - 128
         return values
 
     def shuffled(self, count: int) -> npt.NDArray[np.int64]:
-        """The integers 0..count-1 in a drawn order."""
+        """The integers 0..count-1 in random order."""
         return np.argsort(self._stream.random_raw(count), kind="stable")

@@ -1,4 +1,4 @@
-"""The one parent of all errors that a user can cause and that end a command with a message."""
+"""The base class of all errors that a user can cause and that end a command with a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class UserError(Exception):
     The message is one line that says what is wrong, where, and what helps.
 
     Attributes:
-        exit_code: of a command that ends with this error; 4 means wrong usage.
+        exit_code: exit code of a command that ends with this error; 4 means wrong usage.
     """
 
     exit_code: ClassVar[int] = 4

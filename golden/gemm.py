@@ -29,7 +29,7 @@ def compute(geometry: GemmGeometry, tensors: Tensors, variant: str) -> Mapping[s
 
 
 def product(a: Int8, b: Int8) -> Int32:
-    """The product of int8 [m, k] and [k, n], int32: doubles hold every sum, which is kept below 2**31."""
+    """The int32 product of int8 [m, k] and [k, n]; every sum is below 2**31, which doubles hold exactly."""
     return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32)
 
 
@@ -46,7 +46,7 @@ def _full_range(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
 def _extremes(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
     a, b = specs(geometry)[:2]
     ends = np.array([-128, 127], np.int8)
-    # Columns of one value each: with rows of -128 the sums reach both ends of what a geometry allows.
+    # Each row of a and each column of b has one value, so the sums reach both ends of what a geometry allows.
     columns = np.broadcast_to(ends[draw.shuffled(geometry.n) % 2], b.shape)
     rows = np.broadcast_to(ends[draw.shuffled(geometry.m) % 2][:, None], a.shape)
     return {"a": np.ascontiguousarray(rows), "b": np.ascontiguousarray(columns)}
@@ -55,7 +55,7 @@ def _extremes(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
 def _impulse(geometry: GemmGeometry, draw: Draw) -> Mapping[str, Array]:
     a, b = specs(geometry)[:2]
     rows = np.zeros(a.shape, np.int8)
-    # One element a row, strewn over the whole of K: no k twice where m <= k, each k met where m >= k.
+    # One element in each row, spread over K: no k occurs twice if m <= k, and every k occurs if m >= k.
     places = draw.shuffled(max(geometry.m, geometry.k))[: geometry.m] % geometry.k
     rows[np.arange(geometry.m), places] = 1
     return {"a": rows, "b": draw.int8(-128, 127, b.shape)}
@@ -68,7 +68,7 @@ DEFINITION = Definition(
     {
         "small": Profile("few small values: sums that can be followed by hand", _small),
         "full-range": Profile("all int8 values in both matrices", _full_range),
-        "extremes": Profile("-128 and 127 only: the largest and the smallest sums that there are", _extremes),
+        "extremes": Profile("-128 and 127 only: the largest and the smallest possible sums", _extremes),
         "impulse": Profile(
             "one non-zero element in each row of a: each row of c is a row of b",
             _impulse,

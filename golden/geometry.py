@@ -1,4 +1,4 @@
-"""The shapes of what is computed, validated: the one contract every other room speaks in."""
+"""The shapes of the shipped workloads, validated; all other packages use these types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUM_LIMIT = 2**31
 _IMAGE_LIMIT = 2**16 - 1
 
 
-class GeometryError(UserError, ValueError):  # msgspec takes a ValueError for a refusal of what it decodes
+class GeometryError(UserError, ValueError):  # msgspec reports a ValueError as an error of what it decodes
     """A geometry breaks a rule; the message names the field, its value and the rule.
 
     `field` is that field, such as `cin` or `conv1.kernel`.
@@ -54,7 +54,7 @@ class Conv:
 
 
 def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) -> None:
-    """Check one convolution of an image; `field` is where it stands in its geometry."""
+    """Check one convolution of an image; `field` is its name in the geometry."""
     _require(1 <= conv.kernel <= 255, f"{field}.kernel", conv.kernel, "1..255")
     _require(1 <= conv.stride <= 255, f"{field}.stride", conv.stride, "1..255")
     _require(
@@ -84,7 +84,7 @@ class Geometry:
         conv1, conv2: the two convolutions.
 
     Raises:
-        GeometryError: where a rule of the conv pair is broken.
+        GeometryError: a rule of the conv pair is broken.
     """
 
     height: int
@@ -151,7 +151,7 @@ class ConvGeometry:
         conv: the convolution.
 
     Raises:
-        GeometryError: where a rule of a convolution is broken.
+        GeometryError: a rule of a convolution is broken.
     """
 
     height: int
@@ -198,7 +198,7 @@ class GemmGeometry:
         n: columns of b and c; a multiple of 32, since b lies in L1 in int8 fractals of 32 columns.
 
     Raises:
-        GeometryError: where a size is no such multiple, or a sum could leave int32.
+        GeometryError: a size is not such a multiple, or a sum could overflow int32.
     """
 
     m: int

@@ -19,7 +19,7 @@ _WIDEST = 16  # bytes of an element
 _HEADER = 64 * 1024
 _MALFORMED = (
     EOFError,
-    MemoryError,  # a header that promises more than there is room for
+    MemoryError,  # a header that declares more than fits in memory
     NotImplementedError,  # zipfile, of a compression it does not know
     RuntimeError,  # zipfile, of an encrypted member
     ValueError,  # numpy, of a broken header or of objects that need pickle
@@ -29,20 +29,19 @@ _MALFORMED = (
 
 
 class InputsError(UserError):
-    """A user's file cannot serve as inputs of a geometry; one line with file, array and rule."""
+    """A user's file cannot be the inputs of a geometry; the message has the file, the array and the rule."""
 
 
 def load_inputs(path: Path, specs: Sequence[TensorSpec]) -> Tensors:
     """Load the inputs of a workload from an .npz file, in the layouts of its specs.
 
     The file holds an array for each input. In place of a packed table such as `scale1` (uint64 [1, Cout], or
-    int64 as torch carries it) it may hold `scales1` (fp32 [Cout]) and `offsets1` (int32 [Cout]). Outputs may
-    stand in it and are not read: they are what will be computed.
+    int64 as torch stores it) it may hold `scales1` (fp32 [Cout]) and `offsets1` (int32 [Cout]). It may also
+    hold outputs, which are not read, since they are computed.
 
     Raises:
-        InputsError: for a file that cannot be read, a missing, unknown or doubled array, a wrong dtype or
-            shape, a table that is not VREQ8 or asks for unsigned output, a bias that could push a sum past
-            int32.
+        InputsError: the file cannot be read; an array is missing, unknown or doubled, or has a wrong dtype or
+            shape; a table is not VREQ8 or asks for unsigned output; a bias could make a sum overflow int32.
     """
     arrays = _read(path, specs)
     try:
@@ -55,7 +54,7 @@ def load_inputs(path: Path, specs: Sequence[TensorSpec]) -> Tensors:
 
 
 def save_inputs(path: Path, tensors: Tensors) -> None:
-    """Write inputs as an .npz file that `load_inputs` reads back, tables not packed."""
+    """Write inputs as an .npz file that `load_inputs` reads back, with unpacked tables."""
     offsets = {spec.parts[1] for spec in tensors.specs if spec.role is Role.TABLE}
     arrays: dict[str, Any] = {
         name: array.astype(np.int32) if name in offsets else array for name, array in tensors.values.items()
@@ -76,8 +75,6 @@ def _read(path: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
             _check_names(path, archive.files, [spec.name for spec in wanted], outputs)
             _check_sizes(path, archive.zip, wanted)
             return {spec.name: _checked(path, spec, archive[spec.name]) for spec in wanted}
-    except InputsError:
-        raise  # a ValueError too, but already the line to show
     except OSError as error:
         raise InputsError(f"{path}: cannot be read: {error.strerror or error}") from error
     except _MALFORMED as error:
@@ -105,29 +102,29 @@ def _check_names(
 ) -> None:
     for name in wanted:
         if name not in names:
-            raise InputsError(f"{path}: array {name!r} is missing: it must hold {', '.join(wanted)}")
+            raise InputsError(f"{path}: array {name!r} is missing: the file must hold {', '.join(wanted)}")
     for name in sorted({*names} - {*wanted} - {*outputs}):
         raise InputsError(
-            f"{path}: array {name!r} is not one of the inputs: it must hold {', '.join(wanted)}"
+            f"{path}: array {name!r} is not one of the inputs: the file must hold {', '.join(wanted)}"
         )
     if len(names) != len(set(names)):
         raise InputsError(f"{path}: holds two arrays of one name")
 
 
 def _check_sizes(path: Path, archive: zipfile.ZipFile, specs: Collection[TensorSpec]) -> None:
-    """Refuse an array too large in any dtype before it is unpacked: kilobytes may make gigabytes."""
+    """Refuse an array that is too large in any dtype before unpacking it: kilobytes can become gigabytes."""
     held = {member.filename.removesuffix(".npy"): member.file_size for member in archive.infolist()}
     for spec in specs:
         most = _WIDEST * math.prod(spec.shape) + _HEADER
         if held[spec.name] > most:
             raise InputsError(
-                f"{path}: array {spec.name!r} has {held[spec.name]} bytes: must be {list(spec.shape)}"
+                f"{path}: array {spec.name!r} has {held[spec.name]} bytes: must have shape {list(spec.shape)}"
             )
 
 
 def _checked(path: Path, spec: TensorSpec, array: object) -> Array:
     if not isinstance(array, np.ndarray):
-        raise InputsError(f"{path}: {spec.name!r} is no array: write the file with numpy.savez")
+        raise InputsError(f"{path}: {spec.name!r} is not an array: write the file with numpy.savez")
     if spec.dtype == np.uint64 and array.dtype == np.int64:
         array = array.view(np.uint64)
     if array.dtype != spec.dtype:

@@ -1,6 +1,6 @@
 """How tensors lie in memory: each layout of the conv pair and its exact inverse, and the img2col order.
 
-Every function works on any dtype and returns a contiguous array of its own.
+Every function works on any dtype and returns a contiguous array.
 """
 
 from __future__ import annotations
@@ -112,17 +112,19 @@ def img2col(
     conv: Conv,
     padding: tuple[int, int, int, int] | None = None,
 ) -> npt.NDArray[T]:
-    """Windows of an image [C1*H*W, C0] as a matrix [Hout*Wout, K]; K runs (c1, kh, kw, c0), outside is 0.
+    """The windows of an image [C1*H*W, C0] as a matrix [Hout*Wout, K], K running (c1, kh, kw, c0).
+
+    Pixels outside the image are 0.
 
     Args:
         rows: the image in NC1HWC0.
         height: rows of the image, in pixels.
         width: its columns.
-        conv: kernel and stride, and the padding of all sides where `padding` is not given.
+        conv: kernel and stride, and the padding of all sides if `padding` is not given.
         padding: top, bottom, left, right, for a band of an image.
 
     Raises:
-        LayoutError: where the rows do not fill whole planes or the padded image is smaller than the kernel.
+        LayoutError: the rows do not fill whole planes, or the padded image is smaller than the kernel.
     """
     top, bottom, left, right = padding if padding is not None else (conv.padding,) * 4
     planes = np.pad(_planes(rows, height, width), ((0, 0), (top, bottom), (left, right), (0, 0)))

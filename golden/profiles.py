@@ -22,7 +22,7 @@ _SEED = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 class ProfileError(UserError):
-    """A profile's name cannot be understood; the message says what is known."""
+    """The name of a profile is not valid; the message says what is."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class Profile:
     """One kind of data.
 
     Attributes:
-        claim: what the data shows, in a line.
+        claim: what the data shows, in one line.
         build: makes the input arrays of a geometry from a seeded stream, by the names of `Tensors.values`.
-        exceptions: tensors of which some elements cannot reach the output, each with the reason.
+        exceptions: tensors with elements that cannot reach the output, each with the reason.
     """
 
     claim: str
@@ -48,8 +48,8 @@ def parse(name: str, known: Collection[str]) -> tuple[str, int]:
         known: the names of the workload's profiles.
 
     Raises:
-        ProfileError: for an unknown profile, or a seed that is not a plain number, such as `@nightly` that
-            was not resolved.
+        ProfileError: the profile is unknown, or the seed is not a plain number, such as an unresolved
+            `@nightly`.
     """
     profile, at, seed = name.partition("@")
     if profile not in known:

@@ -1,8 +1,8 @@
-"""How the data of each profile of a chain of convolutions is made: claims and names are in `chain_profiles`.
+"""The recipes for the data profiles of a chain of convolutions; `chain_profiles` has names and claims.
 
-Where a claim is about the accumulators (full-range, edges, channels) the recipe looks at them: it convolves
-with `golden.reference` and sets bias, scale and offset by what it finds, as the default variant requantises.
-Other variants run on the same tensors; the claims are not made for them.
+If a claim is about the accumulators (full-range, edges, channels), the recipe computes them with
+`golden.reference` and sets bias, scale and offset accordingly, for the requantisation of the default variant.
+Other variants run on the same tensors; the claims do not cover them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Recipe = Callable[[Chain, Draw], Mapping[str, Array]]
 
 @dataclass(frozen=True, eq=False)
 class _Requant:
-    """What follows a convolution: bias int32 [1, C], scales fp32 [C], offsets int64 [C]."""
+    """The requantisation of a convolution: bias int32 [1, C], scales fp32 [C], offsets int64 [C]."""
 
     bias: Int32
     scales: npt.NDArray[np.float32]
@@ -44,7 +44,7 @@ _SMALL = (
 """Bias, scale and offsets of the profile `small`, layer by layer."""
 
 _TIES_TAPS = (144, 8)
-"""Taps of an output channel in the profile `ties`, layer by layer: so few that little saturates."""
+"""Taps of an output channel in the profile `ties`, layer by layer; with so few, few outputs saturate."""
 
 
 def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
@@ -56,7 +56,7 @@ def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 
 def full_range(chain: Chain, draw: Draw) -> Mapping[str, Array]:
-    """All int8 values in x and filters; every output over the whole range, saturated at both ends."""
+    """All int8 values in x and filters; each output covers the whole range and saturates at both ends."""
     x = draw.every_int8(_image(chain))
     filters = [draw.every_int8(_filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _spread)
@@ -65,9 +65,9 @@ def full_range(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Accumulators on .5: all of every even channel, by construction, and about half of every odd one.
 
-    The scale is 1/2. Even channels have taps +-2 and an odd bias. Were all channels like that, mid would be
-    even throughout (ties go to even) and y could not tell an offset from the next one; odd channels have taps
-    +-1. So that little saturates, only some taps of an output channel are non-zero.
+    The scale is 1/2. Even channels have taps +-2 and an odd bias. If all channels were like that, all values
+    of mid would be even (ties go to even), and an offset that is off by one would not show in y. Therefore
+    odd channels have taps +-1. Few taps of an output channel are non-zero, so that few outputs saturate.
     """
     x = draw.int8(-2, 2, _image(chain))
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _TIES_TAPS, strict=False)]
@@ -76,7 +76,7 @@ def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 
 def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
-    """Non-zero on the outermost rows and columns of x, everywhere there, and nowhere else."""
+    """All elements in the outermost rows and columns of x are non-zero; all others are 0."""
     image = draw.int8(1, 255, _image(chain)).reshape(-1, chain[0].height, chain[0].width, C0)
     image[:, 1:-1, 1:-1] = 0
     filters = [draw.int8(-8, 8, _filter(layer)) for layer in chain]
@@ -84,9 +84,9 @@ def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 
 def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
-    """A scale and an offset of its own for every channel, the offsets from -256 to 255.
+    """Every channel has its own scale and its own offset; the offsets go from -256 to 255.
 
-    float19 has 1024 scales an octave and offsets 512 values: with more channels than that they repeat.
+    float19 has 1024 scales in an octave, and an offset has 512 values: with more channels they repeat.
     """
     x = draw.int8(-128, 127, _image(chain))
     filters = [draw.int8(-32, 32, _filter(layer)) for layer in chain]
@@ -94,14 +94,14 @@ def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 
 def impulse(row_parity: int, column_parity: int) -> Recipe:
-    """A recipe of an x that is 1 in one channel of one pixel and 0 elsewhere, so that the first filter shows.
+    """A recipe for an x that is 1 in one channel of one pixel and 0 elsewhere, to show the first filter.
 
-    The pixel is the one nearest the centre that reaches the last output and has the parities asked for (0
-    even, 1 odd); where a geometry reads none of those, the nearest one that reaches it. The taps that the
-    impulse meets are non-zero and distinct within an output channel while there are at most 255 (int8 has no
-    more): above that they repeat. Each output channel of a later layer looks at as few of its input channels
-    as it takes for all of them to be looked at, so its sums stay small; with kernels of 3 and equal channels
-    they need no scaling, and the output is the exact response.
+    The pixel is the one nearest the centre that reaches the last output and has the given parities (0 even,
+    1 odd). If no such pixel reaches it, the nearest one that does is taken. The taps that the impulse meets
+    are non-zero. Up to 255 of them are distinct within an output channel; int8 has no more, so then they
+    repeat. In later layers each output channel reads only as many input channels as are needed so that every
+    input channel is read. Its sums stay small: with kernels of 3 and equal channels they need no scaling, and
+    the output is the exact response.
     """
 
     def build(chain: Chain, draw: Draw) -> Mapping[str, Array]:
@@ -126,7 +126,7 @@ def impulse(row_parity: int, column_parity: int) -> Recipe:
 
 
 def _linked(layer: Layer) -> npt.NDArray[np.int64]:
-    """The rank [Cin, Cout] of each input channel that an output channel looks at, -1 for the others."""
+    """The rank [Cin, Cout] of each input channel that an output channel reads, -1 for the others."""
     linked = min(layer.cin, layer.cout)
     channel, out_channel = np.arange(layer.cin)[:, None], np.arange(layer.cout)[None, :]
     return np.where(channel % linked == out_channel % linked, channel // linked, -1)
@@ -152,7 +152,7 @@ def _of_layers(
 def _fitted(
     chain: Chain, draw: Draw, x: Int8, filters: Sequence[Int8], fit: Callable[[Int32, Draw], _Requant]
 ) -> Mapping[str, Array]:
-    """The chain on this data with each requantisation fitted to the sums it meets."""
+    """The arrays of a chain with this data; each requantisation is fitted to the sums of its layer."""
     rows, requants = image_of(chain, x), []
     for layer, taps in zip(chain, filters, strict=True):
         sums = sums_of(layer, rows, taps)
@@ -164,8 +164,8 @@ def _fitted(
 def _spread(sums: Int32, draw: Draw) -> _Requant:
     """Outputs over the whole range: the ends are at about two standard deviations of most channels.
 
-    One channel in 16 is pushed up until its largest sum saturates, and one down, so that both ends are
-    reached however few outputs there are.
+    Of 16 channels, one is shifted up until its largest sum saturates and one is shifted down, so that both
+    ends are reached even if there are few outputs.
     """
     count = sums.shape[1]
     typical = _typical(sums)
@@ -173,13 +173,13 @@ def _spread(sums: Int32, draw: Draw) -> _Requant:
     bias = draw.integers(-int(typical) // 2, int(typical) // 2, (count,))
     bias[3::16] = beyond - sums[:, 3::16].max(axis=0)
     bias[11::16] = -beyond - sums[:, 11::16].min(axis=0)
-    # Finer than float19, so that it drops less than a half of some scales and more of others.
+    # Finer than float19, so that it drops less than half a step of some scales and more than that of others.
     scales = 51 / typical * draw.integers(2**20, 3 * 2**19, (count,)) / 2**20
     return _requant(bias, scales, draw.integers(-20, 20, (count,)))
 
 
 def _centred(sums: Int32, draw: Draw) -> _Requant:
-    """Outputs around 0, some 30 wide, hardly ever saturated; the bias keeps them off 0 where the sum is 0."""
+    """Outputs around 0, about 30 wide, rarely saturated; the bias keeps them off 0 where the sum is 0."""
     count = sums.shape[1]
     typical = _typical(sums)
     sign = 2 * draw.integers(0, 1, (count,)) - 1
@@ -189,7 +189,7 @@ def _centred(sums: Int32, draw: Draw) -> _Requant:
 
 
 def _own(sums: Int32, draw: Draw) -> _Requant:
-    """Scale and offset of a channel's own; its bias brings its median sum to an output within -48..48."""
+    """A scale and an offset for each channel; the bias brings its median sum to an output within -48..48."""
     count = sums.shape[1]
     scales = _power_of_two_up_to(20 / _typical(sums)) * (1 + draw.shuffled(count) % 1024 / 1024)
     offsets = vreq8.OFFSET_MIN + draw.shuffled(count) * (vreq8.OFFSET_MAX - vreq8.OFFSET_MIN) // (count - 1)
@@ -212,7 +212,7 @@ def _requant(bias: npt.ArrayLike, scales: npt.ArrayLike, offsets: npt.ArrayLike)
 
 
 def _typical(sums: Int32) -> float:
-    """Mean size of the sums that are not 0, at least 1; from exact integers, so the same on every machine."""
+    """Mean magnitude of the non-zero sums, at least 1; from integers, so it is the same on every machine."""
     total = int(np.abs(sums.astype(np.int64)).sum())
     return max(1.0, total / max(1, int(np.count_nonzero(sums))))
 
@@ -235,8 +235,8 @@ def _filter(layer: Layer) -> tuple[int, int]:
 def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:
     """A filter [K, Cout] with `count` taps an output channel: +-2 in even ones, +-1 in odd ones.
 
-    The taps run through the input channels in order and through the window from one round to the next, so
-    that they are spread evenly and an output channel looks at even and odd input channels alike.
+    The taps go through the input channels in order, and in each round to another place of the window, so that
+    they are spread evenly and an output channel reads even and odd input channels alike.
     """
     cin, cout, kernel = layer.cin, layer.cout, layer.conv.kernel
     area = kernel**2
@@ -255,20 +255,20 @@ def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:
 def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
     """A filter [K, Cout] with taps that differ within an output channel.
 
-    An input channel of `rank` [Cin, Cout] 0 has the smallest taps, one of rank 1 the next, and so on; a
-    negative rank leaves them 0. Values run 1, 2, -1, 3, -2, ... 127, -126, -127, -128 and then again: any
-    first few of them have a sum above 0, so a constant image shows too.
+    An input channel whose `rank` [Cin, Cout] is 0 has the first values, one of rank 1 the next, and so on; a
+    negative rank leaves the taps 0. The values are 1, 2, -1, 3, -2, ... 127, -126, -127, -128, then repeat.
+    The sum of the first few is always above 0, so a constant image shows too.
     """
     values = np.array([1, *(v for i in range(1, 127) for v in (i + 1, -i)), -127, -128], np.int8)
     area = kernel**2
-    # Neighbouring output channels start at another value, so that a swap of channels shows.
+    # Neighbouring output channels start at different values, so that swapped channels show.
     turned = (np.arange(area)[:, None] + np.arange(rank.shape[1])) % area
     taps = values[(rank[:, None] * area + turned) % values.size] * (rank >= 0)[:, None]
     return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(rank.shape[1], -1, kernel, kernel))
 
 
 def _nearest_centre(convs: Sequence[tuple[Conv, int]], parity: int) -> int:
-    """The input row (or column) nearest the middle that reaches the last output, of this parity if one does.
+    """The input row (or column) nearest the middle that reaches the last output, of this parity if possible.
 
     Args:
         convs: each convolution with the size of its input, in rows (or columns).
@@ -294,7 +294,7 @@ def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) ->
 
     Args:
         chain_of: the chain of a geometry.
-        suffixes: those of its layers, for the names of the filters that a claim makes an exception for.
+        suffixes: the suffixes of its layers; they name the filters for which a claim has an exception.
     """
     first, *later = (f"filter{suffix}" for suffix in suffixes)
 
@@ -319,7 +319,7 @@ def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) ->
     return {
         "small": profile("few small values: sums that can be followed by hand", small),
         "full-range": profile(
-            "all int8 values; every output over the whole range, saturated at both ends", full_range
+            "all int8 values; each output covers the whole range and saturates at both ends", full_range
         ),
         "ties": profile("most accumulators exactly on .5 and not saturated", ties),
         "edges": profile(
@@ -328,5 +328,5 @@ def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) ->
             {first: "taps that the stride never puts on the border meet zeros only"},
         ),
         **impulses,
-        "channels": profile("a scale and an offset of its own for every channel, over the 9 bits", channels),
+        "channels": profile("every channel has its own scale and its own 9-bit offset", channels),
     }

@@ -1,6 +1,6 @@
 """The reference convolution, exact to the bit.
 
-torch is imported when a convolution is computed, not before, so that rooms which only name things stay quick.
+torch is imported only when a convolution is computed, so that commands which compute none start quickly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _LARGEST_PRODUCT = 128 * 128
 
 
 class TorchError(UserError):
-    """torch cannot be imported; one line: why, by which Python, remedy. Exit code 6: the host is at fault."""
+    """torch cannot be imported; the message is one line: the reason, the Python, the remedy.
+
+    Exit code 6 means that the host is at fault.
+    """
 
     exit_code = 6
 
@@ -30,18 +33,18 @@ class TorchError(UserError):
 def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> Int32:
     """Convolve an image int8 [H*W, Cin] with a filter int8 [K, Cout] to int32 [Hout*Wout, Cout], exactly.
 
-    The sums are formed in fp32, which is the fast path of every engine, and are exact integers all the same:
-    no product passes 2**14, so while kernel*kernel*channels*2**14 <= 2**24 every partial sum, in whatever
-    order an engine forms it, is an integer that fp32 holds. Beyond that the channels are split into groups
-    for which it is true, and the groups are added in int32. A kernel above 32x32 passes the bound with a
-    single channel and is summed in double (2**53).
+    The sums are formed in fp32, which is the fast path of every engine, and are still exact integers: no
+    product exceeds 2**14, so if kernel*kernel*channels*2**14 <= 2**24, every partial sum is an integer that
+    fp32 holds, in any order of summation. If there are more channels, they are split into groups for which
+    this is true, and the groups are added in int32. A kernel above 32x32 exceeds the bound with a single
+    channel and is summed in double (2**53).
 
     Raises:
-        TorchError: there is no torch, or a broken one.
+        TorchError: torch is missing or broken.
     """
     try:
         import torch
-    except Exception as error:  # a broken one may raise anything
+    except Exception as error:  # a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise TorchError(
             f"torch cannot be imported ({reason}): install it for {sys.executable} "

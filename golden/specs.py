@@ -28,7 +28,7 @@ class Role(str, Enum):
     IMAGE = "image"
     """An int8 image in NC1HWC0."""
     MATRIX = "matrix"
-    """A plain matrix, as it lies."""
+    """A plain matrix, row by row."""
     FILTER = "filter"
     """The int8 taps of a convolution, [K, Cout]."""
     BIAS = "bias"
@@ -36,7 +36,7 @@ class Role(str, Enum):
     TABLE = "table"
     """A row of VREQ8 table entries. Its name begins with `scale`; it is kept as scales and offsets."""
     OUTPUT = "output"
-    """What the workload gives; a later program may read it back."""
+    """An output of the workload; a later program may read it back."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ class Tensors:
     """The values of all inputs of a workload, in the layouts of its specs.
 
     Attributes:
-        specs: the specs of the workload's tensors; outputs among them are passed over.
+        specs: the specs of the workload's tensors; outputs among them are ignored.
         values: an array for each input by its name. A table is kept unpacked, as fp32 scales [Cout] and
             integer offsets [Cout] under the names of `TensorSpec.parts`, and is packed by `arrays`.
 
     Raises:
-        TensorsError: an array is missing or has another shape or dtype; a bias could push a sum past int32,
-            whatever the inputs; a scale or an offset cannot be encoded.
+        TensorsError: an array is missing or has another shape or dtype; a bias is so large that some image
+            could overflow int32; a scale or an offset cannot be encoded.
     """
 
     specs: tuple[TensorSpec, ...]
@@ -98,8 +98,7 @@ class Tensors:
         """The inputs by name as they lie in GM, tables packed as `variant` says.
 
         Raises:
-            TensorsError: where a scale becomes infinite when rounded for the variant, or the variant is
-                unknown.
+            TensorsError: a scale becomes infinite when rounded for the variant, or the variant is unknown.
         """
         return {
             spec.name: self.table(spec.name, variant) if spec.role is Role.TABLE else self.values[spec.name]
@@ -140,5 +139,5 @@ def _check_bias(name: str, bias: Int32, taps: Int8) -> None:
         channel = int(bad.argmax())
         raise TensorsError(
             f"{name}: channel {channel}: bias is {values[channel]}: "
-            f"must be {lowest[channel]}..{highest[channel]}, else some int8 input pushes the sum past int32"
+            f"must be {lowest[channel]}..{highest[channel]}, or some int8 input overflows the int32 sum"
         )

@@ -1,7 +1,7 @@
 """VREQ8: the 64-bit table entry of a channel and the requantisation int32 -> int8 that follows it.
 
-The format and the variants are those of the specification's page on the conv pair; field positions live here
-only.
+The format and the variants are those of the specification's page on the conv pair; field positions are
+defined only here.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ VARIANTS: tuple[str, ...] = (
     "scale32",
     "scale19-rne",
 )
-"""The readings of the table that toolchains are known to follow; the first is the default."""
+"""How known toolchains read the table; the first is the default."""
 
 OFFSET_MIN, OFFSET_MAX = -256, 255
-"""What a 9-bit two's complement offset holds."""
+"""The range of a 9-bit two's complement offset."""
 
 _SCALE_BITS = 0xFFFF_FFFF
-_SCALE_LOW_BITS = 0x1FFF  # what float19 drops of an fp32
+_SCALE_LOW_BITS = 0x1FFF  # the bits of an fp32 that float19 drops
 _EXPONENT_BITS = 0x7F80_0000
 _OFFSET_SHIFT = 37
 _OFFSET_BITS = 0x1FF
@@ -45,7 +45,7 @@ class Vreq8Error(UserError):
 
 @dataclass(frozen=True)
 class Fields:
-    """What a table says, one value a channel: `scale` f32[C], `offset` int64[C], `signed` bool[C]."""
+    """The fields of a table by channel: `scale` f32[C], `offset` int64[C], `signed` bool[C]."""
 
     scale: Floats
     offset: npt.NDArray[np.int64]
@@ -65,17 +65,17 @@ def pack(
     bits.
 
     Args:
-        scales: one fp32 scale a channel.
-        offsets: one integer in -256..255 a channel.
-        signed: whether the output is int8 (bit 46), for all channels or one a channel.
+        scales: one fp32 scale for each channel.
+        offsets: one integer in -256..255 for each channel.
+        signed: whether the output is int8 (bit 46), one value for all channels or one for each.
         variant: one of `VARIANTS`.
 
     Raises:
-        Vreq8Error: for a scale that is NaN or infinite (or becomes so by rounding), an offset outside 9 bits,
-            as many scales as offsets not being given, an unknown variant.
+        Vreq8Error: a scale is NaN or infinite (or becomes so by rounding), an offset does not fit 9 bits, the
+            numbers of scales and offsets differ, or the variant is unknown.
     """
     _check_variant(variant)
-    with np.errstate(over="ignore"):  # what is too large for fp32 becomes infinite, and that is refused below
+    with np.errstate(over="ignore"):  # a value too large for fp32 becomes infinite and is refused below
         scale = np.asarray(scales, dtype=np.float32)
     offset = np.asarray(offsets)
     if scale.ndim != 1 or offset.ndim != 1 or not np.issubdtype(offset.dtype, np.integer):
@@ -105,10 +105,10 @@ def pack(
 
 
 def unpack(table: Table) -> Fields:
-    """Read a table uint64[1, C] back into its fields, as they stand (all 32 bits of the scale).
+    """Read a table uint64[1, C] back into its fields, with all 32 bits of the scale.
 
     Raises:
-        Vreq8Error: for another shape or dtype, a bit set outside the fields, a scale that is NaN or infinite.
+        Vreq8Error: the shape or dtype is wrong, a bit outside the fields is set, a scale is NaN or infinite.
     """
     if table.ndim != 2 or table.shape[0] != 1 or table.dtype != np.uint64:
         raise Vreq8Error(f"table of shape {table.shape}, {table.dtype}: must be uint64 [1, channels]")
@@ -137,8 +137,8 @@ def requantise(
         variant: one of `VARIANTS`.
 
     Raises:
-        Vreq8Error: for an unknown variant, a channel count that is not the table's, a table `unpack` refuses,
-            one that mixes signed and unsigned, scale bits 12..0 set for another variant than `scale32`.
+        Vreq8Error: the variant is unknown, the channel counts differ, `unpack` refuses the table, the table
+            mixes signed and unsigned, or scale bits 12..0 are set for a variant other than `scale32`.
     """
     _check_variant(variant)
     fields = unpack(table)
@@ -165,7 +165,7 @@ def unsaturated(
     Args:
         acc: accumulators, bias included.
         scale: fp32 as a table for this variant holds it; anything that broadcasts to the accumulators' shape.
-        offset: integers; so too.
+        offset: integers, broadcast likewise.
         variant: one of `VARIANTS`.
     """
     value = unrounded(acc, scale, offset, variant)
@@ -178,7 +178,7 @@ def unsaturated(
 def unrounded(
     acc: npt.NDArray[np.int32], scale: Floats, offset: npt.NDArray[np.int64], variant: str
 ) -> Floats:
-    """The fp32 values that `unsaturated` rounds; arguments as there. `round-then-add` adds no offset yet."""
+    """The fp32 values that `unsaturated` rounds; same arguments. `round-then-add` adds no offset yet."""
     with np.errstate(over="ignore"):  # an infinite product saturates, as it should
         value: Floats = acc.astype(np.float32) * scale
     if variant == "round-then-add":

@@ -1,8 +1,8 @@
 """Helpers that the tile programs share, each expanded in place where a kernel calls it.
 
 PyPTO expands a helper among the caller's own names: its parameters and locals stay bound there, a name keeps
-its type over all calls, and a constant of the caller's hides one of the helper's. So every name here is the
-helper's own (`conv1_...`, `plane_...`); the two convolutions, whose tiles differ in shape, are two helpers.
+its type over all calls, and the caller's constants hide the helper's. So the names of each helper have its
+own prefix (`conv1_...`, `plane_...`), and the two convolutions, whose tiles differ in shape, are two helpers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernels.plan import ConvShape, Plan, Tile, Window
 def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
     """A helper `(feature_map, filters, bias, position) -> acc`: one ACC tile, bias included.
 
-    It serves the convolution that reads x: the pair's first, or the only one.
+    It computes the convolution that reads x: the pair's first, or the only one.
 
     Args:
         pl: the DSL.
@@ -120,7 +120,7 @@ def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
 
 
 def load_plane(pl: Any, plan: Plan, number: int, window: Window) -> Any:
-    """A helper `(plane0, x, x_row) -> plane`: C1 plane `number` of x as a tile; `plane0` where there is none.
+    """A helper `(plane0, x, x_row) -> plane`: C1 plane `number` of x as a tile, or `plane0` if there is none.
 
     Args:
         pl: the DSL.

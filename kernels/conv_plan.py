@@ -1,4 +1,4 @@
-"""How one convolution is tiled: bands of output rows, of the same pieces as the pair's plan."""
+"""How one convolution is tiled: bands of output rows, made of the same pieces as the pair's plan."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def tile_conv_bands(geometry: ConvGeometry, limits: Limits, band_rows: int) -> C
     """Tile a convolution in bands of a given height.
 
     Raises:
-        PlanError: the height, or what it implies, breaks a rule.
+        PlanError: the height, or a size that follows from it, breaks a rule.
     """
     tile = acc_tile(geometry.out_width, geometry.depth, LONGEST_STEP)
     plan = ConvPlan(geometry, band_rows, tuple(_bands(geometry, band_rows)), tile)
@@ -88,7 +88,7 @@ def tile_conv_bands(geometry: ConvGeometry, limits: Limits, band_rows: int) -> C
 
 
 def _bands(geometry: ConvGeometry, band_rows: int) -> Iterator[ConvBand]:
-    """Bands of y. All read windows of one size, also a shorter last band: one buffer serves them all."""
+    """Bands of y. All read windows of one size, even a shorter last band, so one buffer serves them all."""
     held = held_rows(geometry.conv, band_rows, geometry.height, geometry.width)
     for row in range(0, geometry.out_height, band_rows):
         rows = min(band_rows, geometry.out_height - row)

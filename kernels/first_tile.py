@@ -1,6 +1,6 @@
-"""The first-tile variants of pass1: only the first ACC tile of mid, its feature map loaded in three ways.
+"""The first-tile variants of pass1: three ways to load the feature map of the first ACC tile of mid.
 
-They tell a layout fault from a load fault from an address fault.
+Together they tell layout, load and address faults apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kernels.unfused_conv2d import one_plane
 
 
 def build_first_tile_load(pl: Any, plan: Plan) -> Any:
-    """One plain load a C1 plane: `main(x, filter1, bias1, scale1, tile)`.
+    """One plain load for each C1 plane: `main(x, filter1, bias1, scale1, tile)`.
 
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
@@ -75,7 +75,7 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
 
 
 def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
-    """One load of rows the host packed: `main(x_band, filter1, bias1, scale1, tile)`.
+    """One load of rows that the host packed: `main(x_band, filter1, bias1, scale1, tile)`.
 
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
@@ -126,9 +126,9 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
 
 
 def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
-    """The fused kernel's L1 residents: `main(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)`.
+    """All L1 tiles of the fused kernel: `main(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)`.
 
-    They are created in the fused kernel's order, so that the feature map sits at the fused kernel's address.
+    They are created in its order, so that the feature map has the same address as in the fused kernel.
 
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.

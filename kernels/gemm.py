@@ -1,4 +1,4 @@
-"""A matrix product, int8 x int8 -> int32, of operators that public PyPTO has."""
+"""A matrix product, int8 x int8 -> int32, made of operators that public PyPTO has."""
 
 from __future__ import annotations
 

@@ -49,8 +49,8 @@ class GemmPlan:
 def make_gemm_plan(geometry: GemmGeometry, limits: Limits) -> GemmPlan:
     """Tile a product.
 
-    Of the ACC tiles that the memories allow, one that moves the fewest bytes into L0 is taken, then the
-    widest block of b (a is read once for each of them), the highest band of a and the longest step of K.
+    The plan takes the ACC tile that moves the fewest bytes into L0, among those that the memories allow, then
+    the widest block of b (a is read once for each block), the highest band of a and the longest step of K.
 
     Raises:
         PlanError: not even the smallest tile fits; the message gives the memory and the bytes.
@@ -68,8 +68,8 @@ def make_gemm_plan(geometry: GemmGeometry, limits: Limits) -> GemmPlan:
             fitting.append((tile_m, tile_n))
     if not fitting:
         raise PlanError(refused)
-    # Each row of a passes into L0A n / tile_n times, each column of b into L0B m / tile_m times. Of equals
-    # the highest tile is taken: L0B is filled at half the rate of L0A.
+    # Each row of a is moved to L0A n / tile_n times, each column of b to L0B m / tile_m times. If several
+    # tiles move as much, the highest is taken: L0B is filled at half the rate of L0A.
     tile_m, tile_n = min(fitting, key=lambda tile: (1 / tile[0] + 1 / tile[1], -tile[0]))
     block_columns = max(_divisors(n, tile_n, limits.l1 // k - tile_m))
     band_rows = max(_divisors(m, tile_m, limits.l1 // k - block_columns))
@@ -78,7 +78,7 @@ def make_gemm_plan(geometry: GemmGeometry, limits: Limits) -> GemmPlan:
 
 
 def _uses(tile_m: int, tile_n: int, k: int, limits: Limits) -> list[Use]:
-    """What a tile needs at least: its rows of a and columns of b in L1, and the shortest step of K in L0."""
+    """The least that a tile needs: its rows of a and columns of b in L1, and the shortest step of K in L0."""
     return [
         ("L1", (tile_m + tile_n) * k, limits.l1),
         ("L0A", tile_m * C0, limits.l0a),

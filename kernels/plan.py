@@ -1,6 +1,6 @@
 """How a conv pair is tiled: bands of output rows, ACC tiles of whole rows, K steps.
 
-The pieces that the plans of all workloads are made of stand here too.
+The pieces that the plans of all workloads share are here too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from golden.errors import UserError
 from golden.geometry import C0, FRACTAL_ROWS, Conv, Geometry
 
 LONGEST_STEP = 64
-"""K in one step of a convolution that reads x, where its K is a multiple of that."""
+"""K in one step of a convolution that reads x, if its whole K is a multiple of this."""
 
 _IMAGE_LIMIT = 2**16
 
 MAX_PLANES = 4
-"""C1 planes that pass1 keeps as tiles of their own."""
+"""The most C1 planes that pass1 can keep, each as a tile."""
 
 
 class PlanError(UserError):
@@ -54,7 +54,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Band:
-    """One band: `rows` output rows from `row`, the mid rows they read, the x rows those read."""
+    """One band: `rows` output rows from `row`, the mid rows that they read, the x rows that those read."""
 
     row: int
     rows: int
@@ -64,7 +64,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Tile:
-    """An ACC tile of `rows` image rows (`positions` = rows * width), its K loop `steps` times `step`."""
+    """An ACC tile of `rows` image rows (`positions` = rows * width), with `steps` K steps of size `step`."""
 
     rows: int
     positions: int
@@ -92,7 +92,7 @@ def conv_shape(conv: Conv, width: int, channels: int) -> ConvShape:
 
 @dataclass(frozen=True)
 class Plan:
-    """A tiled geometry. `bands` cut y for fused and pass2; `pass1` cuts mid: (row, rows, x window) a band."""
+    """A tiled geometry. `bands` cut y for fused and pass2; `pass1` cuts mid, each (row, rows, x window)."""
 
     geometry: Geometry
     band_rows: int
@@ -120,8 +120,8 @@ class Plan:
 def window(conv: Conv, row: int, rows: int, size: int, held: int) -> Window:
     """The window that output rows `row .. row + rows` read, from a buffer of `held` of the `size` input rows.
 
-    At the image's edges the buffer is shifted so that it stays inside; `skip` finds the first wanted row.
-    Where the shift is no multiple of the stride, padding above brings the windows back into step; no wanted
+    At the image's edges the buffer is shifted so that it stays inside; `skip` is then the first wanted row.
+    If the shift is not a multiple of the stride, padding above brings the windows back into step; no wanted
     window reads it.
     """
     first = row * conv.stride - conv.padding
@@ -136,8 +136,8 @@ def window(conv: Conv, row: int, rows: int, size: int, held: int) -> Window:
 def make_plan(geometry: Geometry, limits: Limits) -> Plan:
     """Tile a geometry.
 
-    Tiles are the fewest whole rows whose positions are a multiple of 16. Bands are as high as the memories
-    allow; a height that divides the image evenly is preferred down to half of that.
+    A tile has the fewest whole rows whose positions are a multiple of 16. Bands are as high as the memories
+    allow; a height that divides the image evenly is preferred if it is at least half of that.
 
     Raises:
         PlanError: no band height fits; the message gives the rule that the smallest one breaks.
@@ -159,15 +159,15 @@ BandedPlan = TypeVar("BandedPlan", bound=Banded)
 
 
 def highest_bands(out_height: int, out_width: int, tiled: Callable[[int], BandedPlan]) -> BandedPlan:
-    """The plan with the highest bands that `tiled` accepts, or with nearly as high ones that are all equal.
+    """The plan with the highest bands that `tiled` accepts, or with at least half as high ones, all equal.
 
     Args:
         out_height: rows of the output image.
         out_width: its columns.
-        tiled: the plan for bands of so many rows; raises PlanError where they break a rule.
+        tiled: makes the plan for bands of a number of rows; raises PlanError if they break a rule.
 
     Raises:
-        PlanError: `tiled` accepts no height; the message is its own about the smallest one.
+        PlanError: `tiled` accepts no height; the message is the one about the smallest height.
     """
     unit = row_unit(out_width)
     fitting: list[BandedPlan] = []
@@ -188,7 +188,7 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int) -> Plan:
     """Tile a geometry in bands of a given height.
 
     Raises:
-        PlanError: the height, or what it implies, breaks a rule.
+        PlanError: the height, or a size that follows from it, breaks a rule.
     """
     plan = Plan(
         geometry,
@@ -205,22 +205,22 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int) -> Plan:
 
 
 def row_unit(width: int) -> int:
-    """The fewest rows of an image of so many columns whose positions are whole fractals.
+    """The fewest rows of an image of `width` columns whose positions are whole fractals.
 
-    Positions (M) come in fractals; so do the rows of an L1 tile and the pixels of an img2col image.
+    Positions (M) must be whole fractals; so must the rows of an L1 tile and the pixels of an img2col image.
     """
     return FRACTAL_ROWS // gcd(FRACTAL_ROWS, width)
 
 
 def acc_tile(width: int, depth: int, longest: int) -> Tile:
-    """The smallest ACC tile of whole rows of `width` columns; its K steps are `longest`, or C0 if need be."""
+    """The smallest ACC tile of whole rows of `width` columns; K steps are `longest` if possible, else C0."""
     rows = row_unit(width)
     step = longest if depth % longest == 0 else C0
     return Tile(rows, rows * width, step, depth // step)
 
 
 def _bands(geometry: Geometry, band_rows: int) -> Iterator[Band]:
-    """Bands of y. All read windows of one size, also a shorter last band: one buffer serves them all."""
+    """Bands of y. All read windows of one size, even a shorter last band, so one buffer serves them all."""
     mid_rows = held_rows(geometry.conv2, band_rows, geometry.mid_height, geometry.mid_width)
     for row in range(0, geometry.out_height, band_rows):
         rows = min(band_rows, geometry.out_height - row)
@@ -229,12 +229,12 @@ def _bands(geometry: Geometry, band_rows: int) -> Iterator[Band]:
 
 
 def rows_read(conv: Conv, rows: int) -> int:
-    """Input rows that so many output rows read, padding included."""
+    """Input rows that `rows` output rows read, padding included."""
     return (rows - 1) * conv.stride + conv.kernel
 
 
 def held_rows(conv: Conv, rows: int, height: int, width: int) -> int:
-    """Input rows of a buffer for so many output rows: what they read, in whole fractals, or the image."""
+    """Input rows of a buffer for `rows` output rows: those they read, in whole fractals, or the image."""
     unit = row_unit(width)
     return min(-(-rows_read(conv, rows) // unit) * unit, height)
 
@@ -246,7 +246,7 @@ def _x_window(geometry: Geometry, mid_row: int, mid_rows: int, longest: int) -> 
 
 
 def _pass1_bands(geometry: Geometry, band_rows: int) -> Iterator[tuple[int, int, Window]]:
-    """Bands of mid that hold what a band of y spans, without halo."""
+    """Bands of mid, each with the rows that a band of y spans, without halo."""
     height = min(band_rows * geometry.conv2.stride, geometry.mid_height)
     for row in range(0, geometry.mid_height, height):
         rows = min(height, geometry.mid_height - row)
@@ -266,10 +266,10 @@ def _check_rows(plan: Plan) -> None:
 
 
 def check_whole(what: str, rows: int, unit: int) -> None:
-    """Refuse rows that are no whole tiles.
+    """Refuse rows that are not whole tiles.
 
     Raises:
-        PlanError: they are no multiple of the `unit` rows of a tile.
+        PlanError: they are not a multiple of the `unit` rows of a tile.
     """
     if rows % unit:
         raise PlanError(f"{what}: {rows} is no multiple of the {unit} rows of a tile")
@@ -279,12 +279,12 @@ def check_image(what: str, rows: int, columns: int) -> None:
     """Refuse an image that img2col cannot read.
 
     Raises:
-        PlanError: its pixels are no whole fractals, or more than 16-bit positions reach.
+        PlanError: its pixels are not whole fractals, or are more than 16-bit positions can address.
     """
     if rows * columns % FRACTAL_ROWS:
         raise PlanError(f"{what}: {rows} x {columns} is no multiple of {FRACTAL_ROWS}")
     if rows * columns >= _IMAGE_LIMIT:
-        raise PlanError(f"{what}: {rows} x {columns} passes the 16-bit positions of img2col")
+        raise PlanError(f"{what}: {rows} x {columns} exceeds the 16-bit positions of img2col")
 
 
 def _check_uniform(plan: Plan) -> None:
@@ -294,7 +294,7 @@ def _check_uniform(plan: Plan) -> None:
 
 
 def check_uniform(band_rows: int, windows: Sequence[Window]) -> None:
-    """Bands between the first and the last are one loop: same padding and skip, so a fixed step apart.
+    """Check that the bands between the first and the last can be one loop: equal padding, skip and step.
 
     Raises:
         PlanError: the windows of such bands differ in more than their row.
@@ -308,12 +308,12 @@ Use = tuple[str, int, int]
 
 
 def staged_bytes(depth: int, channels: int) -> int:
-    """L1 bytes of what stays of a convolution all along: filter, bias row (int32) and scale row (uint64)."""
+    """L1 bytes that a convolution occupies throughout: filter, bias row (int32) and scale row (uint64)."""
     return (depth + 4 + 8) * channels
 
 
 def tile_uses(tiles: Sequence[tuple[Tile, int]], limits: Limits) -> Iterator[Use]:
-    """What the ACC tiles of convolutions need, each given with its output channels."""
+    """The memory uses of the ACC tiles of convolutions; each tile is given with its output channels."""
     wider = max(channels for _, channels in tiles)
     yield "L0A", max(tile.positions * tile.step for tile, _ in tiles), limits.l0a
     yield "L0B", max(tile.step * channels for tile, channels in tiles), limits.l0b
@@ -323,10 +323,10 @@ def tile_uses(tiles: Sequence[tuple[Tile, int]], limits: Limits) -> Iterator[Use
 
 
 def check_memories(what: str, uses: Sequence[Use]) -> None:
-    """Refuse what needs more of a memory than there is.
+    """Refuse a plan that needs more of a memory than there is.
 
     Raises:
-        PlanError: names `what`, the memory, what it needs of it and what there is, in bytes.
+        PlanError: the message names `what`, the memory, the bytes needed and the bytes that there are.
     """
     for memory, used, limit in uses:
         if used > limit:

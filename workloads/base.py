@@ -1,4 +1,4 @@
-"""The types of which a workload is declared."""
+"""The types with which a workload is declared."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from workloads.tensor_level import TensorLevel
 
 
 class WorkloadError(UserError):
-    """A workload cannot be had: its name is unknown, or its file is broken; the message is one line."""
+    """A workload cannot be loaded: its name is unknown, or its declaration or file is broken; one line."""
 
 
 @dataclass(frozen=True)
 class Frame:
     """How an output [positions, channels] is laid out for the diff.
 
-    `columns` positions make an image row, `band_rows` image rows a band.
+    `columns` positions make an image row, and `band_rows` image rows make a band.
     """
 
     columns: int
@@ -41,14 +41,15 @@ class TileProgram:
 
     Attributes:
         name: its name in reports.
-        factory: a function of the DSL and a plan that gives the program; as `module:function` it is imported
-            when it is called, so that a broken kernel file does not block other kernels.
+        factory: a function of the DSL and a plan that returns the program. Written as `module:function` it is
+            imported when it is called, so that a broken kernel file does not block other kernels.
         inputs: the parameters of its `main` that it reads, in their order.
-        output: the parameter that it writes, the last.
-        tensor: the output of the workload that it gives; only its first rows where `shape` is given.
-        shape: from a plan to the output's shape, where that is not the whole tensor's.
-        host: inputs that the host makes: from a geometry, a plan and the workload's arrays to the array.
-        form: from a geometry and a plan, or None where there is none, to what the program is made of.
+        output: the parameter that it writes, the last one.
+        tensor: the output of the workload that it computes; only its first rows if `shape` is given.
+        shape: returns the output's shape from a plan, if that is not the shape of the whole tensor.
+        host: the inputs that the host makes, each with a function of a geometry, a plan and the workload's
+            arrays that returns it.
+        form: returns what the program is made of, from a geometry and a plan or None.
     """
 
     name: str
@@ -61,7 +62,9 @@ class TileProgram:
     form: Callable[[Any, Any], Form] | None = None
 
     def build(self, pl: Any, plan: Any) -> Any:
-        """The program that the factory makes of the DSL and a plan; raises as the engine's reader does.
+        """The program that the factory makes from the DSL and a plan.
+
+        Errors of the engine's reader pass through.
 
         Raises:
             SyntaxError: the factory's file is not Python.
@@ -79,14 +82,14 @@ class TileProgram:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What a job runs: one program, or several of which each reads what the one before gave."""
+    """What a job runs: one program, or several, each of which reads the output of the one before."""
 
     name: str
     programs: tuple[str, ...]
 
 
 MoveWindows = Callable[[Sequence[Window], int], Sequence[Window]]
-"""From the x windows of bands, in the order of the image, and the rows of x to windows that lie elsewhere."""
+"""Returns moved windows, from the x windows of bands, in image order, and the number of rows of x."""
 
 
 def _as_it_is(plan: Any, move: MoveWindows) -> Any:
@@ -98,8 +101,8 @@ def _as_it_is(plan: Any, move: MoveWindows) -> Any:
 class FaultModel:
     """The fault model of convolutions that follow each other (`workloads.faults`).
 
-    `moved` gives a plan in which the windows of x of each list of bands are replaced. It may be left out
-    where a plan has no such windows; the faults that move them then have no place.
+    `moved` returns a plan in which the x windows of each list of bands are replaced. It may be left out if a
+    plan has no such windows; the faults that move them then have no place.
     """
 
     moved: Callable[[Any, MoveWindows], Any] = _as_it_is
@@ -120,15 +123,15 @@ class Workload:
         kernels: what jobs run, in the order in which the compare lane takes them.
         example: a small geometry; programs are read for it to see which operators they call.
         plan: how a geometry is tiled within the limits of a soc; options are those of `plan_options`. Raises
-            `kernels.plan.PlanError`. Left out, the plan that programs are handed is the geometry itself.
-        frame: how an output is laid out for the diff: of its name, a geometry and a plan or None. Left out,
-            an output is a matrix: each row is a position of its own, and all rows are one band.
-        plan_options: whole numbers that a geometry of the matrix may set for the plan, each with what it is.
-        faults: what can be injected; None where there is no fault model.
-        tensor_level: the programs for CANN's compiler; None where there are none.
+            `kernels.plan.PlanError`. If it is left out, programs get the geometry itself as their plan.
+        frame: how an output is laid out for the diff, from its name, a geometry and a plan or None. If it is
+            left out, an output is a matrix: each row is one position, and all rows are one band.
+        plan_options: integers that a geometry of the matrix may set for the plan, each with a description.
+        faults: what can be injected; None if there is no fault model.
+        tensor_level: the programs for CANN's compiler; None if there are none.
 
     Raises:
-        WorkloadError: names are doubled, or one stands for nothing that is declared.
+        WorkloadError: a name is used twice, or refers to nothing that is declared.
     """
 
     definition: Definition
@@ -166,12 +169,12 @@ class Workload:
 
     @cached_property
     def comparison(self) -> tuple[Stage, ...]:
-        """The stages of the compare lane, made from the kernels: a new kernel is among them at once."""
+        """The stages of the compare lane, made from the kernels, so that they include every new kernel."""
         return comparison({kernel.name: self._takes(kernel.name) for kernel in self.kernels})
 
     @cached_property
     def tile_stages(self) -> tuple[Stage, ...]:
-        """The stages up to the last that computes a first tile only; empty where no kernel does so."""
+        """The stages up to the last one that computes a first tile only; empty if no kernel does so."""
         partial = {program.name for program in self.programs if program.shape is not None}
         ends = [
             place + 1
@@ -181,7 +184,7 @@ class Workload:
         return self.comparison[: max(ends, default=0)]
 
     def runs_of(self, kernel: str, lead: str = "") -> list[ProgramRun]:
-        """The stages of a kernel alone; `lead` stands before the name of each."""
+        """The stages of a kernel alone; `lead` is the prefix of their names."""
         return own_runs(self._takes(kernel), lead)
 
     def spec(self, tensor: str, geometry: Any) -> TensorSpec:
@@ -189,7 +192,7 @@ class Workload:
         return next(spec for spec in self.definition.specs(geometry) if spec.name == tensor)
 
     def frame_of(self, tensor: str, geometry: Any, plan: Any) -> Frame:
-        """How an output is laid out for the diff; `plan` is None where the geometry has no plan."""
+        """How an output is laid out for the diff; `plan` is None if the geometry has no plan."""
         if self.frame is not None:
             return self.frame(tensor, geometry, plan)
         return Frame(1, self.spec(tensor, geometry).shape[0])
@@ -202,7 +205,7 @@ class Workload:
 
     @cached_property
     def handed_over(self) -> tuple[str, ...]:
-        """Outputs that some program reads back: the ones in between, such as mid."""
+        """Intermediate outputs, which another program reads back, such as mid."""
         read = {name for program in self.programs for name in program.inputs}
         specs = self.definition.specs(self.example)
         return tuple(spec.name for spec in specs if spec.role is Role.OUTPUT and spec.name in read)
@@ -220,7 +223,7 @@ class Workload:
 
 
 def _mistakes(workload: Workload) -> Iterator[str]:
-    """What is wrong with the names of a declaration, each mistake in a line."""
+    """The mistakes in the names of a declaration, one line each."""
     programs = [program.name for program in workload.programs]
     declared = ", ".join(programs)
     yield from (f"two programs are called {name!r}" for name in _doubled(programs))

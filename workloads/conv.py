@@ -57,7 +57,7 @@ WORKLOAD = Workload(
     plan=_plan,
     frame=_frame,
     example=ConvGeometry(16, 16, 32, 32, Conv(3, 1, 1)),
-    plan_options={BAND_ROWS: "output rows of a band, at least 1; not written, the plan chooses"},
+    plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
 )

@@ -39,13 +39,13 @@ def _plan(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Pla
 
 
 def _frame(tensor: str, geometry: Geometry, plan: Plan | None) -> Frame:
-    """Bands of y are those of fused and pass2, bands of mid those of pass1; without a plan there is one."""
+    """Bands of y are those of fused and pass2, bands of mid those of pass1; without a plan, one band."""
     if tensor == Y:
         return Frame(geometry.out_width, plan.band_rows if plan else geometry.out_height)
     return Frame(geometry.mid_width, plan.pass1[0][1] if plan else geometry.mid_height)
 
 
-# -- forms: a plan is None where the geometry cannot be tiled, as for CANN, which tiles otherwise
+# -- forms: a plan is None if the geometry cannot be tiled, and for CANN, which has its own tilings
 
 
 def _fused(geometry: Geometry, plan: Plan | None) -> Form:
@@ -167,7 +167,7 @@ WORKLOAD = Workload(
     plan=_plan,
     frame=_frame,
     example=Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)),
-    plan_options={BAND_ROWS: "output rows of a band, at least 1; not written, the plan chooses"},
+    plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
 )

@@ -1,8 +1,8 @@
 """What the host does around a launch of a tensor-level kernel of the pair: operands before, output after.
 
-This work is no part of the kernel and of no cost that is reported: conv1's img2col, the canvas of mid for
-pass2, filter2 from (c1, kh, kw, c0) to (kh, kw, c) order, and a VREQ8 table's fields as rows of fp32; after
-the launch, dropping the garbage columns of y.
+This work is not part of the kernel or of any reported cost. Before the launch the host makes conv1's img2col,
+the canvas of mid for pass2, filter2 in (kh, kw, c) instead of (c1, kh, kw, c0) order, and a VREQ8 table's
+fields as rows of fp32; after the launch it drops the garbage columns of y.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _expected_y(
 ) -> tuple[Int8, Indices]:
     """The golden of y on flat output rows, and which of them are pixels.
 
-    Pixels come from the golden's convolution. A garbage row is what the shifted rows of the canvas give
-    there; the verifier compares it too.
+    Pixels come from the golden's convolution. Garbage rows come from the shifted rows of the canvas; the
+    verifier compares them too.
     """
     filter2 = cast(Int8, inputs["filter2"])
     y = convolve(mid, geometry.mid_height, geometry.mid_width, filter2, geometry.conv2)
@@ -122,4 +122,4 @@ TENSOR_LEVEL = TensorLevel(
     Tiling,
     TilingSearch(tiling_by_rule, numbers, may_fit, _keep),
 )
-"""The pair at tensor level. The windows are those of conv2: every pixel of mid once a kernel position."""
+"""The pair at tensor level. `windows` are conv2's: they hold each mid pixel once for each kernel position."""

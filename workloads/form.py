@@ -1,7 +1,7 @@
 """The form of a program: which convolutions it is made of, what each reads, how its bands follow each other.
 
-Injection, diagnosis and the compare lane read this, so that they need to know no program by its name. A
-program without a form is run and compared all the same.
+Injection, diagnosis and the compare lane read this, so that they need not know any program by its name. A
+program without a form is still run and compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from golden.geometry import C0
 from kernels.plan import Tile, Window
 
 _DESCRIBED = 2
-"""Convolutions of a chain that faults, hypotheses and steps know."""
+"""The most convolutions of a chain that faults, hypotheses and steps can describe."""
 
 
 class FormError(UserError):
@@ -29,13 +29,13 @@ class Loading(str, Enum):
     PLAIN = "plain load"
     """By plain loads, one for each C1 plane."""
     GATHERED = "gather"
-    """Gathered plane by plane into one tile, beside all that is resident in L1."""
+    """Plane by plane, gathered into one tile beside everything that is resident in L1."""
     PACKED = "packed by the host"
     """By one load of a matrix [H*W, C] that the host packed."""
     ROWS = "load of rows"
     """By one load of rows that another program stored in GM as NHWC."""
     IN_L1 = "in L1"
-    """Not at all: the convolution before writes it there."""
+    """Without a load: the convolution before writes it there."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class Convolution:
         source: the tensor that its feature map holds: an input of the workload, or the output of the
             convolution before.
         loading: how the map comes into L1.
-        parts: its bands, by the image rows that they give.
-        order: places in `parts`, in the order in which the program computes them.
+        parts: its bands, in the order of their image rows.
+        order: indices into `parts`, in the order in which the program computes them.
         tile: its ACC tile and K loop.
-        whole: whether the parts make up the whole output; not so where only a first tile is computed.
-        parameter: the parameter of the program that holds the map, where the host makes it; empty where it
-            has the source's name.
+        whole: whether the parts make up the whole output; False if only a first tile is computed.
+        parameter: the program's parameter that holds the map, if the host makes it; empty if it has the
+            source's name.
 
     Raises:
         FormError: the order does not name each part once, a part is not made of whole tiles or reads rows
@@ -85,7 +85,7 @@ class Convolution:
             self._refuse(f"order {self.order} must name each of its {len(self.parts)} parts once, from 0")
         if tile.positions != tile.rows * layer.out_width or tile.step * tile.steps != layer.depth:
             self._refuse(
-                f"{tile} must have rows of {layer.out_width} positions and {layer.depth} as K of all steps"
+                f"{tile} must have rows of {layer.out_width} positions and steps that add up to {layer.depth}"
             )
         for part in self.parts:
             if part.rows < 1 or part.rows % tile.rows:
@@ -99,7 +99,7 @@ class Convolution:
 
     @property
     def read_from(self) -> str:
-        """The parameter of the program that holds the map; of a map in L1, what it would be called in GM."""
+        """The program's parameter that holds the map; for a map in L1, the name that it would have in GM."""
         return self.parameter or self.source
 
     def _refuse(self, why: str) -> None:
@@ -108,7 +108,7 @@ class Convolution:
 
 @dataclass(frozen=True)
 class Form:
-    """What a program is made of: all layers of its workload, and those that it computes, in their order.
+    """What a program is made of: all layers of its workload, and the convolutions it computes, in order.
 
     Raises:
         FormError: the chain is longer than two; there is no convolution; the parts of the last do not follow
@@ -122,8 +122,8 @@ class Form:
     def __post_init__(self) -> None:
         if len(self.chain) > _DESCRIBED:
             raise FormError(
-                f"a chain of {len(self.chain)} convolutions has no form, at most {_DESCRIBED} can be "
-                "described: leave `form` out"
+                f"a chain of {len(self.chain)} convolutions cannot have a form, which describes at most "
+                f"{_DESCRIBED}: leave `form` out"
             )
         if not self.convolutions:
             raise FormError("a form must have a convolution")
@@ -155,7 +155,7 @@ class Form:
             )
 
     def convolution(self, number: int) -> Convolution | None:
-        """The convolution of this number; None where the program does not have it."""
+        """The convolution of this number; None if the program does not have it."""
         return next((one for one in self.convolutions if one.number == number), None)
 
     @property
@@ -169,7 +169,7 @@ class Form:
         return self.last.number == len(self.chain) and self.last.whole
 
     def then(self, other: Form) -> Form:
-        """The form of two programs, of which the second reads what the first gives."""
+        """The form of two programs, the second of which reads the output of the first."""
         return Form(self.chain, (*self.convolutions, *other.convolutions))
 
 
@@ -179,15 +179,15 @@ def in_order(parts: Sequence[Part]) -> tuple[int, ...]:
 
 
 def whole_image(layer: Layer) -> tuple[Part, ...]:
-    """The one part of a convolution of which no plan is known: the image as it is, with all its padding."""
+    """The one part of a convolution without a plan: the whole image, with all its padding."""
     return (Part(0, layer.out_height, Window(0, layer.height, (layer.conv.padding,) * 4, 0)),)
 
 
 def one_step(layer: Layer) -> Tile:
-    """The tile of a convolution of which no plan is known: the whole image, K in one step."""
+    """The tile of a convolution without a plan: the whole image, K in one step."""
     return Tile(layer.out_height, layer.out_height * layer.out_width, layer.depth, 1)
 
 
 def plane_by_plane(tile: Tile, layer: Layer) -> Tile:
-    """A tile whose K loop runs plane by plane, C0 channels of one tap a step."""
+    """A tile whose K loop runs plane by plane, with C0 channels of one tap in each step."""
     return Tile(tile.rows, tile.positions, C0, layer.depth // C0)

@@ -1,4 +1,4 @@
-"""The workload `gemm`: a matrix product, int8 x int8 -> int32, of operators that public PyPTO has."""
+"""The workload `gemm`: a matrix product, int8 x int8 -> int32, made of operators that public PyPTO has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _plan(geometry: GemmGeometry, limits: Limits, options: Mapping[str, int]) ->
 
 
 def _frame(tensor: str, geometry: GemmGeometry, plan: GemmPlan | None) -> Frame:
-    """A row of c is a row of one position, whose channels are its columns; a band is one of a's in L1."""
+    """Each row of c is one position, with its columns as channels; its bands are the bands of a in L1."""
     return Frame(1, plan.band_rows if plan else geometry.m)
 
 

@@ -1,4 +1,4 @@
-"""The matrix product at tensor level: its operands are its inputs as they lie."""
+"""The matrix product at tensor level: its operands are its inputs, unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the declaration of a workload: one that is shipped by its name, a user's in its file."""
+"""Finds the declaration of a workload: a shipped one by its name, a user's in its file."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def workload_named(name: str, file: str = "") -> Workload:
 
     Args:
         name: its name in the matrix.
-        file: the Python file that declares it where that is a user's, else empty.
+        file: the user's Python file that declares it; empty for a shipped workload.
 
     Raises:
-        WorkloadError: there is none of that name, or the file is broken.
+        WorkloadError: there is no workload of that name, or the file is broken.
     """
     if file:
         return _of_file(name, file)
@@ -66,10 +66,10 @@ def _of_file(name: str, file: str) -> Workload:
 
 
 def _loaded(file: str) -> ModuleType:
-    """The module of a user's file; whatever it raises is the file's mistake."""
+    """The module of a user's file; anything that it raises is a mistake in the file."""
     if not Path(file).exists():
         raise WorkloadError(f"{file}: there is no such file")
-    # Named after the whole path: types of two files of one name must not be looked up in one another.
+    # The name depends on the whole path: files of one name must not look up types in each other.
     name = f"workload_of_{Path(file).stem}_{crc32(file.encode()):08x}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

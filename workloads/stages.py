@@ -1,4 +1,4 @@
-"""The stages of a comparison: a program run on given inputs, and two outputs held against each other."""
+"""The stages of a comparison: a program is run on given inputs, or two outputs are compared."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 class ProgramRun:
     """A program is run, and its output is compared with the golden.
 
-    `given` has, for inputs that are outputs of the workload, the earlier stage whose output is handed over;
-    an input that is not in it is the golden's.
+    `given` maps an input that is an output of the workload to the earlier stage that hands it over; all other
+    inputs are the golden's.
     """
 
     name: str
@@ -21,7 +21,7 @@ class ProgramRun:
 
 @dataclass(frozen=True)
 class OutputsCompared:
-    """The outputs of two earlier stages are held against each other; both are the whole of `tensor`."""
+    """The outputs of two earlier stages are compared; both are the whole of `tensor`."""
 
     name: str
     one: str
@@ -34,7 +34,7 @@ Stage = ProgramRun | OutputsCompared
 
 @dataclass(frozen=True)
 class Takes:
-    """What the stages need to know of a program: its name, its inputs, the tensor that it gives rows of."""
+    """What the stages need to know of a program: name, inputs, the tensor it computes, and if all of it."""
 
     name: str
     inputs: tuple[str, ...]
@@ -43,11 +43,11 @@ class Takes:
 
 
 def own_runs(programs: Sequence[Takes], lead: str = "") -> list[ProgramRun]:
-    """The programs of one kernel, one after the other, each on what the ones before it gave.
+    """The programs of one kernel, one after the other, each on the outputs of those before it.
 
     Args:
-        programs: of the kernel, in the order in which they run.
-        lead: stands before the name of each stage.
+        programs: the programs of the kernel, in the order in which they run.
+        lead: prefix of the stages' names.
     """
     runs: list[ProgramRun] = []
     gave: dict[str, ProgramRun] = {}
@@ -60,16 +60,16 @@ def own_runs(programs: Sequence[Takes], lead: str = "") -> list[ProgramRun]:
 
 
 def _given(program: Takes, gave: Mapping[str, ProgramRun]) -> Mapping[str, ProgramRun]:
-    """What a program reads of what the ones before it in its kernel gave."""
+    """The earlier runs of its kernel whose outputs a program reads, by the name of the input."""
     return {name: gave[name] for name in program.inputs if name in gave}
 
 
 def comparison(kernels: Mapping[str, Sequence[Takes]]) -> tuple[Stage, ...]:
     """All stages of a workload's compare lane.
 
-    Each program is run on the golden's inputs; one that reads what another of its kernel gives is run on
-    that as well. A run that several kernels have in common is a single stage. The output of each further
-    kernel is then held against that of the first that gives it.
+    Each program is run on the golden's inputs. A program that reads the output of another of its kernel is
+    also run on that output. A run that several kernels share is a single stage. The output of each further
+    kernel is then compared with that of the first kernel that computes the same tensor.
 
     Args:
         kernels: the programs of each kernel, in the order in which they are compared.
@@ -94,7 +94,7 @@ def _stages(kernels: Mapping[str, Sequence[Takes]]) -> Iterator[Stage]:
 
 
 def _runs(kernel: str, programs: Sequence[Takes], others: Mapping[str, ProgramRun]) -> Iterator[ProgramRun]:
-    """The runs of a kernel; one on its own outputs says whose, where `others` has that of another kernel."""
+    """The runs of a kernel; if `others` has another run of a name, the kernel is added to the name."""
     gave: dict[str, ProgramRun] = {}
     for program in programs:
         run = ProgramRun(program.name, program.name, _given(program, gave))

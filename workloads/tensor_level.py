@@ -22,7 +22,7 @@ class Launch:
 
     Attributes:
         output: name of the output, the kernel's last parameter.
-        expected: what the golden says it must hold, [rows, channels], garbage rows included.
+        expected: the output that is right, [rows, channels], garbage rows included.
         kept: its rows that are positions of the workload's output, in order.
     """
 
@@ -33,11 +33,11 @@ class Launch:
 
 
 def constants(inputs: Mapping[str, Array], suffix: str) -> dict[str, Array]:
-    """The bias of a convolution as it lies, and the fields of its table as rows of fp32.
+    """The bias of a convolution, unchanged, and the fields of its table as rows of fp32.
 
     Args:
         inputs: a bias and a table packed for `vreq8`, by their names.
-        suffix: what stands behind these names.
+        suffix: the suffix of these names.
     """
     fields = vreq8.unpack(cast(vreq8.Table, inputs[f"scale{suffix}"]))
     return {
@@ -52,7 +52,7 @@ class TensorProgram:
     """One tensor-level program.
 
     Attributes:
-        launch: makes its launch of a geometry, a tiling and the inputs of the tile program of that name.
+        launch: makes its launch from a geometry, a tiling and the inputs of the tile program of that name.
         handed_over: GM tensors of the compiled program that hold what one convolution hands to the next.
     """
 
@@ -67,11 +67,11 @@ class TilingSearch:
     Attributes:
         start: the tiling of a geometry from which the search of every program starts, within the memories'
             capacities; raises `kernels.tensor.plan.TilingError`.
-        numbers: of a program and a geometry, what can be changed in a tiling, one number after the other:
-            each is a function from a tiling to those in which this number has another value.
+        numbers: from a program and a geometry, the possible changes to a tiling, one for each number: a
+            function from a tiling to those in which this number has another value.
         may_fit: whether a tiling of a geometry can fit the capacities; only the compiler can tell for sure.
-        keep: writes the tilings of a geometry, by program, where `TensorLevel.tiling` finds them; gives the
-            file.
+        keep: writes the tilings of a geometry, by program, where `TensorLevel.tiling` finds them; returns the
+            path of the file.
     """
 
     start: Callable[[Any, Capacities], Any]
@@ -85,13 +85,13 @@ class TensorLevel:
     """The tensor-level programs of a workload.
 
     Attributes:
-        module: the module that holds `BUILD`, from a program's name to its factory; the path of its file
-            where it cannot be imported, as a user's.
-        programs: by the names of the tile programs that they stand for.
+        module: the module with `BUILD`, the factories by the names of their programs; the path of its file if
+            it cannot be imported by name, as a user's file.
+        programs: the programs by the names of the tile programs that they stand for.
         tiling: cuts a geometry for a program within the memories' capacities; raises
             `kernels.tensor.plan.TilingError`.
-        tiling_type: what it gives, a frozen dataclass with a method `describe`.
-        search: how cheaper tilings are searched; None where geometries are always cut by rule.
+        tiling_type: the type of a tiling, a frozen dataclass with a method `describe`.
+        search: how cheaper tilings are searched; None if geometries are always cut by rule.
     """
 
     module: str | Path

@@ -13,16 +13,16 @@ Changes = Callable[[Tiling], Iterator[Tiling]]
 
 _TASKS = (24, 20, 22, 18, 12)
 _SPREAD_TASKS = (24, 20, 16, 12)
-"""Into how many tasks rows may be cut: there are 24 cube cores, and scheduling a task costs as much as it."""
+"""Numbers of tasks for the rows. There are 24 cube cores; scheduling a task costs as much as running it."""
 
 _VEC_TILES = (2, 1)
-"""Vector tiles that may make a cube task."""
+"""Numbers of vector tiles in a cube task."""
 
 
 def numbers(program: str, geometry: Geometry) -> Iterator[Changes]:
-    """What can be changed in a program's tiling, one number after the other.
+    """The changes to a program's tiling, one for each of its numbers.
 
-    Each is a function from a tiling to those in which this number has another value.
+    A change is a function from a tiling to the tilings in which this number has another value.
     """
     canvas = canvas_of(geometry)
     if program != "pass2":

@@ -1,9 +1,9 @@
 """The canvas: mid with its padding, as the flat rows from which conv2's windows are cut by shifting.
 
 With stride 1 the padded image, row after row, is one plane: output row r of a flat output of the same width
-needs the rows r + kh*width + kw. With stride s, pixels whose row and column leave the same rest when divided
-by s form a plane of their own, and the same holds within planes. The flat output then has a few columns a row
-more than the image ("garbage"), which the host drops.
+needs the rows r + kh*width + kw. With stride s, the pixels whose row and column have the same remainders
+modulo s form a plane of their own, and the same holds within each plane. Each row of the flat output has a
+few columns more than the image ("garbage"), which the host drops.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def canvas_of(geometry: Geometry, step: int = 1, out_step: int = 1) -> Canvas:
 
     Args:
         geometry: the shapes of the pair.
-        step: a plane takes a multiple of so many rows.
-        out_step: the flat output takes a multiple of so many rows.
+        step: the rows of a plane are a multiple of this.
+        out_step: the rows of the flat output are a multiple of this.
     """
     conv = geometry.conv2
     stride = conv.stride

@@ -1,6 +1,6 @@
 """How the tensor-level kernels are cut: tiles of the matrix products and of the vector unit.
 
-A geometry's tilings come from its plan file where a search has left one (`plans/`), else from a rule.
+A geometry's tilings come from its plan file if a search has written one (`plans/`), else from a rule.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FEWEST_ROWS = 96
 """Below this a task costs more to schedule than to run."""
 
 _WIDEST_COLUMNS = 256
-"""Columns of a plain product's cube task: as wide as leaves room in L0C for enough rows."""
+"""The most columns of a plain product's cube task; they leave room in L0C for enough rows."""
 
 _VEC_TILES = 4
 """Fp32 tiles that a requantisation holds in UB at once: its value and three rows of constants, broadcast."""
@@ -96,7 +96,7 @@ class GemmTiling:
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tiles of a program of the pair; what a program does not have (conv1 in pass2) is there and not used.
+    """Tiles of a program of the pair; fields that a program does not need (conv1 in pass2) are ignored.
 
     `spread_rows` is the rows of the canvas that one vector tile writes to conv2's windows.
     """
@@ -115,10 +115,10 @@ class Tiling:
 
 
 def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tiling:
-    """The tiling of a program: the searched one where the geometry has a plan file, else by rule.
+    """The tiling of a program: the searched one if the geometry has a plan file, else the one by rule.
 
     Raises:
-        TilingError: where the geometry cannot be cut.
+        TilingError: the geometry cannot be cut.
     """
     path = plan_path(geometry)
     if path.is_file():
@@ -127,10 +127,10 @@ def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tili
 
 
 def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
-    """A tiling of which every task fits the memories: one cube task a core, two vector tiles a cube task.
+    """A tiling whose tasks fit the memories: one cube task for each core, two vector tiles for each task.
 
     Raises:
-        TilingError: where a channel count fits no tile or a tensor passes 2**31 - 1 bytes.
+        TilingError: a channel count fits no tile, or a tensor exceeds 2**31 - 1 bytes.
     """
     canvas = canvas_of(geometry)
     conv1 = _product("conv1", canvas.rows, geometry.depth1, geometry.cmid, capacities)
@@ -146,7 +146,7 @@ def conv_tiling(geometry: ConvGeometry, capacities: Capacities) -> Product:
     """The tiling of one convolution, by the rule of `tiling_by_rule`.
 
     Raises:
-        TilingError: where the channel count fits no tile or a tensor passes 2**31 - 1 bytes.
+        TilingError: the channel count fits no tile, or a tensor exceeds 2**31 - 1 bytes.
     """
     rows = geometry.out_height * geometry.out_width
     _check_tensor("columns of conv", rows, geometry.depth)
@@ -154,10 +154,10 @@ def conv_tiling(geometry: ConvGeometry, capacities: Capacities) -> Product:
 
 
 def gemm_tiling(geometry: GemmGeometry, capacities: Capacities) -> GemmTiling:
-    """A tiling of a matrix product of which every task fits the memories: about one cube task a core.
+    """A tiling of a matrix product whose tasks fit the memories: about one cube task for each core.
 
     Raises:
-        TilingError: where the memories hold not even the smallest tile or a tensor passes 2**31 - 1 bytes.
+        TilingError: the memories cannot hold the smallest tile, or a tensor exceeds 2**31 - 1 bytes.
     """
     _check_tensor("a of gemm", geometry.m, geometry.k)
     _check_tensor("b of gemm", geometry.k, geometry.n)
@@ -199,7 +199,7 @@ def _product(name: str, rows: int, depth: int, channels: int, capacities: Capaci
 
 
 def _k_tiles(depth: int, rows: int, columns: int, capacities: Capacities) -> tuple[int, int]:
-    """K in one L0 tile and in one L1 tile, each a half of its memory at most."""
+    """K in one L0 tile and in one L1 tile; each takes at most half of its memory."""
     left_rows = _round_up(rows, _L0_ROWS)
     k_step = _largest_divisor(
         depth, C0, min(capacities.l0b // columns // 2, capacities.l0a // left_rows // 2)
@@ -208,7 +208,7 @@ def _k_tiles(depth: int, rows: int, columns: int, capacities: Capacities) -> tup
 
 
 def may_fit(geometry: Geometry, tiling: Tiling, capacities: Capacities) -> bool:
-    """Whether no tile passes a memory by itself; what else the compiler puts there only it can tell."""
+    """Whether each tile alone fits its memory; only the compiler knows what else it puts there."""
     return all(
         product.k_step * max(_round_up(product.cube_rows, _L0_ROWS), columns)
         <= min(capacities.l0a, capacities.l0b)
@@ -229,7 +229,7 @@ def _largest_divisor(number: int, multiple_of: int, limit: int) -> int:
 
 
 def plan_path(geometry: Geometry) -> Path:
-    """The plan file of a geometry, there or not; named after all that determines the shapes."""
+    """The plan file of a geometry, whether it exists or not; its name has all numbers of the geometry."""
     convs = "-".join(f"k{c.kernel}s{c.stride}p{c.padding}" for c in (geometry.conv1, geometry.conv2))
     channels = f"{geometry.cin}-{geometry.cmid}-{geometry.cout}"
     return PLANS / f"{geometry.height}x{geometry.width}-{channels}-{convs}.json"

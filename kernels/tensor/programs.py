@@ -3,9 +3,9 @@
 Each factory is handed the package as `pypto`, the shapes, a tiling and the options of the jit decorator, and
 returns the kernel; its parameters are the operands that the host makes, by name, the output last.
 
-The front end reads the source of a kernel: its parameters are annotated with values, not types, it must not
-have a return annotation, and this module cannot postpone annotations. Helpers are called while the graph is
-built and may be plain Python.
+The front end reads the source of a kernel. Parameters are annotated with values, not types; there must not be
+a return annotation; and this module cannot postpone annotations. Helpers are called while the graph is built
+and may be plain Python.
 """
 # mypy: disable-error-code="valid-type, untyped-decorator, no-untyped-def"
 # ruff: noqa: ANN202
@@ -21,9 +21,9 @@ Options = Mapping[str, Any]
 
 
 def build_fused(pypto: Any, geometry: Geometry, tiling: Tiling, options: Options) -> Any:
-    """One launch for the pair; mid is internal: conv2's windows, written by conv1's requantisation.
+    """One launch for the pair; mid is internal: conv1's requantisation writes it as conv2's windows.
 
-    Rows of the canvas that are no mid pixels have an all-zero img2col row, and `mask` (1 for pixels, else 0)
+    Rows of the canvas that are not mid pixels have an all-zero img2col row, and `mask` (1 for pixels, else 0)
     turns their requantised bias into the zero padding.
     """
     canvas = tiling.canvas(geometry)
@@ -165,8 +165,9 @@ def scaled(pypto: Any, acc: Any, bias: Any, scale: Any, offset: Any) -> Any:
 def saturated(pypto: Any, value: Any) -> Any:
     """Fp32 to int8, half to even, saturating.
 
-    Clipped first: the bounds are integers, so rounding cannot leave them, and no value is too large for the
-    cast. The unit has no cast from int32 to int8; every integer of eight bits is exact on the way.
+    The value is clipped first: the bounds are integers, so it stays within them when it is rounded, and no
+    value is too large for the cast. The unit has no cast from int32 to int8, so it goes by way of fp32 and
+    fp16, which hold every 8-bit integer exactly.
     """
     clipped = pypto.clip(value, -128.0, 127.0)
     rounded = pypto.cast(clipped, pypto.DT_INT32, pypto.CastMode.CAST_RINT)
@@ -183,7 +184,7 @@ def requantised(
     output: Any,
     first_task: int = 0,
 ) -> None:
-    """Requantise int32 sums [R, C] into the int8 `output`, `vec_rows` rows a task.
+    """Requantise int32 sums [R, C] into the int8 `output`, with `vec_rows` rows in each task.
 
     Tasks are numbered by their first row, from `first_task` on.
     """
@@ -194,10 +195,10 @@ def requantised(
 
 
 def copied(pypto: Any, tile: Any) -> Any:
-    """A tile of int8 of its own.
+    """A copy of an int8 tile.
 
-    A view that is assembled as it is becomes an alias: the compiler then puts all of the windows at the
-    address of the tensor that was viewed, which is smaller.
+    A view that is assembled without a copy becomes an alias: the compiler then puts all of the windows at the
+    address of the viewed tensor, which is smaller.
     """
     return pypto.cast(pypto.cast(tile, pypto.DT_FP16), pypto.DT_INT8)
 
@@ -205,7 +206,7 @@ def copied(pypto: Any, tile: Any) -> Any:
 def begin_task(pypto: Any, number: int) -> None:
     """Make one task of the operations that follow.
 
-    Left alone, the compiler forms tasks by counting equal groups of operations: one odd tile can double them.
+    By itself the compiler forms tasks by counting equal groups of operations: one odd tile can double them.
     """
     pypto.set_pass_options(sg_set_scope=number)
 

@@ -192,7 +192,7 @@ def test_the_kernel_of_another_workload_is_refused(refused: Refused, workspace: 
 def test_the_tensors_of_another_workload_are_refused(refused: Refused, workspace: Path) -> None:
     np.savez(workspace / "product.npz", a=np.ones((64, 96), np.int8), b=np.ones((96, 64), np.int8))
     words = ("run", *MORE, *PLATFORM, "--inputs", "product.npz")
-    lacking = "product.npz: array 'x' is missing: it must hold x, filter, bias, scale"
+    lacking = "product.npz: array 'x' is missing: the file must hold x, filter, bias, scale"
     assert refused(*words, "--geometry", "one") == lacking
     several = refused(*words, "--geometry", "one", "--geometry", "product")
     assert several == f"{lacking}, in geometry one: choose the file's with --geometry"

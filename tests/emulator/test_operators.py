@@ -102,7 +102,7 @@ REFUSED = [
     (img2col("(1, 1, 1, 1)", "(1, 1)"), "padding [1, 1]: must be 4 numbers"),
     (img2col("(1, 1, 1, 1)", "(256, 1, 1, 1)"), "padding [256, 1, 1, 1]: sizes are 8-bit"),
     (img2col("(1, 1, 1, 1)", "(-1, 1, 1, 1)"), "padding [-1, 1, 1, 1]: sizes are 8-bit"),
-    (img2col("(3, 3)", "(11, 3)"), "kernel_size [11, 3]: the padded image is [10, 10] only"),
+    (img2col("(3, 3)", "(11, 3)"), "kernel_size [11, 3]: must be at most the padded image [10, 10]"),
     ("t = pl.tile.matmul(right, right)", "the left operand is in Right (L0B): must be in Left"),
     ("t = pl.tile.matmul(left, left)", "the right operand is in Left (L0A): must be in Right"),
     ("t = pl.tile.matmul(narrow, right)", "K differs: left is [32, 32], right is [64, 64]"),

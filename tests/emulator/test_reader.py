@@ -112,7 +112,7 @@ def test_what_the_language_has_is_read_and_compiles(read: Read, factory: str, bo
         (
             "import emulator.language as dsl",
             "t = dsl.load(x, [0, 0], [64, 64], @Vec)",
-            "operators are reached as pl",
+            "operators are called as pl",
         ),
         ("def helper(t): return t", "t = helper(x)", "a helper needs @pl.inline"),
         ("", "t = pl.laod(x, [0, 0], [64, 64], @Vec)", "unknown operator; did you mean pl.load?"),
@@ -126,12 +126,12 @@ def test_what_the_language_has_is_read_and_compiles(read: Read, factory: str, bo
         ("", "for i in pl.range(2):\n    pass", "pass: is not part of the language"),
         ("", "while True:\n    t = pl.load(x, [0, 0], [64, 64], @Vec)", "while: is not part of the language"),
         ("", "n = 3", "the right side must be a call"),
-        ("", "t = u = pl.load(x, [0, 0], [64, 64], @Vec)", "assigns to one plain name"),
+        ("", "t = u = pl.load(x, [0, 0], [64, 64], @Vec)", "must assign to one plain name"),
         ("", "t, u = pl.load(x, [0, 0], [64, 64], @Vec)", "gives one result"),
-        ("", "t, self.u = self.kernel(x)", "assigns to one plain name"),
+        ("", "t, self.u = self.kernel(x)", "must assign to one plain name"),
         ("", "pl.store(x, [0, 0], y)", "its result is dropped"),
-        ("", "t = self.kernel(x, w, b, s, y)", "only an orchestration calls"),
-        ("", "return y", "stands at the end of a function only"),
+        ("", "t = self.kernel(x, w, b, s, y)", "only an orchestration may call"),
+        ("", "return y", "is allowed only at the end of a function"),
         ("", "t = pl.load(nowhere, [0, 0], [64, 64], @Vec)", "nowhere is not a tile or tensor here"),
         ("", "t = pl.load(x + 1, [0, 0], [64, 64], @Vec)", "x + 1: must be the name of a tile or tensor"),
         ("", "t = pl.load(x, [0], [64, 64], @Vec)", "must be [row, column]"),
@@ -274,7 +274,7 @@ def test_a_parameter_is_a_tensor_of_constants(read: Read, annotation: str, probl
         (
             "def one(t):\n    if 1 == 1:\n        return t\n    return t",
             "one(x)",
-            "at the end of a function only",
+            "is allowed only at the end of a function",
         ),
         ("def one(t):\n    u = one(t)\n    return u", "one(x)", "calls itself"),
         (
@@ -359,20 +359,20 @@ def loader_of(rows):
             "rows = 32",
             "rows = 64",
             LOAD.format("rows"),
-            "its rows is hidden by the caller's: 32 there, 64 here",
+            "its rows is hidden by the caller's: 32 in the helper, 64 in the caller",
         ),
         (
             "load = loader_of(32)",
             "load = loader_of(64)",
             "load(part_x)",
             "its load is hidden by the caller's: "
-            "the helper loader of line 7 there, the helper loader of line 7 here",
+            "the helper loader of line 7 in the helper, the helper loader of line 7 in the caller",
         ),
         (
             "rows = 32",
             "rows = pl.INT8",
             LOAD.format("rows"),
-            "its rows is hidden by the caller's: 32 there, a DType here",
+            "its rows is hidden by the caller's: 32 in the helper, a DType in the caller",
         ),
     ],
 )
@@ -438,12 +438,15 @@ GOOD = {"first": "", "returned": "return y, z", "main": "main", "call": "y, z = 
     [
         ({"first": "        rows = 3"}, "only @pl.function methods belong in a program"),
         ({"first": "        def plain(self): pass"}, "needs @pl.function(type="),
-        ({"returned": "return y"}, "gives back the outputs by name, in order: y, z"),
+        ({"returned": "return y"}, "must return the outputs by name, in order: y, z"),
         ({"returned": "return z, y"}, "in order: y, z"),
         ({"returned": "return t, z"}, "in order: y, z"),
         ({"returned": "y = pl.store(t, [0, 0], y)"}, "must end by returning its outputs"),
         ({"main": "start"}, "needs an Orchestration function called main"),
-        ({"call": "y = self.kernel(x, y, z)"}, "outputs: 2, names they are assigned to: 1"),
+        (
+            {"call": "y = self.kernel(x, y, z)"},
+            "returns 2 outputs, but names to assign them to: 1",
+        ),
         ({"call": "y, z = self.kernel(x, y)"}, "takes 3 positional tensors (x, y, z)"),
         ({"call": "y, z = self.kernel(x, y, z=z)"}, "takes 3 positional tensors (x, y, z)"),
         ({"call": "y, z = self.kernel(x, x, z)"}, "writes x, which is not marked pl.Out"),
@@ -473,7 +476,7 @@ def test_outputs_come_back_under_the_names_they_are_assigned_to(
 def test_two_classes_of_one_name_in_a_factory_are_refused(read_module: Callable[[str], Program]) -> None:
     text = CLASS.format(**GOOD)
     start, end = text.index("    @pl.program"), text.index("    return Kernel")
-    with pytest.raises(SourceError, match="another class of this name stands at line 22 of the same"):
+    with pytest.raises(SourceError, match="the same factory has another class of this name at line 22"):
         read_module(text[:end] + text[start:])
 
 

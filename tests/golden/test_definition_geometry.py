@@ -28,9 +28,9 @@ def test_a_geometry_holds_whole_numbers_and_dataclasses_of_them() -> None:
 @pytest.mark.parametrize(
     ("geometry", "said"),
     [
-        (int, "geometry type <class 'int'> is no dataclass"),
-        (Nested(1, Conv()), "is no dataclass"),
-        (lambda: Nested, "is no dataclass"),
+        (int, "geometry type <class 'int'> is not a dataclass"),
+        (Nested(1, Conv()), "is not a dataclass"),
+        (lambda: Nested, "is not a dataclass"),
         (make_dataclass("Named", [("name", str)]), "Named.name is <class 'str'>: a geometry holds"),
         (make_dataclass("Flagged", [("flag", bool)]), "Flagged.flag is <class 'bool'>: a geometry holds"),
         (

@@ -93,7 +93,7 @@ def test_a_fortran_ordered_array_is_the_same_array(tmp_path: Path, arrays: dict[
 
 
 def test_names_are_checked(tmp_path: Path, arrays: dict[str, Any]) -> None:
-    everything = "it must hold x, filter1, bias1, scale1, filter2, bias2, scale2"
+    everything = "the file must hold x, filter1, bias1, scale1, filter2, bias2, scale2"
     assert refusal(saved(tmp_path, arrays | {"bias3": arrays["bias2"]})) == (
         f"array 'bias3' is not one of the inputs: {everything}"
     )
@@ -104,7 +104,8 @@ def test_names_are_checked(tmp_path: Path, arrays: dict[str, Any]) -> None:
     half = {name: array for name, array in arrays.items() if name != "scale1"}
     assert refusal(saved(tmp_path, half)).startswith("array 'scale1' is missing")
     half["offsets1"] = np.zeros(64, np.int32)
-    assert refusal(saved(tmp_path, half)).startswith("array 'scales1' is missing: it must hold x, filter1")
+    missing = "array 'scales1' is missing: the file must hold x, filter1"
+    assert refusal(saved(tmp_path, half)).startswith(missing)
 
 
 def test_outputs_may_stand_in_the_file_and_are_not_read(tmp_path: Path, arrays: dict[str, Any]) -> None:
@@ -205,7 +206,7 @@ def test_a_member_that_is_no_array(tmp_path: Path, arrays: dict[str, Any]) -> No
     path = saved(tmp_path, arrays)
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("x.npy", b"hello")
-    assert refusal(path) == "'x' is no array: write the file with numpy.savez"
+    assert refusal(path) == "'x' is not an array: write the file with numpy.savez"
 
 
 def test_an_array_of_gigabytes_is_refused_before_it_is_unpacked(

@@ -89,7 +89,7 @@ def test_an_even_cut_is_preferred_down_to_half_the_height(limits: Limits) -> Non
         (
             {"width": 32, "height": 2400},
             2100,
-            "x rows x columns of a band: 2102 x 32 passes the 16-bit positions of img2col",
+            "x rows x columns of a band: 2102 x 32 exceeds the 16-bit positions of img2col",
         ),
         (
             {"width": 12, "conv": Conv(5, 1, 4)},

@@ -119,7 +119,7 @@ def attempt(geometry: Geometry, limits: Limits, band_rows: int) -> object:
         (
             {"width": 32, "height": 2400, "conv1": Conv(3, 1, 1), "conv2": Conv(3, 1, 1)},
             2100,
-            "mid rows x columns of a band: 2102 x 32 passes the 16-bit positions of img2col",
+            "mid rows x columns of a band: 2102 x 32 exceeds the 16-bit positions of img2col",
         ),
     ],
 )  # fmt: skip

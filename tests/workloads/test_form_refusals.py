@@ -32,7 +32,7 @@ def fused() -> Form:
         ),
         (
             {"tile": replace(fused().last.tile, positions=8)},
-            "convolution 2: Tile.* and 576 as K of all steps",
+            "convolution 2: Tile.* and steps that add up to 576",
         ),
         (
             {"parts": (Part(0, 3, fused().last.parts[0].window), *fused().last.parts[1:])},
@@ -67,7 +67,9 @@ def test_a_map_in_l1_is_what_the_convolution_before_gives() -> None:
 
 def test_a_chain_of_three_is_told_to_have_no_form() -> None:
     one, two = layers(SUBJECT.geometry)
-    with pytest.raises(FormError, match=r"a chain of 3 convolutions has no form, .* leave `form` out"):
+    with pytest.raises(
+        FormError, match=r"a chain of 3 convolutions cannot have a form, .* at most 2: leave `form` out"
+    ):
         Form((one, two, two), fused().convolutions)
 
 
