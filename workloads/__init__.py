@@ -1,8 +1,8 @@
 """The workloads: what is under test, each declared in one place. It imports `golden` and `kernels` only.
 
-`base` has the types of a declaration, `form` those that say what a program is made of, `stages` the stages of
-the compare lane, `faults` the faults of convolutions that follow each other; `registry` finds a declaration by
-its name or in a user's file. The other modules are the shipped workloads.
+`base` has the types of a declaration, `form` those that say what a program is made of, `stages` the stages
+of the compare lane, `faults` the faults of convolutions that follow each other; `registry` finds a
+declaration by its name or in a user's file. The other modules are the shipped workloads.
 
 A user's file imports from here whatever a declaration needs (docs/workloads.md).
 """
