@@ -88,7 +88,7 @@ def wrong_stage() -> StageResult:
     shape = (MC62.out_height * MC62.out_width, MC62.cout)
     actual, golden = (draw.integers(-128, 128, shape).astype(np.int8) for _ in range(2))
     diff = compare("y", actual, golden, width=MC62.out_width, band_rows=18, sentinel=SENTINEL)
-    details = "\n".join(["diagnosis, held against all elements:", *([f"  1. {LINE}"] * 6)])
+    details = "\n".join(["diagnosis, compared with all elements:", *([f"  1. {LINE}"] * 6)])
     return StageResult("fused", State.MISMATCH, "y: wrong", details, 1.0, (diff,), {DIAGNOSIS: LINE})
 
 

@@ -18,7 +18,7 @@ from kernels.plan import Window
 from workloads.form import Convolution, Form, Loading
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
-"""The steps of convolutions that follow each other, in order: a fault belongs to one."""
+"""The steps of convolutions that follow each other, in order; each fault belongs to one step."""
 
 
 class FaultError(UserError):
@@ -61,14 +61,14 @@ _K_ORDER = {
     "k-order-ckhkw": "the filter's K runs (c, kh, kw)",
 }
 _CONVOLUTION = {
-    "wrong-stride": "img2col's stride is one less (2 where it is 1), the positions asked for stay",
+    "wrong-stride": "img2col's stride is one less (2 if it is 1); the positions asked for stay the same",
     "k-step-skipped": "the last K step of every ACC tile is left out",
     "k-step-twice": "the last K step of every ACC tile is accumulated twice",
     "acc-not-reset": "every ACC tile of a band but its first accumulates onto the tile before, without bias",
 }
 _PAST_EDGE = (
-    "the zero padding past the {side} edge is missing{bands}: a tap out there reads the feature map's memory "
-    "as a ring, the pixel (row * columns + column) modulo the pixels of the band's map, in its C1 plane"
+    "the zero padding past the {side} edge is missing{bands}: a tap there reads the feature map's memory as "
+    "a ring, at pixel (row * columns + column) modulo the pixels of the band's map, in its C1 plane"
 )
 _SIDES = ("top", "bottom", "left", "right")
 """Edges of an image, in the order of a padding's numbers."""
@@ -110,11 +110,7 @@ _WHOLE = (
         "hand-over",
     ),
     Fault(
-        "nz-as-nd-y",
-        "nz-as-nd-y",
-        0,
-        "each ACC tile of y is stored as the bytes of its NZ fractals",
-        "store",
+        "nz-as-nd-y", "nz-as-nd-y", 0, "each ACC tile of y is stored as the bytes of its NZ fractals", "store"
     ),
     Fault(
         "nd-as-nz-y",
@@ -127,22 +123,22 @@ _WHOLE = (
         "band-up",
         "band-up",
         0,
-        "the bands but the first read their x rows from one row higher, where that is in the image",
+        "all bands except the first read their x rows from one row higher, if that is in the image",
         "load",
     ),
     Fault(
         "band-down",
         "band-down",
         0,
-        "the bands but the first read their x rows from one row lower, where that is in the image",
+        "all bands except the first read their x rows from one row lower, if that is in the image",
         "load",
     ),
     Fault(
         "halo-stale",
         "halo-stale",
         0,
-        "the first kernel2 - stride2 rows of a band's mid buffer are still what the band before had there: "
-        "those of the first band",
+        "the first kernel2 - stride2 rows of a band's mid buffer are not filled again: they still are those "
+        "of the first band",
         "hand-over",
     ),
     Fault(
@@ -150,7 +146,7 @@ _WHOLE = (
         "map-corrupted",
         0,
         "the first 16 rows x 32 columns of filter1 lie over the first 16 pixels of C1 plane 0 of each band's "
-        "feature map, where that is gathered beside the other residents of L1",
+        "feature map, if that is gathered beside the other tiles that stay in L1",
         "address",
     ),
     Fault("unwritten", "unwritten", 0, "the last ACC tile of y never reaches GM", "store"),
@@ -183,7 +179,7 @@ def _all() -> Iterator[Fault]:
 
 
 _LAYOUTS_OF_X = frozenset({"planes-swapped-1", "x-nhwc"})
-"""Faults in how x lies in GM; the host, which packs the right x, does not have them."""
+"""Faults in how x lies in GM. A program whose x the host packs cannot have them."""
 
 FAULTS: Mapping[str, Fault] = {fault.id: fault for fault in _all()}
 """Every fault by its id."""
@@ -214,7 +210,7 @@ def no_place(fault: Fault, form: Form) -> str:
         return f"it has no convolution {missing[0]}"
     first = form.convolution(1)
     if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
-        return "no feature map of it is gathered beside the other residents of L1"
+        return "it gathers no feature map beside the other tiles that stay in L1"
     if fault.step in ("load", "layout") and not fault.conv and first is None:
         return f"it does not read {INPUT}"
     if fault.id in _LAYOUTS_OF_X and first is not None and first.loading is Loading.PACKED:
@@ -225,7 +221,7 @@ def no_place(fault: Fault, form: Form) -> str:
 
 
 def _needed(fault: Fault) -> tuple[int, ...]:
-    """Numbers of the convolutions that a program must have for a fault; one that is read too counts."""
+    """Numbers of the convolutions that a program must have for a fault; a hand-over needs its reader."""
     if fault.step == "hand-over":
         return (2,)
     return (fault.conv,) if fault.conv else ()

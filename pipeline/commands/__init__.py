@@ -1,1 +1,1 @@
-"""What each command of the command line does, a module a kind; each function gives the exit code."""
+"""The commands of the command line; the function of each command gives the exit code."""

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
-    """Do the command; each is imported only where it is asked for, so that `list` answers at once."""
+    """Run the command; only its own modules are imported, so that `list` answers at once."""
     if parsed.command == "list":
         from pipeline.commands.listing import list_jobs
 

@@ -15,7 +15,7 @@ from pipeline.ground.words import counted
 
 
 def installed(environment: Mapping[str, str]) -> dict[str, str]:
-    """Name and version, or absence, of all that decides which jobs can run."""
+    """By name, the version of each thing that decides which jobs can run, or that it is missing."""
     facts = run_facts(())
     here = {name: facts[name] for name in ("host", "system", "processors", "python", "numpy", "torch")}
     here["this Python's pypto"] = str(identify())
@@ -26,14 +26,14 @@ def installed(environment: Mapping[str, str]) -> dict[str, str]:
             f"PIPELINE_PYTHON's {name}": version for name, version in toolchain.versions(environment).items()
         }
     except OSError as error:
-        here["PIPELINE_PYTHON's pypto"] = f"cannot be asked: {error.strerror}"
+        here["PIPELINE_PYTHON's pypto"] = f"cannot be started: {error.strerror}"
     return here
 
 
 def examine(
     jobs: Sequence[Job], available: Callable[[Job], Availability], here: Mapping[str, str]
 ) -> Iterator[str]:
-    """The lines of the report: what is installed, how many jobs of each platform can run, why not all.
+    """The lines of the report: what is installed, how many jobs of each platform can run, why others cannot.
 
     Args:
         jobs: the plan.

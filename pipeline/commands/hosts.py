@@ -1,4 +1,4 @@
-"""What a run finds on its host: toolchains, devices, the scheduler; and `doctor`, which tells it."""
+"""What a run finds on its host: toolchains, devices, the scheduler; and `doctor`, which prints it."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def examine_host(arguments: Namespace) -> int:
 
 
 def availability(job: Job) -> Availability:
-    """Whether a job can run here, by what its engine says of the job's programs.
+    """Whether a job can run here, as its engine says of the job's programs.
 
-    A job whose workload cannot be had can run: it says itself what is wrong with the file.
+    If the file of its workload is broken, a job can run: it reports what is wrong with the file.
     """
     try:
         workload = workload_of(job)
@@ -90,7 +90,7 @@ def device_pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tup
 
 
 def queue_limit(arguments: Namespace) -> float | None:
-    """How long jobs may wait for a card of `task-submit`; None where this host's own cards are locked."""
+    """How long jobs may wait for a card of `task-submit`; None if this host's own cards are locked."""
     if arguments.launcher == "local":
         return None
     require()
@@ -98,7 +98,7 @@ def queue_limit(arguments: Namespace) -> float | None:
 
 
 def refuse_broken_toolchains(plan: Sequence[Job]) -> None:
-    """Raise `ToolchainError` where one cannot be used: one error at the start, not one for every job."""
+    """Raise `ToolchainError` if a toolchain cannot be used: one error at the start, not one for every job."""
     problems = preflight(list({job.platform.name: job.platform for job in plan}.values()), os.environ)
     if problems:
         raise ToolchainError("\n".join(problems))

@@ -49,9 +49,9 @@ _SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a command line asks for: jobs, the settings that hold for them all, and what the matrix retries.
+    """What a command line asks for: jobs, the settings of all of them, and the retries of the matrix.
 
-    `resumed` is the id of the run that is finished, or empty, and `begun` the settings of that run; `shard`
+    `resumed` is the id of the run to be finished, or empty; `begun` has the settings of that run; `shard`
     holds facts that a merge needs.
     """
 
@@ -67,11 +67,11 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     """`compile`, `run`, `compare`: the selected jobs of the lane, or the rest or failures of an old run.
 
     Raises:
-        ToolchainError: what was asked for of a toolchain cannot be had, or its parts do not fit each other.
+        ToolchainError: a toolchain does not have what was asked for, or its parts do not fit each other.
     """
     refuse_unsayable(arguments)
     refuse_overwriting(arguments)
-    # First of all, so that no mistake found later leaves an older report where this run's is looked for.
+    # This comes first: if a mistake is found later, no older report is left in the place of this run's.
     attached = relative_to(arguments.attachments, os.environ)
     files = ReportFiles(arguments.junit, arguments.summary, attached)
     refuse_unheeded(arguments)
@@ -138,7 +138,7 @@ def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
 
 
 def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
-    """How to run what is asked for; what looks at the results is left to the caller."""
+    """How to run what is asked for; the caller adds the review of the results."""
     cache = arguments.output.absolute() / "goldens"
     options = RunOptions(
         root=arguments.output.absolute() / "runs",
@@ -161,7 +161,7 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:
-    """Show what changes, then write it."""
+    """Print how the references change, then write them."""
     if not any(True for result in results for _ in measured(result)):
         sys.stdout.write(f"{path}: no job of this run has a metric that is tracked ({', '.join(TRACKED)})\n")
         return

@@ -1,4 +1,4 @@
-"""`list`: the jobs of the matrix. Nothing that runs them is imported, for it must answer at once."""
+"""`list`: the jobs of the matrix. It imports nothing that runs jobs, because it must answer at once."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class _Parser(argparse.ArgumentParser):
         self.refuse(message, self)
 
     def refuse(self, message: str, helpful: _Parser) -> NoReturn:
-        """Leave with one line that names the parser whose help is of use."""
+        """Exit with one line that names the parser whose help is useful."""
         self.exit(USAGE, f"{self.prog}: {message}; see {helpful.prog} --help\n")
 
     @property
@@ -69,10 +69,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line; leaves with exit code 4 where it cannot be understood.
+    """Parse a command line; exits with code 4 if it cannot be understood.
 
-    An empty value, as a shell makes it of a variable that is not set (`--failed "$RUN"`), would count as an
-    option that was not given, and `--jobs=--` is one that argparse takes for a list of none.
+    An empty value, which a shell makes of a variable that is not set (`--failed "$RUN"`), would count as an
+    option that was not given. `--jobs=--` is refused too: argparse takes it for an empty list.
     """
     top = parser()
     for argument in arguments:
@@ -84,7 +84,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> None:
-    """Leave where an option belongs to a different command than the one before it.
+    """Exit if an option belongs to a different command than the one before it.
 
     argparse would name a help text that does not have the option, or take the option's value for the command.
     """
@@ -101,7 +101,7 @@ def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> None:
 def parser() -> _Parser:
     """The whole command line. `command` tells the commands apart, `action` those of `report`."""
     top = _Parser(
-        prog="python -m pipeline", description="Regression of int8 conv2d kernels, exact to the bit."
+        prog="python -m pipeline", description="Regression of int8 kernels for Ascend NPUs, exact to the bit."
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     listing = commands.add_parser("list", help="list the jobs of the matrix; nothing is run")
@@ -251,7 +251,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         "--deadline",
         type=_argument(parse_duration, _DURATION),
         metavar="TIME",
-        help="end the whole run within this time, such as 30m or 8h; the report is complete",
+        help="end the whole run within this time, such as 30m or 8h, with a complete report",
     )
     group.add_argument(
         "--references",

@@ -14,7 +14,7 @@ from pipeline.matrix.select import FilterError
 
 
 def refuse_unsayable(arguments: Namespace) -> None:
-    """Raise `FilterError` where the journal, which is UTF-8, could not hold a path."""
+    """Raise `FilterError` if a path is not UTF-8: the journal could not hold it."""
     for each in DECLARED:
         value = getattr(arguments, each.name, None)
         for path in value if isinstance(value, list) else [value]:
@@ -27,7 +27,7 @@ def refuse_unsayable(arguments: Namespace) -> None:
 
 
 def refuse_overwriting(arguments: Namespace) -> None:
-    """Raise `FilterError` where a report would take the place of a file the run needs or of the other."""
+    """Raise `FilterError` if a report would overwrite a file that the run needs, or the other report."""
     given = vars(arguments)
     read = [BASE, REFERENCES, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
     taken = {destination(path) for path in read if path is not None}
@@ -42,13 +42,13 @@ def refuse_overwriting(arguments: Namespace) -> None:
 
 
 def refuse_loop(option: str, path: Path) -> None:
-    """Raise `FilterError` where a report would take the place of symbolic links that lead in a circle."""
+    """Raise `FilterError` if the path of a report is a loop of symbolic links."""
     if destination(path).is_symlink():
         raise FilterError(f"--{option} {path}: is a loop of symbolic links; name another")
 
 
 def refuse_unheeded(arguments: Namespace) -> None:
-    """Raise `FilterError` where an option of the selection goes with a run that brings its own plan.
+    """Raise `FilterError` if an option that selects jobs is given with `--resume` or `--failed`.
 
     Also if `--queue` is given without `task-submit`.
     """

@@ -31,7 +31,7 @@ def show_report(arguments: Namespace) -> int:
     seconds = sum(result.seconds for result in results)
     summary = RunSummary(run_id, root / run_id, results, exit_code(results), seconds)
     if record.broken:
-        said = f"it failed in this run; what it said stands in {root / run_id}, if anywhere"
+        said = f"the messages of this failure, if any were kept, are in {root / run_id}"
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
     if arguments.junit or arguments.summary:

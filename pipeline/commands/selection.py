@@ -1,4 +1,4 @@
-"""Which jobs a command is about: the matrix, expanded, filtered, sharded, on a user's own tensors."""
+"""Selects the jobs of a command: the matrix is expanded, filtered, sharded, put on a user's own tensors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def select_jobs(
 
 
 def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
-    """The two platforms to hold against one another, or none."""
+    """The two platforms to compare with each other, or none."""
     written = getattr(arguments, "engines", "")
     if not written:
         return ()
@@ -81,7 +81,7 @@ def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
 
 
 def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
-    """The jobs on a user's tensors in place of their profiles': one for each that differ in more than that.
+    """The jobs on a user's tensors instead of their profiles; jobs that differ in nothing else become one.
 
     Raises:
         InputsError: the file does not fit a job's geometry.
@@ -98,7 +98,7 @@ def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
         except InputsError as error:
             if len(geometries) == 1:
                 raise
-            raise InputsError(f"{error}, in geometry {name}: choose the file's with --geometry") from error
+            raise InputsError(f"{error}, in geometry {name}: choose the right one with --geometry") from error
     found: dict[str, Job] = {}
     for job in plan:
         renamed = named(replace(job, profile=INPUTS, written_profile=""))

@@ -16,7 +16,7 @@ from workloads.faults import FaultError, fault_named
 def settings_given(arguments: Namespace) -> dict[str, Any]:
     """The settings that a command line gives, by name; those it leaves out are missing.
 
-    A file of references that is not there yet counts as none: no job can be held against it.
+    A file of references that does not exist yet counts as none: no job can be compared with it.
     """
     values = {each.name: getattr(arguments, each.name, None) for each in DECLARED}
     given = {name: _plain(value) for name, value in values.items() if value not in (None, "", [])}
@@ -35,7 +35,7 @@ def _plain(value: Any) -> Any:
 
 
 def check_injection(name: str, plan: Sequence[Job]) -> None:
-    """Raise `FaultError` where there is no such fault, or a job that is not the emulator's."""
+    """Raise `FaultError` if there is no such fault, or if a job does not run on the emulator."""
     fault_named(name)
     for job in plan:
         platform = job.platforms[0]

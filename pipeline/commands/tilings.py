@@ -25,7 +25,7 @@ from workloads.registry import workload_named
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the search: 0, that of the user's mistake, or 1 where its start is refused by the compiler."""
+    """Run the search; gives 0, or 1 if the compiler refuses its start, or the code of the user's mistake."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline.commands.tilings",
         description=__doc__,

@@ -9,7 +9,7 @@ _DEFAULT = VARIANTS[0]
 
 
 def step_of(name: str) -> str:
-    """The step of the pair that a hypothesis blames; two where it is in both convolutions."""
+    """The step that a hypothesis blames; two steps if the fault is in both convolutions."""
     if name in FAULTS:
         return FAULTS[name].step
     if name.startswith(f"{_DEFAULT}-"):

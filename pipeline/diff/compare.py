@@ -1,4 +1,4 @@
-"""One output against its golden: every element, exactly, and the difference as data."""
+"""Compares an output with its golden: every element, exactly; gives the difference as data."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def compare(
             may be incomplete (a tile).
         width: pixels in an image row.
         band_rows: image rows in a band.
-        sentinel: the value every element of the output held before the program ran; None where it had none.
-        against: what `golden` is, where it is another stage's output.
+        sentinel: the value every element of the output held before the program ran; None if it is not known.
+        against: what `golden` is: the stage, if it is another stage's output.
 
     Returns:
         The difference. Where the two cannot be compared, `problem` says why and every element counts as
@@ -99,7 +99,7 @@ def compare(
 
 
 def untouched(actual: Array, sentinel: int | None) -> npt.NDArray[np.bool_]:
-    """Where an output [positions, channels] was never written: a whole block of a position the sentinel.
+    """Where an output [positions, channels] was never written: a whole block of a position is the sentinel.
 
     A block is 32 channels of an int8 output and 16 of a wider one. A store writes at least that, and a single
     element can have the sentinel's value by chance.
@@ -140,7 +140,7 @@ def _band_names(rows: int, band_rows: int) -> Iterator[str]:
 def regions(
     names: Iterator[str], counts: Counts, region_of: Counts, difference: Counts
 ) -> tuple[Region, ...]:
-    """One `Region` a name: `counts` elements each, and the mismatches that `region_of` puts there."""
+    """One `Region` for each name: its `counts` elements, and the mismatches that `region_of` puts there."""
     mismatches = np.bincount(region_of, minlength=len(counts))
     largest = np.zeros(len(counts), np.int64)
     np.maximum.at(largest, region_of, np.abs(difference))

@@ -32,7 +32,7 @@ _SATURATION = ("what does not saturate", "what saturates at -128", "what saturat
 _OFFSETS = ("offsets of at least 0", "negative offsets")
 
 _TELLING = ("C1 plane", "edge", "ACC tile", "rounding", "saturation", "offset")
-"""Divisions whose only wrong region is worth a word."""
+"""Divisions whose wrong region is reported if there is only one."""
 
 _Labels = tuple[str, Sequence[str], Ints]
 """A division: its name, its regions' names, and the region of every element (or broadcast to that)."""
@@ -40,7 +40,7 @@ _Labels = tuple[str, Sequence[str], Ints]
 
 @dataclass(frozen=True)
 class Division:
-    """An output cut into regions: how many hold elements, and those of them with mismatches."""
+    """An output cut into regions: the number of regions with elements, and the regions with mismatches."""
 
     regions: int
     wrong: tuple[Region, ...]
@@ -86,12 +86,12 @@ class Examined:
 
 
 def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Examined:
-    """Take a difference apart.
+    """Examine a difference.
 
     Args:
         evidence: the output and what it was made from.
-        expected: what it was held against, of the output's dtype.
-        diff: what comparing the two gave; they can be compared and differ.
+        expected: what it was compared with, of the output's dtype.
+        diff: the result of that comparison; the two can be compared, and differ.
     """
     difference = evidence.actual.astype(np.int64) - expected
     wrong = difference != 0
@@ -131,7 +131,7 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
 
 
 def gathering(data: DiffData) -> str:
-    """What all mismatches share that most elements do not, beside band and channel; empty where nothing."""
+    """The regions, besides band and channel, that hold every mismatch but at most half of the elements."""
     alone = [data.divisions[name] for name in _TELLING if name in data.divisions]
     shared = [division.wrong[0] for division in alone if len(division.wrong) == 1]
     telling = [region.name for region in shared if 2 * region.count <= data.count]

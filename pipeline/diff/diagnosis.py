@@ -1,7 +1,7 @@
-"""From a mismatch to its cause: which known faults predict the output that is there.
+"""Finds the cause of a mismatch: the known faults that predict the actual output.
 
 Each hypothesis predicts the whole output from the inputs. All of them are tried at a few positions, the best
-at more, and the few that are left on every element. What is reported has been held against all of them.
+at more, and the few that are left on every element. Only these last are reported.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pipeline.diff.hypotheses.registry import hypotheses
 from pipeline.ground.words import counted
 
 EXPLAINS = 0.9
-"""Least score of a hypothesis that is reported. A score is the elements wrong just as predicted, of
-those wrong or that it predicts wrong; 1 means that the prediction is the output, byte for byte."""
+"""Least score of a hypothesis that is reported. A score is the share of elements wrong exactly as predicted
+among those that are wrong or predicted wrong; 1 means that the prediction is the output, byte for byte."""
 
 _SCREENS = ((24, 24), (128, 8))
 """Positions of a screening, and how many hypotheses stay: cheap ones for all, more for the rest."""
@@ -35,18 +35,18 @@ _PLAUSIBLE = 0.5
 """Least score at a few positions of a hypothesis that is tried further."""
 
 _SECONDS = 30.0
-"""Time after which no further hypothesis is tried: a diagnosis must not eat the job's own. Of the processor:
-a busy machine must not change the answer."""
+"""Seconds after which no further hypothesis is tried, so that the job has time left. They are processor time:
+the answer must not depend on how busy the machine is."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Hypotheses that predict one and the same output, and how well it is the output that is there.
+    """Hypotheses that predict one and the same output, and how well it matches the actual output.
 
     Attributes:
         hypotheses: their names, each once; the likeliest first.
         spelt: all of them with what a name leaves open, such as the K step.
-        explained: wrong elements that are wrong just as predicted.
+        explained: wrong elements that are wrong exactly as predicted.
         mismatches: wrong elements.
         predicted_clean: right elements that are predicted right.
         total: all elements.
@@ -132,7 +132,7 @@ def diagnose(
     left: Sequence[Hypothesis] = known
     for count, keep in _SCREENS:
         tried = trials.at(View(model, _sample(wrong, count)), left)
-        # One that is right in all it predicts here leaves no room for any that is not.
+        # If one predicts everything here, those that do not are dropped.
         least = 1.0 if tried and tried[0].score == 1 else _PLAUSIBLE
         left = [trial.hypothesis for trial in tried[:keep] if trial.score >= least]
     explaining = [
@@ -143,7 +143,7 @@ def diagnose(
     findings = tuple(_finding(alike, evidence) for alike in _alike(explaining))
     told = (f"  {rank}. {finding.account}" for rank, finding in enumerate(findings, 1))
     heading = (
-        f"diagnosis, held against all {evidence.actual.size} elements{trials.late and '; '}{trials.late}:"
+        f"diagnosis, compared with all {evidence.actual.size} elements{trials.late and '; '}{trials.late}:"
     )
     return Diagnosis(findings, findings[0].line, "\n".join([heading, *told]))
 
@@ -164,7 +164,7 @@ def _unexplained(why: str) -> Diagnosis:
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A hypothesis held against the output at some positions."""
+    """A hypothesis compared with the output at some positions."""
 
     hypothesis: Hypothesis
     predicted: Int8
@@ -173,7 +173,7 @@ class _Trial:
 
 @dataclass
 class _Trials:
-    """Holds predictions against the output until time is up."""
+    """Compares predictions with the output until time is up."""
 
     actual: Int8
     expected: Int8
@@ -218,7 +218,7 @@ def _alike(trials: Sequence[_Trial]) -> Iterator[list[_Trial]]:
 def _finding(alike: Sequence[_Trial], evidence: Evidence) -> Finding:
     wrong, right = evidence.wrong, alike[0].predicted == evidence.actual
     names = dict.fromkeys(trial.hypothesis.name for trial in alike)
-    # A fault of both convolutions that shows in one only is that one's: nothing speaks for the other.
+    # A fault that predicts the same in one convolution as in both is named for that one only.
     own = [name for name in names if f"{name}-1" not in names and f"{name}-2" not in names]
     return Finding(
         hypotheses=tuple(own),
@@ -238,7 +238,7 @@ def _sample(wrong: npt.NDArray[np.bool_], count: int) -> Ints:
 
 
 def _spread(positions: Ints, count: int) -> Ints:
-    """So many of the positions, evenly but not in step with rows or tiles; all where there are fewer."""
+    """`count` of the positions, evenly but not in step with rows or tiles; all if there are fewer."""
     if len(positions) <= count:
         return positions
     number = np.arange(count)

@@ -16,7 +16,7 @@ from workloads.form import Form
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """One output of a program, or of several of which each reads what the one before gave, and its golden.
+    """One output of a program, or of several that each read the output of the one before, and its golden.
 
     Attributes:
         form: what the program is made of; None where that is not described.
@@ -26,8 +26,8 @@ class Evidence:
         variant: the requantisation that the platform declares and the golden follows.
         tensor: which output it is.
         actual: what the program gave, [positions, channels].
-        expected: what it must be: the golden of `tensor`, or of a first tile its first rows.
-        sentinel: what the output held before the program ran; None where it held nothing certain.
+        expected: what it must be: the golden of `tensor`, or its first rows for a first tile.
+        sentinel: what the output held before the program ran; None if that is not known.
     """
 
     form: Form | None

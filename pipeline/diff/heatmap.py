@@ -20,7 +20,7 @@ _PLACE_OF_CELLS = (0.11, 0.1, 0.7, 0.76)
 _PLACE_OF_BAR = (0.84, 0.1, 0.025, 0.76)
 _GREY = "#e2e8f0"
 _LIGHT_TO_DARK = ("#ffe082", "#f46d43", "#800026")
-"""From few to many. matplotlib's own scales begin so light that one wrong element is lost beside the grey."""
+"""From few to many. matplotlib's own scales begin so light that one wrong element looks like the grey."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def draw_heatmap(path: Path, counts: npt.NDArray[np.integer], axes: Axes) -> Non
     Raises:
         OSError: the file cannot be written.
     """
-    # matplotlib warns where it can keep no list of fonts; that is nothing a job should print.
+    # matplotlib warns if it cannot keep a list of fonts; a job should not print that.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # Imported here: only a mismatch needs a picture, and the import takes half a second.
     import matplotlib

@@ -95,7 +95,7 @@ def hint(diff: Diff) -> str:
     if diff.unwritten:
         return "part of the output is never stored"
     if diff.max_abs == 1:
-        return "rounding: the platform's requantisation variant, or a half met differently"
+        return "rounding: the platform's requantisation variant, or ties rounded differently"
     if 0 < len(bands) < len(diff.bands):
         return "padding, halo or row offset of these bands"
     if 0 < len(channels) < len(diff.channels):

@@ -1,7 +1,7 @@
-"""Which side is wrong: the step at fault, from the stages that are wrong and those that are not.
+"""Finds the step at fault from the stages that are wrong and those that are right.
 
-A stage goes through some parts of the convolutions and what lies between them. Suspect is what every wrong
-stage goes through, and no right one.
+A stage goes through some parts of the convolutions and of what lies between them. The suspects are the parts
+that every wrong stage goes through, and no right stage.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True)
 class StageParts:
-    """What a stage goes through; `whole` is not so where it computes a first tile only."""
+    """The parts that a stage goes through; `whole` is False if it computes a first tile only."""
 
     parts: frozenset[Part]
     whole: bool
@@ -36,7 +36,7 @@ def parts_of(form: Form, *, handed_over: bool) -> StageParts:
 
     Args:
         form: of the program, or of several of which each reads what the one before gave.
-        handed_over: whether what is loaded as rows is what another program gave, not the golden's.
+        handed_over: whether the rows that are loaded are another program's output, not the golden's.
     """
     parts = [part for one in form.convolutions for part in _of_convolution(one, handed_over)]
     parts += [_store(one) for one in form.convolutions if one.whole and _is_stored(one, form)]
@@ -59,7 +59,7 @@ def _of_convolution(one: Convolution, handed_over: bool) -> list[Part]:
 
 
 def _is_stored(one: Convolution, form: Form) -> bool:
-    """Whether a convolution's output goes to GM: all do but one that the next reads in L1."""
+    """Whether a convolution's output goes to GM: it does unless the next convolution reads it in L1."""
     following = form.convolution(one.number + 1)
     return following is None or following.loading is not Loading.IN_L1
 
@@ -69,11 +69,11 @@ def _store(one: Convolution) -> Part:
 
 
 def wrong_side(clean: Mapping[str, bool], cause: str, stages: Mapping[str, StageParts]) -> str:
-    """The step at fault, in a line; empty where no stage is wrong, or nothing tells.
+    """The step at fault, in a line; empty if no stage is wrong, or if the step cannot be told.
 
     Args:
         clean: by stage, whether its output is right; stages that gave none are left out.
-        cause: the hypothesis that explains the first wrong stage, or empty: then the stages must tell.
+        cause: the hypothesis that explains the first wrong stage; if empty, the stages are compared.
         stages: what each stage goes through, in the order in which they ran.
     """
     wrong = [stage for stage in stages if clean.get(stage) is False]
@@ -83,7 +83,7 @@ def wrong_side(clean: Mapping[str, bool], cause: str, stages: Mapping[str, Stage
     if cause:
         return f"{step_of(cause)} (as the diagnosis says)"
     if len(wrong + right) == 1:
-        return ""  # one stage alone goes through all its parts: that tells nothing
+        return ""  # with one stage only, no part can be ruled out
     told = f"wrong: {', '.join(wrong)}; right: {', '.join(right) or 'none'}"
     suspects = _suspects([stages[stage] for stage in wrong], [stages[stage] for stage in right])
     return f"{' or '.join(suspects)} ({told})"

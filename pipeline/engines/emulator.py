@@ -54,7 +54,7 @@ class EmulatorEngine:
             report = compile_program(_program(request), SOCS[request.platform.soc])
         except _REFUSALS as error:
             raise CompileError(_words(error)) from error
-        return Compiled(_facts(report), _leave(report, request.folder), _metrics(report))
+        return Compiled(_facts(report), _leave(report, request.folder), _metrics(report, request))
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Walk the program with data, and requantise as the platform's variant says, or with a fault.
@@ -77,7 +77,7 @@ class EmulatorEngine:
         except _REFUSALS as error:
             raise CompileError(_words(error)) from error
         artefacts = _leave(report, request.folder)
-        return Executed({entry.output: output}, _facts(report), artefacts, metrics=_metrics(report))
+        return Executed({entry.output: output}, _facts(report), artefacts, metrics=_metrics(report, request))
 
 
 def _words(error: Exception) -> str:
@@ -99,11 +99,16 @@ def _facts(report: Report) -> dict[str, str]:
     return {"estimated_cycles": "unavailable"} if report.estimate is None else {}
 
 
-def _metrics(report: Report) -> tuple[Metric, ...]:
+def _metrics(report: Report, request: Request) -> tuple[Metric, ...]:
     """Bytes moved and used, as the walk counted them, and the cycles that one core is estimated to need."""
+    entry, handed_over = request.subject.program(request.program), request.subject.workload.handed_over
     counts, counter, estimate = report.counts, Source.COUNTER, Source.ESTIMATE
     metrics = [Metric(f"gm_read.{name}", size, "B", counter) for name, size in counts.read.items()]
     metrics += [Metric(f"gm_written.{name}", size, "B", counter) for name, size in counts.written.items()]
+    if handed_over:
+        given = [entry.output] if entry.shape is None and entry.tensor in handed_over else []
+        for way, moved, names in (("read", counts.read, handed_over), ("written", counts.written, given)):
+            metrics.append(Metric(f"mid_gm_{way}", sum(moved.get(name, 0) for name in names), "B", counter))
     peak = max(placed.peak(Space.Mat) for placed in report.memory.values())
     metrics.append(Metric("l1_peak", peak, "B", counter, report.soc.capacity[Space.Mat]))
     if report.estimate is not None:

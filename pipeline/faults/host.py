@@ -1,4 +1,4 @@
-"""Faults of what the host hands over and gets back: inputs packed otherwise, outputs stored otherwise."""
+"""Faults of what the host hands over and gets back: inputs packed wrongly, outputs stored wrongly."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SIGNED = np.uint64(1 << 46)
 def spoiled_inputs(
     fault: Fault, form: Form, tensors: Tensors, variant: str, arrays: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """A program's inputs by name as the fault hands them over; the arrays given stay as they are.
+    """A program's inputs by name, with the fault; the given arrays are not changed.
 
     Args:
         fault: the fault; one that is not in the inputs, or has no place in the program, changes nothing.
         form: of the program they are for.
         tensors: the workload's inputs.
         variant: the platform's, for which the tables are packed.
-        arrays: the right inputs, in the layouts of `golden.specs`, and what the host packed of them.
+        arrays: the right inputs, in the layouts of `golden.specs`, and what the host packed from them.
     """
     if no_place(fault, form):
         return {**arrays}
@@ -76,7 +76,7 @@ def in_output(fault: Fault) -> bool:
 
 
 def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
-    """What of the workload's output, int8 [Hout*Wout, Cout], reaches the host: ACC tile by ACC tile."""
+    """The workload's output, int8 [Hout*Wout, Cout], as it reaches the host, ACC tile by ACC tile."""
     if not in_output(fault) or no_place(fault, form):
         return output
     tiles = output.reshape(-1, form.last.tile.positions, output.shape[1]).copy()
@@ -92,7 +92,7 @@ def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
 
 
 def _reordered(family: str, matrix: Int8, kernel: int) -> Int8:
-    """A filter matrix [K, Cout] with K running otherwise than (c1, kh, kw, c0)."""
+    """A filter matrix [K, Cout] with K in another order than (c1, kh, kw, c0)."""
     weights = layout.matrix_to_filter(matrix, kernel)  # [Cout, C, kh, kw]
     order = (2, 3, 1, 0) if family == "k-order-khkwc" else (1, 2, 3, 0)
     return np.ascontiguousarray(weights.transpose(order)).reshape(matrix.shape)

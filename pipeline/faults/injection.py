@@ -1,4 +1,4 @@
-"""Whether a fault is committed in a run of a program, and if not, why: no job passes for want of a fault."""
+"""Whether a fault is committed in a run of a program, and why not: no job passes because it had no fault."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def inputs_with(
     """
     entry, form = subject.program(program), subject.form(program)
     right = {**tensors.arrays(variant), **given}
-    # The host packs what is right: a fault in the layout of x spares the programs that it packs x for.
+    # The host packs the right x: a program that it packs x for has no fault in the layout of x.
     packed = {name: pack(subject.geometry, subject.plan, right) for name, pack in entry.host.items()}
     arrays = {**right, **packed}
     if fault is not None and form is not None:
@@ -71,8 +71,7 @@ def inputs_with(
 def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, variant: str) -> str:
     """Why a fault is not committed in a run of a program; empty where it is.
 
-    It is committed where the output is stored otherwise, or the program or its inputs are not the same with
-    the fault as without it.
+    It is committed if it changes how the output is stored, or the program, or its inputs.
     """
     form = subject.form(run.program)
     if subject.workload.faults is None:

@@ -73,7 +73,7 @@ def faulty_program(fault: Fault, program: Program, form: Form, variant: str) -> 
 
 @dataclass(frozen=True)
 class _Faulty:
-    """Commits a fault in an InCore function; `origins` tell which convolution an operator is of."""
+    """Commits a fault in an InCore function; `origins` tell which convolution an operator belongs to."""
 
     fault: Fault
     form: Form
@@ -136,7 +136,7 @@ class _Faulty:
         return call.operator == "load" and call.operands["tensor"] == Ref(second.read_from)
 
     def _map_change(self) -> Spoil | None:
-        """What the second convolution's feature map suffers in L1; None where it suffers nothing."""
+        """How the fault changes the second convolution's feature map in L1; None if it does not."""
         if len(self.form.chain) < 2:
             return None
         layer = self.form.chain[1]
@@ -241,7 +241,7 @@ class _Faulty:
         return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
 
     def _without_reset(self, block: Block) -> Block:
-        """A block whose loops over ACC tiles begin a tile afresh in their first round only."""
+        """A block whose loops over ACC tiles reset the accumulator in their first round only."""
 
         def changed(loop: For, call: Statement) -> Statement:
             if not isinstance(call, Call) or call.operator != "tile.matmul_bias":
@@ -278,7 +278,7 @@ class _Faulty:
 
 
 def _requantisation(fault: Fault, variant: str) -> Spoil | None:
-    """How a table is read wrongly; None where it is the table that is wrong."""
+    """How a table is read wrongly; None if the table itself is wrong."""
     if fault.family in ("round-then-add", "half-away", "offset-unsigned", "scale32"):
         return spoils.requantised(spoils.read_as(fault.family))
     how = {
@@ -289,7 +289,7 @@ def _requantisation(fault: Fault, variant: str) -> Spoil | None:
     return None if how is None else spoils.requantised(how(variant))
 
 
-# -- rewriting: the kernels have loops only, their branches being decided when they are read
+# -- rewriting: a typed program has loops only, because branches are decided when the kernel is read
 
 
 def _each_call(block: Block, change: Callable[[Call], Call]) -> Block:

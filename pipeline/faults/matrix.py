@@ -60,7 +60,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """One fault in one geometry: why it cannot show there, or what became of it in each profile."""
+    """One fault in one geometry: why it cannot show there, or its case in each profile."""
 
     geometry: str
     fault: Fault
@@ -69,7 +69,7 @@ class Row:
 
     @property
     def detected(self) -> tuple[Case, ...]:
-        """Cases that did not pass; data in which the fault changes nothing is no case against it."""
+        """Cases that did not pass; those that were skipped, where the fault changes nothing, do not count."""
         return tuple(case for case in self.cases if case.state not in (State.PASSED, State.SKIPPED))
 
     @property
@@ -149,7 +149,7 @@ def table(row: Row) -> str:
 
 
 def _named(case: Case) -> str:
-    """What a case was taken for, where that is not the fault alone."""
+    """What the diagnosis of a case names, if that is not the fault alone."""
     if not case.ranks:
         return f"{case.profile}: unexplained"
     rank = "" if case.rank == 1 else f" (rank {case.rank or 'none'})"
@@ -158,14 +158,14 @@ def _named(case: Case) -> str:
 
 @dataclass(frozen=True)
 class Totals:
-    """What all rows and clean cases come to."""
+    """The totals of all rows and clean cases."""
 
     rows: tuple[Row, ...]
     clean: tuple[Case, ...]
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The counts, and what falls short."""
+        """The counts, and the faults that were not detected."""
         shown = [row for row in self.rows if not row.reason]
         missed = [row for row in shown if not row.detected]
         cases = [case for row in self.rows for case in row.diagnosed]
@@ -206,7 +206,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.write) -> int:
-    """Print the matrix; 0 where every goal is met, 1 where not, else that of the user's mistake."""
+    """Print the matrix; gives 0 if every goal is met, 1 if not, else the code of the user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.faults.matrix", description=__doc__)
     for name in ("geometry", "profile", "fault"):
         parser.add_argument(
@@ -217,7 +217,7 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
         "--kernel",
         default="",
         metavar="NAME",
-        help="the kernel; by default, of each workload the first whose programs all have a form",
+        help="the kernel (default: the first of each workload whose programs all have a form)",
     )
     parser.add_argument("--output", type=Path, default=Path("out"), metavar="DIR")
     options = parser.parse_args(arguments)
@@ -236,7 +236,7 @@ def _jobs(options: argparse.Namespace) -> list[Job]:
     """The device lane's jobs, by default of every geometry but the large ones, `@nightly` settled.
 
     Raises:
-        NothingToInjectError: there are none of a kernel that a fault could be in.
+        NothingToInjectError: no job has a kernel that a fault could be in.
     """
     today = date.today()
     filters = Filters(

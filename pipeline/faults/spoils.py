@@ -50,7 +50,7 @@ def unsaturated(variant: str) -> Requantise:
 
 
 def offset_subtracted(variant: str) -> Requantise:
-    """The offset taken from the product: minus what -acc gives, as rounding is alike on both sides of 0."""
+    """The offset is subtracted: minus what -acc gives, because rounding is symmetric about 0."""
 
     def subtract(acc: Array, table: Array) -> Array:
         return np.clip(-rounded(-acc, table, READINGS[variant]), -128, 127).astype(np.int8)

@@ -1,4 +1,4 @@
-"""The rules between the entries of a matrix: known names, sound geometries, nothing idle, no job twice."""
+"""Checks the entries of a matrix together: names, geometries, unused entries, repeated jobs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, Geometry
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from pipeline.matrix.workloads import declaration, own_workloads, workload_at
 from workloads.base import Workload, WorkloadError
+from workloads.registry import SHIPPED, workload_named
 
 
 def checked_matrix(document: Document, source: Node) -> Matrix:
@@ -28,7 +29,7 @@ def checked_matrix(document: Document, source: Node) -> Matrix:
 
     Raises:
         MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
-            workload, a device or a job is written twice, a pattern is no regular expression.
+            workload, a device or a job is written twice, a pattern is not a regular expression.
     """
     own = own_workloads(source)
     geometries = {name: _geometry(name, entry, source, own) for name, entry in document.geometries.items()}
@@ -44,7 +45,7 @@ def checked_matrix(document: Document, source: Node) -> Matrix:
 
 
 def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
-    """Refuse entries of one file that no job needs: geometries, platforms, rules whose glob matches none.
+    """Refuse entries of one file that no job uses: workloads, geometries, platforms, rules.
 
     Raises:
         MatrixError: at the first of them.
@@ -129,7 +130,7 @@ def _platform(name: str, entry: PlatformEntry, source: Node) -> Platform:
 
 
 def _kind(entry: PlatformEntry, source: Node, path: KeyPath) -> PlatformKind:
-    """The kind that is written; where none is, the only one that the backend has."""
+    """The kind as it is written; if none is written, the only one that the backend has."""
     kinds = BACKENDS[entry.backend].kinds
     wanted = " or ".join(f"`kind: {kind.value}`" for kind in kinds)
     if entry.kind is None:
@@ -137,7 +138,7 @@ def _kind(entry: PlatformEntry, source: Node, path: KeyPath) -> PlatformKind:
             source.refuse(path, f"has no `kind`, which backend `{entry.backend}` needs; write {wanted}")
         return kinds[0]
     if entry.kind not in kinds:
-        what = f"`{shown(entry.kind)}` is nothing that backend `{entry.backend}` runs on; write {wanted}"
+        what = f"backend `{entry.backend}` does not run on `{shown(entry.kind)}`; write {wanted}"
         source.refuse((*path, "kind"), what)
     return PlatformKind(entry.kind)
 
@@ -179,15 +180,20 @@ def _check_kernels(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBl
         for geometry, declared in _declarations(matrix, block):
             if kernel in declared.kernel_names:
                 continue
-            if kernel in everywhere:
+            if owner := everywhere.get(kernel) or _shipped_with(kernel):
                 matrix.source.refuse(
                     (*path, item),
-                    f"`{shown(kernel)}` is a kernel of workload {everywhere[kernel]}, and geometry "
-                    f"{geometry} is one of {declared.name}; write them in blocks of their own",
+                    f"`{shown(kernel)}` is a kernel of workload {owner}, and geometry {geometry} is one of "
+                    f"{declared.name}; write it in a block whose geometries are of {owner}",
                 )
             _check_known(
                 matrix.source, (*path, item), "kernel", kernel, [*declared.kernel_names, *everywhere]
             )
+
+
+def _shipped_with(kernel: str) -> str:
+    """The shipped workload that has a kernel, or empty; imports them all, so only for an unknown name."""
+    return next((name for name in SHIPPED if kernel in workload_named(name).kernel_names), "")
 
 
 def _check_profiles(matrix: Matrix, path: KeyPath, block: DeviceBlock) -> None:
@@ -197,7 +203,7 @@ def _check_profiles(matrix: Matrix, path: KeyPath, block: DeviceBlock) -> None:
 
 
 def _check_profile(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock, profile: str) -> None:
-    name = resolve(profile, date.min)  # any night: the name is in question
+    name = resolve(profile, date.min)  # any date: only the name matters
     for geometry in block.geometries:
         facts = matrix.geometries[geometry]
         # Where the file of the workload is broken, only the seed can be checked.
@@ -213,7 +219,7 @@ def _check_verification(matrix: Matrix, path: KeyPath, block: CompileBlock, prof
     for name in block.platforms:
         if matrix.platforms[name].on_cards:
             matrix.source.refuse(
-                path, f"{name} runs on cards, and the compile lane holds none; verify it in the device lane"
+                path, f"{name} runs on cards, and the compile lane uses none; verify it in the device lane"
             )
 
 
@@ -232,7 +238,7 @@ def _refuse_repeated_jobs(matrix: Matrix) -> None:
     first: dict[str, tuple[str, KeyPath]] = {}
     for one in included(matrix):
         path: KeyPath = ("lanes", one.lane.value, "include", one.block)
-        # As reports join the parts: of `a.b` and `c` they make the name that they make of `a` and `b.c`.
+        # Reports join the parts with dots: `a.b` and `c` get the same name as `a` and `b.c`.
         reported = one.id.replace("/", ".")
         if reported in first:
             earlier_id, earlier_path = first[reported]
@@ -240,19 +246,19 @@ def _refuse_repeated_jobs(matrix: Matrix) -> None:
             place = f"the block at {earlier.file}:{earlier.line}"
             if earlier_id != one.id:
                 matrix.source.refuse(
-                    path, f"{one.id} and {earlier_id} of {place} have one name in reports; rename one"
+                    path, f"{one.id} and {earlier_id} of {place} have the same name in reports; rename one"
                 )
-            matrix.source.refuse(path, f"{one.id} is made by {place} too; name it in one of them")
+            matrix.source.refuse(path, f"{one.id} is also made by {place}; keep it in one of them")
         first[reported] = one.id, path
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:
-    # Here, so that a matrix without patterns is read at once.
+    # Imported here, because only a matrix with patterns needs it.
     from pipeline.ground.patterns import Pattern, PatternError
 
     try:
         matches_all = Pattern(pattern).occurs("")
     except PatternError as error:
-        source.refuse(path, f"`{shown(pattern)}` is no regular expression: {error}")
+        source.refuse(path, f"`{shown(pattern)}` is not a regular expression: {error}")
     if matches_all:
         source.refuse(path, f"`{shown(pattern)}` matches empty text and so every job; write a narrower one")

@@ -7,7 +7,7 @@ import re
 FORMS = "`90s`, `5m`, `1h30m` or a number of seconds"
 
 LONGEST = 7 * 24 * 3600
-"""Seconds of the longest duration, a week: a few together are less than the 24 days `epoll` can wait."""
+"""Seconds of the longest duration, a week: a few of them stay below the 24 days that `epoll` can wait."""
 
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 PATTERN = rf"^(?:{_NUMBER}|(?=.)(?:([0-9]{{1,6}})h)?(?:([0-9]{{1,6}})m)?(?:{_NUMBER}s)?)$"
@@ -25,8 +25,7 @@ def parse_duration(written: object) -> Duration:
         written: text in one of the forms, or a number of seconds.
 
     Raises:
-        ValueError: it has no such form, is not above zero or is above a week: nothing switches a limit off by
-            accident.
+        ValueError: it does not have such a form, is not above zero or is above a week.
     """
     seconds = 0.0
     if isinstance(written, str):

@@ -33,7 +33,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 def shown(value: object) -> str:
-    """Show a user's value on one line, as YAML has it; the unprintable is escaped, the long cut."""
+    """Show a user's value on one line, as YAML writes it; unprintable text is escaped, long text is cut."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if not text.isprintable():
         text = ascii(text)[1:-1]
@@ -47,7 +47,7 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def close_or_all(name: str, known: Iterable[str]) -> str:
-    """Say which known name a wrong one is a slip of; where it is none, all that are known."""
+    """Say which known name a wrong one resembles; if it resembles none, list all that are known."""
     names = list(known)
     if difflib.get_close_matches(name, names, n=1):
         return closest(name, names)

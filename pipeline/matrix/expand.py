@@ -28,8 +28,8 @@ COMPARED = "all"
 class Candidate:
     """A job as an `include` block names it.
 
-    `profile` is that of `Job`: in the compile lane what is verified on, and no part of the id. `block` is the
-    block's place in its lane; of a compare job, that of the first device job it comes from.
+    `profile` is that of `Job`; in the compile lane programs are verified on it, and it is not part of the id.
+    `block` is the block's place in its lane; a compare job has that of the first device job it comes from.
     """
 
     lane: Lane
@@ -51,7 +51,7 @@ def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
 
 
 def named(job: Job) -> Job:
-    """The job with the id that its fields give it; for one whose fields were changed."""
+    """The job with the id that its fields give, for use after its fields were changed."""
     return replace(job, id=_id(job.lane, job.platform_name, job.geometry_name, job.work))
 
 
@@ -64,7 +64,7 @@ def settled(job: Job, night: date) -> Job:
 
 
 class Rule(Protocol):
-    """An entry that speaks of jobs by a glob of their ids."""
+    """An entry that names jobs by a glob of their ids."""
 
     @property
     def jobs(self) -> str:
@@ -102,13 +102,13 @@ def included(matrix: Matrix) -> tuple[Candidate, ...]:
 
 
 def with_compared(matrix: Matrix) -> tuple[Candidate, ...]:
-    """Return what is included and the compare lane derived from it; `exclude` has still to be applied."""
+    """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
     candidates = included(matrix)
     return (*candidates, *_compared(kept(matrix, candidates)))
 
 
 def kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Return those that no exclusion takes out; of `with_compared`, that is the plan."""
+    """Return the candidates that no exclusion takes out; for those of `with_compared`, this is the plan."""
     excluded = Matcher(matrix.document.exclude)
     return (candidate for candidate in candidates if not excluded(candidate.id))
 
@@ -152,7 +152,7 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
 
 
 def time_limit(matrix: Matrix, lane: Lane, matching: Sequence[int]) -> float:
-    """Return a job's time limit in seconds: of the last rule that matches it, else of its lane."""
+    """Return a job's time limit in seconds: that of the last rule that matches it, else that of its lane."""
     lanes = matrix.document.lanes
     if matching:
         return matrix.document.timeouts[matching[-1]].timeout

@@ -40,7 +40,7 @@ def explain(matrix: Matrix, job_id: str, today: date) -> tuple[Origin, ...]:
     """
     candidates = {candidate.id: candidate for candidate in with_compared(matrix)}
     if job_id not in candidates:
-        raise FilterError(f"job `{shown(job_id)}` is made by no line; {closest(job_id, candidates)}")
+        raise FilterError(f"no line makes job `{shown(job_id)}`; {closest(job_id, candidates)}")
     return tuple(_Explainer(matrix, candidates[job_id], today).origins())
 
 

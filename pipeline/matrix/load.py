@@ -22,7 +22,7 @@ APPENDED: frozenset[KeyPath] = frozenset(
         ("expected_failures",),
     }
 )
-"""The lists that an overlay adds to; every other list it replaces."""
+"""The lists that an overlay extends; it replaces every other list."""
 
 
 def load(paths: Sequence[Path]) -> Matrix:
@@ -59,9 +59,9 @@ def _read(path: Path) -> Node:
 
 
 def merge(base: Node, overlay: Node, path: KeyPath = ()) -> Node:
-    """Lay one matrix on another: mappings key by key, the lists in `APPENDED` one after the other.
+    """Merge an overlay into a matrix: mappings key by key, the lists in `APPENDED` one after the other.
 
-    Whatever else both have, the overlay's stands.
+    For everything else that both have, the overlay's value counts.
     """
     if isinstance(base.value, Mapping) and isinstance(overlay.value, Mapping):
         merged = dict(base.value)

@@ -1,4 +1,4 @@
-"""Jobs that hold two platforms' outputs against one another: `compare --engines A,B`."""
+"""Jobs that compare the outputs of two platforms with each other: `compare --engines A,B`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Plat
     """Read two platforms as users write them: `emu-a2a3,cann-a2a3`.
 
     Raises:
-        FilterError: it is not so written, or the two cannot be held against one another.
+        FilterError: it is not written in this form, or the two cannot be compared.
     """
     names = written.split(",")
     if len(names) != 2 or names[0] == names[1]:
@@ -25,12 +25,12 @@ def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Plat
     one, two = (platforms[name] for name in names)
     if one.variant != two.variant:
         raise FilterError(
-            f"--engines {written}: they requantise by different rules ({one.variant}, {two.variant}) and so "
-            "differ rightly; give both one variant in an overlay"
+            f"--engines {written}: they requantise by different rules ({one.variant}, {two.variant}), so "
+            "different outputs are right; give both one variant in an overlay"
         )
     if one.on_cards and two.on_cards:
         raise FilterError(
-            f"--engines {written}: both run on cards, and a job holds one; compare with another"
+            f"--engines {written}: both run on cards, and a job gets only one; choose another platform"
         )
     return one, two
 
@@ -38,8 +38,8 @@ def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Plat
 def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...]:
     """A job of the compare lane for each geometry and profile that both platforms have a device job for.
 
-    Its id names both in the order given. Its platform is the one that runs on cards, if any does. It may take
-    as long as both may, and is expected to fail where either is.
+    Its id names both in the order given. Its platform is the one that runs on cards, if any does. Its time
+    limit is the sum of both limits, and its failure is expected if that of either job is.
 
     Args:
         jobs: of the device lane, already filtered by everything but the platform.

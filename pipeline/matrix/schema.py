@@ -1,7 +1,7 @@
 """The one schema of `matrix.yaml`: its entries as types, and the JSON Schema made from them for editors.
 
-The JSON Schema lists names that other rooms define, so that editors complete them; the loader checks those
-names in `pipeline.matrix.check`, which knows the closest one.
+The JSON Schema lists names that other packages define, so that editors complete them; the loader checks those
+names in `pipeline.matrix.check`, which names the closest one.
 """
 
 from __future__ import annotations
@@ -45,13 +45,7 @@ def _names(description: str) -> Meta:
 
 
 _NAME = r"^[a-z0-9][a-z0-9._-]{0,63}$"
-Name = Annotated[
-    str,
-    Meta(
-        pattern=_NAME,
-        description="a name: lower-case letters, digits, `.`, `_` and `-`",
-    ),
-]
+Name = Annotated[str, Meta(pattern=_NAME, description="a name: lower-case letters, digits, `.`, `_` and `-`")]
 Glob = Annotated[
     str, Meta(min_length=1, description="job ids as a glob: `*` stands for any text, `/` included")
 ]
@@ -60,7 +54,7 @@ TimeLimit = Annotated[Duration, Meta(description="the time limit of a job, such 
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mapping of the matrix; a key that is no field of it is refused."""
+    """A mapping of the matrix; a key that is not one of its fields is refused."""
 
 
 class WorkloadEntry(Entry, frozen=True):
@@ -87,7 +81,7 @@ class GeometryEntry:
 
 @cache
 def entry_of(workload: Workload) -> type[Entry]:
-    """What a geometry of a workload may be written as: the fields of its type and the options of its plan."""
+    """The entry type of a workload's geometries: the fields of its geometry and the options of its plan."""
     options = [
         (name, Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=what)], None)
         for name, what in workload.plan_options.items()
@@ -97,7 +91,7 @@ def entry_of(workload: Workload) -> type[Entry]:
 
 
 def _struct(kind: type[Any], *more: tuple[str, Any, Any]) -> type[Entry]:
-    """The entry with the fields of a dataclass of whole numbers and of such dataclasses; all are required."""
+    """The entry type of a dataclass that holds whole numbers or such dataclasses; every field is required."""
     hints = get_type_hints(kind, include_extras=True)
     fields = [(field.name, _kind(hints[field.name])) for field in dataclasses.fields(kind)]
     doc = (kind.__doc__ or "").partition("\n")[0]
@@ -139,12 +133,12 @@ class PlatformEntry(Entry, frozen=True):
 
 Kernel = Annotated[
     str,
-    Meta(pattern=_NAME, description="a kernel of the workload that the geometries of the block are of"),
+    Meta(pattern=_NAME, description="a kernel of the workload of the block's geometries"),
 ]
 Profile = Annotated[
     str,
     Meta(
-        # What the seed may be, and which names there are, is refused with the remedy that the profiles know.
+        # `golden.profiles` refuses wrong seeds and unknown names, with a remedy.
         pattern=r"^[a-z0-9][a-z0-9._-]*(@.*)?$",
         description="a data profile, such as small, full-range@7 or ties@nightly",
         extra_json_schema={"allOf": [{"pattern": f"^[^@]*(@({NIGHTLY}|[0-9]+))?$"}]},
@@ -182,7 +176,7 @@ def _default_limit() -> Duration:
 
 
 class CompileLane(Entry, frozen=True):
-    """Kernels are compiled, and verified where their block says on what; no card is held."""
+    """Kernels are compiled, and verified if their block names a profile to verify on; no card is used."""
 
     timeout: TimeLimit = field(default_factory=_default_limit)
     include: tuple[CompileBlock, ...] = ()
@@ -202,7 +196,7 @@ class CompareLane(Entry, frozen=True):
 
 
 class Lanes(Entry, frozen=True):
-    """What is done with the kernels, and for how long."""
+    """What is done with the kernels, and with which time limits."""
 
     compile: CompileLane = field(default_factory=CompileLane)
     device: DeviceLane = field(default_factory=DeviceLane)
@@ -235,9 +229,9 @@ class ExpectedFailureRule(Entry, frozen=True):
 
 
 class Retries(Entry, frozen=True):
-    """What counts as an infrastructure error, and how often a job that met one is tried again.
+    """What counts as an infrastructure error, and how often a job is tried again after one.
 
-    What is not written is left to the runner.
+    The runner has defaults for what is not written.
     """
 
     limit: Annotated[
@@ -280,7 +274,7 @@ def json_schema() -> str:
 
 
 def _shipped_kernels() -> dict[str, Any]:
-    """Of a lane: its blocks name kernels of the workloads that are shipped."""
+    """The schema of a lane whose blocks name only kernels of the workloads that are shipped."""
     names = [kernel for name in SHIPPED for kernel in workload_named(name).kernel_names]
     kernels = {"items": {"enum": names}}
     return {"properties": {"include": {"items": {"properties": {"kernels": kernels}}}}}

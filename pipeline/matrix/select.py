@@ -15,25 +15,25 @@ from pipeline.ground.words import counted
 from pipeline.matrix.errors import closest, shown
 
 MOST_SHARDS = 256
-"""GitHub starts no workflow matrix of more jobs than this."""
+"""The most jobs that GitHub allows in a workflow's matrix."""
 
 _UNRECORDED = 1.0
 _SHORTEST = 1e-3
 
 
 class FilterError(UserError):
-    """A filter or a shard makes no sense, an unknown name most often; one line."""
+    """A filter or a shard makes no sense, usually because a name is unknown; one line."""
 
 
 class EmptySelectionError(UserError):
-    """Nothing is selected; one line that says by what."""
+    """Nothing is selected; one line that says which filter left nothing."""
 
     exit_code = 5
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What to keep: of every filter that is not empty, a job must match one entry. `ids` are globs."""
+    """What to keep: a job must match one entry of every filter that is not empty. `ids` are globs."""
 
     geometries: tuple[str, ...] = ()
     platforms: tuple[str, ...] = ()
@@ -62,13 +62,13 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
     """Return the jobs of some lanes that the filters keep, in the plan's order.
 
     Args:
-        jobs: the whole plan; a name is known where any job of it, in any lane, has it.
+        jobs: the whole plan; a name is known if any job of any lane has it.
         lanes: the lanes to take jobs from.
         filters: what to keep of them.
 
     Raises:
-        FilterError: a filter names what no job of the plan has, or kernels of other workloads than the
-            geometries are of.
+        FilterError: no job of the plan has a name that a filter asks for, or the kernels belong to other
+            workloads than the geometries.
         EmptySelectionError: nothing is left.
     """
     kept = [job for job in jobs if job.lane in lanes]
@@ -100,7 +100,7 @@ def _refuse_unknown(what: str, wanted: Iterable[str], known: Iterable[str]) -> N
 
 
 def _refuse_of_other_workloads(jobs: Sequence[Job], kept: Sequence[Job], wanted: Sequence[str]) -> None:
-    """Refuse kernels that are all of other workloads than the geometries that are left."""
+    """Refuse kernels that all belong to other workloads than the geometries that are left."""
     asked = [job for job in jobs if job.kernel in wanted]
     if {job.workload for job in asked} & {job.workload for job in kept}:
         return
@@ -125,19 +125,19 @@ def parse_shard(written: str) -> Shard:
     """Read a shard as users write it: `2/4`.
 
     Raises:
-        FilterError: it is not so written, or names a part that is not there.
+        FilterError: it is not written in this form, or there is no such part.
     """
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", written)
     shard = Shard(int(match[1]), int(match[2])) if match else Shard(0, 0)
     if not 1 <= shard.index <= shard.count <= MOST_SHARDS:
         raise FilterError(
-            f"shard `{shown(written)}` is none; write `index/count` with 1 <= index <= count <= {MOST_SHARDS}"
+            f"`{shown(written)}` is no shard; write `index/count` with 1 <= index <= count <= {MOST_SHARDS}"
         )
     return shard
 
 
 def division(jobs: Sequence[Job], durations: Mapping[str, float]) -> str:
-    """A digest of all that `take_shard` divides by: where it differs, shards do not make up one run."""
+    """A digest of what `take_shard` divides by: shards with different digests do not make up one run."""
     digest = hashlib.sha256()
     for job in sorted(jobs, key=lambda job: job.id):
         digest.update(f"{job.id} {durations.get(job.id)}\n".encode())
@@ -145,10 +145,10 @@ def division(jobs: Sequence[Job], durations: Mapping[str, float]) -> str:
 
 
 def take_shard(jobs: Sequence[Job], shard: Shard, durations: Mapping[str, float]) -> tuple[Job, ...]:
-    """Return one shard's jobs, in the plan's order. The shards of a plan share out all of it, each job once.
+    """Return one shard's jobs, in the plan's order. Each job of the plan is in exactly one shard.
 
     The longest job goes first, each to the shard with the least to do so far. All shards of a run must be
-    given the same durations, or jobs are lost between them.
+    given the same durations, or some jobs may be in none of them.
 
     Args:
         jobs: the selected jobs, the same in every shard.

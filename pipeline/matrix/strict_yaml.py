@@ -1,7 +1,7 @@
-"""YAML read strictly: parser events become located nodes, and every silent surprise is an error.
+"""Strict YAML: the parser's events become nodes with file and line, and whatever is ambiguous is an error.
 
 Values are made here, not by the YAML library: `true` and `false` are the only booleans, numbers are decimal
-(or `0o10`, `0x10`), everything else is text. What YAML 1.1 would read as something else than it looks is
+(or `0o10`, `0x10`), everything else is text. Text that YAML 1.1 would read as another kind of value is
 refused.
 """
 
@@ -39,7 +39,7 @@ _LEADING_ZERO = re.compile(r"([-+]?)0+([0-9][0-9.]*)")
 _TRAPS = (
     (
         re.compile(r"[-+]?[0-9]+(?::[0-9]+)+(?:\.[0-9]*)?"),
-        f"some YAML readers take it for a number in base 60; a duration is {FORMS}, text stands in quotes",
+        f"some YAML readers take it for a number in base 60; a duration is {FORMS}, text is put in quotes",
     ),
     (
         re.compile(r"[-+]?(?:0x)?(?=[0-9a-fA-F.]*_)[0-9][0-9a-fA-F_.]*"),
@@ -111,16 +111,16 @@ def _decode(data: bytes, file: str) -> str:
     refused = _REFUSED_CHARACTER.search(text)
     if refused:
         line = text.count("\n", 0, refused.start()) + 1
-        raise MatrixError(file, line, (), f"character U+{ord(refused[0]):04X} has no place in it; remove it")
+        raise MatrixError(file, line, (), f"character U+{ord(refused[0]):04X} is not allowed; remove it")
     tab = _TAB_INDENT.search(text)
     if tab:
         line = text.count("\n", 0, tab.start()) + 1
-        raise MatrixError(file, line, (), "a tab stands in the indentation; indent with spaces")
+        raise MatrixError(file, line, (), "there is a tab in the indentation; indent with spaces")
     return text
 
 
 class _Reader:
-    """Turns the parser's events into nodes; `path` is where it stands, for messages."""
+    """Turns the parser's events into nodes; `path` is the current place, for messages."""
 
     def __init__(self, text: str, file: str) -> None:
         self._file = file
@@ -161,7 +161,7 @@ class _Reader:
         raise MatrixError(self._file, self._line(event), self._path, message)
 
     def _node(self, event: Any, line: int) -> Node:
-        """Read the node that starts with `event`; `line` is the one to name for it."""
+        """Read the node that starts with `event`; `line` is the line that messages name."""
         before = self._count
         self._spend(event, 1)
         if isinstance(event, yaml.AliasEvent):
@@ -187,7 +187,7 @@ class _Reader:
     def _spend(self, event: Any, values: int) -> None:
         self._count += values
         if self._count > _VALUES:
-            self._refuse(event, f"more than {_VALUES} values, aliases written out; write fewer")
+            self._refuse(event, f"more than {_VALUES} values with aliases written out; write fewer")
 
     def _alias(self, event: Any, line: int) -> Node:
         if event.anchor not in self._anchors:
@@ -249,7 +249,7 @@ class _Reader:
             sign, digits = zero.groups()
             octal = f" or 0o{digits}" if not sign and set(digits) <= set("01234567") else ""
             remedy = f"write {sign}{shown(digits)}{shown(octal)}"
-            self._refuse(event, f"`{shown(text)}` has a leading zero, octal to some readers; {remedy}")
+            self._refuse(event, f"`{shown(text)}` has a leading zero, which may mean octal; {remedy}")
         for trap, message in _TRAPS:
             if trap.fullmatch(text):
                 self._refuse(event, f"`{shown(text)}`: {message}")

@@ -1,4 +1,4 @@
-"""Located nodes become the schema's types; what does not fit is refused at its own file, line and key."""
+"""Converts nodes to the schema's types; what does not fit is refused with its file, line and key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def typed(root: Node) -> Document:
 
 
 class _Check:
-    """Converts bottom up: when a value is converted its children are known to fit, so an error is its own."""
+    """Converts children before their parents, so that an error is reported at the value that has it."""
 
     def __init__(self, root: Node) -> None:
         self._root = root
@@ -49,7 +49,7 @@ class _Check:
             self._root.refuse(path, f"{value}{what}; write {_wanted(kind)}")
 
     def _geometry(self, path: KeyPath) -> Any:
-        """What a geometry may be written as; anything, where the file of its workload is broken."""
+        """The entry type of a geometry; any mapping if the file of its workload is broken."""
         declared = declaration(workload_at(self._root, path, self._own))
         return entry_of(declared) if declared is not None else dict[str, Any]
 
@@ -74,7 +74,7 @@ class _Check:
     ) -> None:
         for key in written:
             if key not in fields:
-                self._root.refuse((*path, key), f"is no key of this mapping; {close_or_all(key, fields)}")
+                self._root.refuse((*path, key), f"is not a key of this mapping; {close_or_all(key, fields)}")
         for field in msgspec.structs.fields(entry):
             if field.required and field.name not in written:
                 self._root.refuse(path, f"has no `{field.name}`; write {_wanted(fields[field.name])}")

@@ -16,14 +16,13 @@ from workloads.registry import DEFAULT, SHIPPED, workload_named
 def own_workloads(root: Node) -> Mapping[str, WorkloadName]:
     """A user's own workloads by name, each file relative to the matrix file that names it.
 
-    What does not have the form of the schema is left out: that is refused where the schema is checked.
+    Entries that do not fit the schema are left out here; the check of the schema refuses them.
 
     Raises:
         MatrixError: one has the name of a workload that is shipped.
     """
-    section = (
-        root.at((WORKLOADS,)).value if isinstance(root.value, Mapping) and WORKLOADS in root.value else {}
-    )
+    top = root.value if isinstance(root.value, Mapping) else {}
+    section = top[WORKLOADS].value if WORKLOADS in top else {}
     found = {}
     for name in section if isinstance(section, Mapping) else ():
         if name in SHIPPED:
@@ -44,7 +43,7 @@ def workload_at(root: Node, path: KeyPath, own: Mapping[str, WorkloadName]) -> W
     written = node.value.get(WORKLOAD) if isinstance(node.value, Mapping) else None
     known = [*SHIPPED, *own]
     if written is not None and isinstance(written.value, Mapping | tuple):
-        root.refuse((*path, WORKLOAD), f"is no name; {close_or_all('', known)}")
+        root.refuse((*path, WORKLOAD), f"is not a name; {close_or_all('', known)}")
     name = DEFAULT if written is None else str(written.value)
     if name not in known:
         root.refuse((*path, WORKLOAD), f"`{shown(name)}` is no known workload; {closest(name, known)}")

@@ -66,7 +66,7 @@ class Attachments:
     relative_to: Path | None = None
 
     def lines(self, artefacts: Sequence[str], state: State) -> Iterator[str]:
-        """One line an artefact of a case that ended so, in the form both consumers look for.
+        """One line for each artefact of a case in this state, in the form that both consumers look for.
 
         A case that passed attaches nothing; its files stay in the run's folder. Pictures come first, because
         GitLab shows the first attachment only.
@@ -83,7 +83,7 @@ class Attachments:
 
 
 def suite_of(result: Result) -> str:
-    """The suite a result's cases stand in: one a lane and platform (or pair of them)."""
+    """The suite of a result's cases: one for each lane and platform (or pair of platforms)."""
     return one_line(f"{result.job.lane.value}.{result.job.platform_name}")
 
 
@@ -94,12 +94,12 @@ def states_of(result: Result) -> list[State]:
 
 
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
-    """The case of a job; in the compare lane also one a stage, and these then hold facts and diffs."""
+    """The case of a job; in the compare lane also one for each stage, which then holds facts and diffs."""
     classname, name = f"{suite_of(result)}.{one_line(result.job.geometry_name)}", one_line(result.job.work)
     if result.job.lane is not Lane.COMPARE:
         yield _job_case(classname, name, result, result.stages, result.seconds, attachments)
         return
-    # A suite's time counts each second once: what the stages took stands in their own cases.
+    # A suite's time counts each second once: the time of the stages is in their own cases.
     own_seconds = max(0.0, result.seconds - sum(stage.seconds for stage in result.stages))
     yield _job_case(classname, name, result, (), own_seconds, attachments)
     for stage in result.stages:
@@ -180,7 +180,7 @@ def _stage_case(
 
 
 def _facts(result: Result) -> dict[str, str]:
-    """What a case's name must not hold, because history is keyed by it."""
+    """Facts that must not be in a case's name, because history is keyed by the name."""
     job = result.job
     facts = {
         "platform": job.platform.name,
@@ -213,7 +213,7 @@ def _stage_line(stage: StageResult) -> str:
 
 
 def _likely(facts: Mapping[str, str]) -> str:
-    """The diagnosis, which comes first: a dashboard shows the body, and of a long one its beginning."""
+    """The diagnosis. It comes first, because a dashboard shows only the beginning of a long body."""
     return f"most likely: {one_line(facts[DIAGNOSIS])}" if DIAGNOSIS in facts else ""
 
 
@@ -222,6 +222,6 @@ def _body(*parts: str) -> str:
 
 
 def _out(facts: Mapping[str, str], attached: Iterable[str], diffs: Sequence[Diff], output: str) -> str:
-    """A case's record; the facts come first, where a cut leaves them."""
+    """A case's record; the facts come first, so that a cut does not remove them."""
     lines = [f"{one_line(key).replace('=', '-')}={one_line(value)}" for key, value in facts.items()]
     return "\n".join([*lines, *attached, *(_body(render.full(diff)) for diff in diffs), output]).rstrip()

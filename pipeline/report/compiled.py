@@ -20,13 +20,13 @@ COLUMNS = (
 """Headings of the columns of `rows`."""
 
 UNKNOWN = "-"
-"""What stands for a metric that the engine does not give, and for a program that was not verified."""
+"""Stands for a metric that the engine does not give, and for a program that was not verified."""
 
 
 def rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
     """The cells of each program that compiled in a job of the compile lane, in the order of the results.
 
-    What was skipped or refused has none: it is told with its reason elsewhere.
+    A program that was skipped or refused has none; other parts of a report give the reason.
     """
     return [_row(*found) for found in _compiled(results)]
 
@@ -40,7 +40,7 @@ def in_short(results: Iterable[Result]) -> list[str]:
     for engine, verifications in found.items():
         verified = [each for each in verifications if each is not None]
         exact = [each for each in verified if each.state is State.PASSED]
-        told = f"verified: {len(verified)}, exact: {len(exact)}" if verified else "not to be verified"
+        told = f"verified: {len(verified)}, exact: {len(exact)}" if verified else "not verified"
         lines.append(f"programs compiled by {engine}: {len(verifications)}; {told}")
     return lines
 
@@ -73,14 +73,13 @@ def _by_name(stage: StageResult) -> Mapping[str, Metric]:
 
 
 def _traffic_of_mid(metrics: Mapping[str, Metric], way: str) -> str:
-    """Bytes of mid: as the engine sums them, or of the tensor `mid`, which has none where it stays in L1."""
-    found = metrics.get(f"mid_gm_{way}") or metrics.get(f"gm_{way}.mid")
-    counted = any(name.startswith(f"gm_{way}.") for name in metrics)
-    return shown(found) if found else "0" if counted else UNKNOWN
+    """Bytes of what programs hand over, which an engine counts only if the workload hands anything over."""
+    found = metrics.get(f"mid_gm_{way}")
+    return shown(found) if found else UNKNOWN
 
 
 def _cycles(metrics: Mapping[str, Metric]) -> str:
-    """Of a cost model, with what it is of: those of different engines cannot be compared."""
+    """The cycles of a cost model, and what they cover: those of different engines cannot be compared."""
     for name, of in (("cycles", "whole chip"), ("estimated_cycles.overlap", "one core")):
         if name in metrics:
             return f"{shown(metrics[name])}, {of}"

@@ -32,7 +32,7 @@ _RECORD = re.compile(r"(?:(?:[\w. -]+=|\[\[ATTACHMENT\|).*\n?)*")
 
 
 class ReportError(UserError):
-    """A report cannot be read, is not what it must be, or cannot be written; one line says which and why."""
+    """A report cannot be read, breaks a rule, or cannot be written; one line says which and why."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Totals:
 
 
 class _PlainTree(ET.TreeBuilder):
-    """Refuses a document type: with none there are no entities to expand and no files to fetch."""
+    """Refuses a document type, which could have entities to expand and files to fetch."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
         raise ReportError("has a document type, which no JUnit report needs")
@@ -76,14 +76,14 @@ def read(path: Path) -> ET.Element:
         return ET.parse(io.BytesIO(read_file(path)), ET.XMLParser(target=_PlainTree())).getroot()
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ET.ParseError, LookupError, ValueError) as error:  # the last two of an encoding expat lacks
+    except (ET.ParseError, LookupError, ValueError) as error:  # the last two: an unknown encoding
         raise ReportError(f"{path}: is not well-formed XML: {error}") from None
     except ReportError as error:
         raise ReportError(f"{path}: {error}") from None
 
 
 def outcome(case: ET.Element) -> Outcome:
-    """What a `testcase` element says. Raises `ReportError` where it says two things."""
+    """The outcome of a `testcase` element. Raises `ReportError` if it has several."""
     said = [Outcome(child.tag) for child in case if child.tag in OUTCOME_TAGS]
     if len(said) > 1:
         raise ReportError(f"case {name_of(case)} has {len(said)} outcomes")
@@ -96,7 +96,7 @@ def name_of(case: ET.Element) -> str:
 
 
 def check(root: ET.Element) -> Totals:
-    """Count a document's cases anew and hold it to the rules: flat, unique names, declared totals true.
+    """Count a document's cases and check the rules: flat suites, unique names, correct totals.
 
     Raises:
         ReportError: naming the rule and the suite or case that breaks it.
@@ -114,7 +114,7 @@ def check(root: ET.Element) -> Totals:
                 raise ReportError(f"a case of suite {suite.get('name')} has no class name or no name")
             if not _TIME.fullmatch(case.get("time", "0")):
                 raise ReportError(
-                    f"case {name_of(case)} has the time {case.get('time')!r}, no number of seconds"
+                    f"case {name_of(case)} has the time {case.get('time')!r}, not a number of seconds"
                 )
         names.update(map(name_of, cases))
         here = Counter(map(outcome, cases))
@@ -130,11 +130,11 @@ def check(root: ET.Element) -> Totals:
 def _declares(element: ET.Element, what: str, counted: Totals) -> None:
     for name, value in counted.attributes().items():
         if element.get(name) != value:
-            raise ReportError(f"{what} declares {name}={element.get(name)}, counted are {value}")
+            raise ReportError(f"{what} declares {name}={element.get(name)}, but holds {value}")
 
 
 def complete(root: ET.Element) -> None:
-    """Set the totals and times of a document and its suites from the cases that stand in them."""
+    """Set the totals and times of a document and its suites from the cases in them."""
     everywhere: Counter[Outcome] = Counter()
     for suite in root:
         cases = suite.findall("testcase")
@@ -191,7 +191,7 @@ def fit(root: ET.Element, limit: int = FILE_LIMIT) -> bytes:
 
 
 def _shortened(body: ET.Element, left: int) -> str:
-    """At most `left` characters behind the facts and attachments that a record begins with; 0: nothing."""
+    """The facts and attachments that a record begins with, and `left` characters more; nothing if it is 0."""
     text = body.text or ""
     record = _RECORD.match(text) if left and body.tag == _RECORD_TAG else None
     kept = record.group() if record else ""

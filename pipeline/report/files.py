@@ -33,7 +33,7 @@ class ReportFiles:
         self._relative_to = relative_to
 
     def run_started(self, run: RunInfo) -> None:
-        """Take older files away, or they could pass for this run's."""
+        """Remove older files, which could be taken for this run's."""
         self._facts = run.facts
         self._junit = JunitReport(self._junit_path or run.folder / "junit.xml", self._relative_to)
         self._summary = self._summary_path or run.folder / "summary.md"
@@ -41,7 +41,7 @@ class ReportFiles:
         self._junit.run_started(run)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
-        """Nothing to do: the files are about ends."""
+        """Nothing to do: the files tell only how jobs ended."""
 
     def job_finished(self, result: Result) -> None:
         """Nothing to do: `run_finished` brings every result."""
@@ -58,7 +58,7 @@ class ReportFiles:
 
 
 def clear(path: Path) -> None:
-    """Take away what an older run left at a report's place, and see that it can be written.
+    """Remove the report of an older run, and check that a new one can be written.
 
     Raises:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
@@ -69,7 +69,7 @@ def clear(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
-            pass  # that it can be made is all we want to know
+            pass  # this only checks that a file can be made
     except OSError as error:
         raise _unwritable(path, error) from None
 

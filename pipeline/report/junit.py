@@ -32,13 +32,13 @@ class JunitReport:
         self._facts: dict[str, str] = {}
 
     def run_started(self, run: RunInfo) -> None:
-        """Remember the run's facts; take an older report away, or it could pass for this run's."""
+        """Remember the run's facts; remove an older report, which could be taken for this run's."""
         notes = {f"note {number}": note for number, note in enumerate(run.notes, 1)}
         self._facts = {**run.facts, "run": run.run_id, "started": run.started, **notes}
         self._path.unlink(missing_ok=True)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
-        """Nothing to do: the report is about ends."""
+        """Nothing to do: the report tells only how jobs ended."""
 
     def job_finished(self, result: Result) -> None:
         """Nothing to do: `run_finished` brings every result."""
@@ -69,13 +69,13 @@ def write(
         results: every job of the plan, each once, ended.
         facts: of the run (git sha, versions, `host`, `started`, `shard`): the properties of every suite.
         attachments: how the results' artefacts are named.
-        problems: faults of the pipeline itself; any of them make an error case, or a red run would have a
-            green report.
+        problems: faults of the pipeline itself; if there are any, they become an error case, so that the
+            report is red like the run.
 
     Raises:
         ReportError: where the report cannot be written or would not say what the results say.
     """
-    # Counted from the results, so that a case lost on the way to the file is noticed there.
+    # Counted from the results, so that a case missing from the file is noticed.
     outcomes = Counter(OUTCOMES[state].outcome for result in results for state in states_of(result))
     outcomes[Outcome.ERROR] += bool(problems)
     totals = Totals.of(outcomes)
@@ -100,7 +100,7 @@ def document(
 
 
 def _suite(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:
-    """One suite as `junit-xml` builds it, less that package's own readings of the format."""
+    """One suite as `junit-xml` builds it, with corrections where that package deviates from the format."""
     started = _TIMESTAMP.match(properties.get("started", ""))
     suite: ET.Element = junit_xml.TestSuite(
         name,

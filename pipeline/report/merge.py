@@ -1,4 +1,4 @@
-"""Several reports as one: totals are kept, and what is missing is red."""
+"""Merges several reports into one: totals are kept, and what is missing becomes an error."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""
 
 SAME_EVERYWHERE = ("git", "division.compile", "division.run", "division.compare")
-"""Run facts that reports of one night share where they have them: a report in which one differs is of another
-night, or of shards that were divided by other records, so that jobs may have fallen between them."""
+"""Run facts that must be the same in all reports that have them. If one differs, the reports are of different
+nights, or the shards were divided by different records, so that some jobs may be in none of them."""
 
 _OWN_FACTS = ("report.suites", "report.duplicates")
-"""Properties that tell of one document and are made anew for the next."""
+"""Properties that describe one document; a merged document gets its own."""
 
 _STATES = frozenset(state.value for state in State)
 _SHARD = re.compile(r"\b([1-9][0-9]{0,2})/([1-9][0-9]{0,2})\b")
@@ -74,7 +74,7 @@ class _Report:
 def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged:
     """Merge reports of one run's parts and publish the result.
 
-    Suites of one name become one. Of a case in several reports the worst outcome is kept; the suite property
+    Suites of one name become one. A case in several reports keeps its worst outcome; the suite property
     `report.duplicates` counts such cases. A report that is absent, broken or of another night, a suite that a
     report announces and lacks, a shard that no report holds: each is an error case.
 
@@ -95,7 +95,7 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
     missing.update(_other_nights(reports))
     if missing:
         reports.append(_missing_report(missing))
-    # Counted from the parts, so that a case lost on the way to the file is noticed there.
+    # Counted from the parts, so that a case missing from the file is noticed.
     cases = [case for report in reports for case in report.root.iter("testcase")]
     worst = _worst_of_each(cases).values()
     totals = Totals.of(Counter(map(outcome, worst)))
@@ -126,7 +126,7 @@ def _lost_suites(report: _Report) -> Iterator[tuple[str, str]]:
 
 
 def _missing_shards(reports: Sequence[_Report], expected: int | None) -> Iterator[tuple[str, str]]:
-    """Shards nobody brought; also a report of another division than the rest."""
+    """Shards that no report holds; also whether reports disagree about the number of shards."""
     found = {shard for report in reports for shard in _SHARD.findall(report.facts.get("shard", ""))}
     counts = {int(count) for _, count in found} | ({expected} if expected is not None else set())
     if len(counts) > 1:
@@ -192,7 +192,7 @@ def _united_suite(suites: Sequence[ET.Element]) -> ET.Element:
 
 
 def _state(case: ET.Element) -> State:
-    """The end state a case was written from; one that another tool wrote in red counts as not judged."""
+    """The end state of a case; a case that failed in another tool's report counts as not judged."""
     if outcome(case) is Outcome.PASSED:
         return State.PASSED
     (said,) = (child.get("type") for child in case if child.tag in OUTCOME_TAGS)

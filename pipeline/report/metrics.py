@@ -1,4 +1,4 @@
-"""Metrics as text: here alone numbers become the `key=value` facts and the table cells of a report."""
+"""Metrics as text: the only place that writes them as `key=value` facts and table cells of a report."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _DECIMALS = {"us": 1}
 
 
 def shown(metric: Metric) -> str:
-    """A metric's value, and of how much where there is a limit: `1024 of 524288`."""
+    """A metric's value, with its limit if it has one: `1024 of 524288`."""
     digits = _DECIMALS.get(metric.unit, 0)
     of = f" of {metric.limit:.{digits}f}" if metric.limit is not None else ""
     return f"{metric.value:.{digits}f}{of}"

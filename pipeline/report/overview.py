@@ -1,4 +1,4 @@
-"""A run in one minute: how many of what, what broke and where, what it usually comes from."""
+"""An overview of a run: the counts, what broke and where, and the most likely cause."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from pipeline.results.fingerprint import without_numbers
 
 MEANING: Mapping[State, str] = {
     State.MISMATCH: "the output differs from the golden",
-    State.COMPILE_ERROR: "the engine refuses the program",
-    State.UNEXPECTED_PASS: "a known fault is gone: take its entry out of the matrix",
+    State.COMPILE_ERROR: "the program, or the file that declares it, is refused",
+    State.UNEXPECTED_PASS: "a known fault is gone: remove its entry from the matrix",
     State.NONDETERMINISTIC: "one input, different outputs: a race, or memory read before it is written",
-    State.PERFORMANCE: "right, but slower than its limit",
+    State.PERFORMANCE: "the output is right, but a metric is outside its limits",
     State.CRASHED: "the job's process died or raised; its output is with the case",
     State.TIMED_OUT: "it hung; the stacks of all its threads are with the case",
-    State.KILLED: "somebody else ended the job's process, often for want of memory",
-    State.NO_RESULT: "its process ended as if all were well, and gave no result",
+    State.KILLED: "something outside the pipeline ended the job's process, often because memory ran out",
+    State.NO_RESULT: "the job's process ended without an error, but gave no result",
     State.INTERRUPTED: "the run was stopped before it ended: --resume RUN finishes it",
-    State.INFRASTRUCTURE: "the device or its host; it says nothing about the kernel",
+    State.INFRASTRUCTURE: "the device or its host failed; this says nothing about the kernel",
 }
-"""What each red state means where nothing more is known."""
+"""What each red state means if nothing more is known."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Results that ended alike: one state, one cause or message (but for its numbers). Never empty."""
+    """Results of the same state, and of the same cause or message (apart from numbers). Never empty."""
 
     results: tuple[Result, ...]
 
@@ -56,7 +56,7 @@ class Group:
         return alternatives([cause for cause in first.causes if all(cause in one.causes for one in others)])
 
     def heading(self, quote: Callable[[str], str] = one_line) -> str:
-        """How many ended how: by one cause and where, if it is known. Names are quoted by `quote`."""
+        """The number of results and their state, or their cause and platforms. `quote` quotes names."""
         if not self.cause:
             return f"{len(self.results)} {self.state.value}"
         platforms = ", ".join(dict.fromkeys(quote(result.job.platform_name) for result in self.results))
@@ -140,7 +140,7 @@ def overview(results: Sequence[Result]) -> Overview:
 
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
     groups: dict[tuple[State, str], list[Result]] = {}
-    # The surest come first: one that several faults explain alike joins a group that one of them explains.
+    # Results with a single cause come first; a result with several then joins a group that has one of them.
     for result in sorted(results, key=lambda result: len(result.causes)):
         told = one_line(result.facts.get(DIAGNOSIS, "")) or without_numbers(headline(result))
         alike = result.causes or (told,)

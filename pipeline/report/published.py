@@ -1,4 +1,4 @@
-"""Reports put in their place: whole, read back and true, or not at all."""
+"""Publishes a report only after it was written, read back and checked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pipeline.report.document import ReportError, Totals, check, read
 
 
 def publish(path: Path, data: bytes, totals: Totals) -> None:
-    """Write a JUnit document beside its place, parse it back, compare its totals, and only then rename it.
+    """Write a JUnit document beside its path, parse it back, compare its totals, and only then rename it.
 
     Args:
-        path: where the report goes; an older one there stays until the new one is proved.
+        path: where the report goes; an older one there stays until the new one is checked.
         data: the serialised document.
         totals: what the run itself counted.
 

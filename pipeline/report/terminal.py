@@ -41,7 +41,7 @@ _USUAL_WIDTH = 80
 
 
 class OutlastingConsole(Console):
-    """A console whose reader may leave (`| head`, a closed connection): the run goes on, and says no more."""
+    """A console that only stops printing when its reader is gone (`| head`); the run goes on."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -49,7 +49,7 @@ class OutlastingConsole(Console):
             self.width = _USUAL_WIDTH
 
     def on_broken_pipe(self) -> None:
-        """Fall silent; rich would end the process, and with it the run."""
+        """Stop printing; rich would end the process, and with it the run."""
         with suppress(SystemExit):
             super().on_broken_pipe()
 
@@ -79,7 +79,7 @@ class Terminal:
             self._say(f"note: {note}", "yellow")
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             columns = (SpinnerColumn(), MofNCompleteColumn(), BarColumn(_BAR_WIDTH), TimeElapsedColumn())
-            # The names get what room is left; else they would take that of the count and the bar as well.
+            # The names get only the space that the count and the bar leave.
             rest = Column(ratio=1, no_wrap=True)
             running = TextColumn("{task.description}", markup=False, table_column=rest)
             self._progress = Progress(*columns, running, console=self._console, transient=True, expand=True)
@@ -147,7 +147,7 @@ class Terminal:
             self._progress.update(task, completed=self._finished, description=shown, refresh=True)
 
     def _say(self, line: str, style: str = "", indent: str = "") -> None:
-        """One line whatever is in it: no markup is read, nothing is wrapped."""
+        """Print a line as it is: no markup is read, nothing is wrapped."""
         self._console.print(Text(indent + one_line(line), style=style), soft_wrap=True)
 
 

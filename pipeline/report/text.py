@@ -17,15 +17,15 @@ _ATTACHMENT = "[[ATTACHMENT|"
 def safe(text: str) -> str:
     """Make any string fit for a report.
 
-    What goes: characters that XML 1.0 forbids or discourages (controls, lone surrogates, non-characters) and
-    terminal colour sequences. An attachment line is spelt apart: whoever prints one must not choose which of
-    the host's files a dashboard publishes.
+    Characters that XML 1.0 forbids or discourages (controls, lone surrogates, non-characters) and terminal
+    colour sequences are removed. An attachment line gets a blank, so that a program's output cannot choose
+    which of the host's files a dashboard publishes.
     """
     return _ILLEGAL.sub("", _COLOUR.sub("", text)).replace(_ATTACHMENT, "[[ATTACHMENT |")
 
 
 def cut(text: str, limit: int) -> str:
-    """Keep at most `limit` characters, the head and the tail, and say between them how many went."""
+    """Keep at most `limit` characters, the head and the tail, and say between them how many were cut."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -44,5 +44,5 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 def alternatives(causes: Iterable[str]) -> str:
-    """Causes that explain alike, as people and the fact `cause` read them; empty where there is none."""
+    """Causes that explain equally much, in one line; empty if there is none."""
     return one_line(" or ".join(causes))

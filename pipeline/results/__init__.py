@@ -1,1 +1,1 @@
-"""What is said of a finished result: history, performance, fingerprint, the command that repeats it."""
+"""What is added to a finished result: history, performance, fingerprint, the command that repeats it."""

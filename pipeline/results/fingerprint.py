@@ -1,4 +1,4 @@
-"""What kind of failure a result is, in words that other runs, geometries and seeds have in common."""
+"""The kind of a failure, in words that do not depend on the run, the geometry or the seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 200
 
 
 def without_numbers(text: str) -> str:
-    """A message without what varies from one occurrence to the next: numbers, hashes, addresses."""
+    """A message without what differs between occurrences: numbers, hashes, addresses."""
     return _VARYING.sub("#", text)
 
 

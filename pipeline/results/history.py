@@ -1,4 +1,4 @@
-"""Questions to earlier runs, answered from their journals; one is read when an answer depends on it."""
+"""What the journals of earlier runs say; each journal is read only when an answer depends on it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pipeline.run.folders import RunFolderError, read_run, run_ids
 from pipeline.run.journal import JournalError
 
 DEPTH = 30
-"""How many runs are looked back on."""
+"""How many earlier runs are looked at."""
 
 
 class History:
-    """The runs under a folder that had begun when this was made.
+    """The runs in a folder that had begun when this object was made.
 
     Args:
         root: folder that holds the run folders.
-        current: id of the run that asks, where it had begun earlier; it is no history yet.
+        current: id of the run that is being resumed, if any; it does not count as history.
     """
 
     def __init__(self, root: Path, current: str = "") -> None:
@@ -28,7 +28,7 @@ class History:
         self._read: dict[str, Mapping[str, str]] = {}
 
     def since(self, job: str, fingerprint: str) -> str:
-        """Id of the run since which a job has failed with this fingerprint, or `NEW` where its last did not.
+        """Id of the run since which a job has failed with this fingerprint, or `NEW` if its last did not.
 
         Runs without a result of the job are passed over.
         """
@@ -48,6 +48,6 @@ class History:
             try:
                 results = read_run(self._root, run_id).results
             except (RunFolderError, JournalError):
-                results = {}  # pruned meanwhile, or killed before it began: it has nothing to say
+                results = {}  # pruned meanwhile, or killed before it began
             self._read[run_id] = {job: one.facts.get(FINGERPRINT, "") for job, one in results.items()}
         return self._read[run_id]

@@ -25,7 +25,7 @@ class ReferencesError(UserError):
 
 @dataclass(frozen=True)
 class Reference:
-    """A metric's reference: `lower` and `upper` are percent of `value` that it may fall and rise.
+    """A metric's reference: it may change by `lower` (at most 0) to `upper` percent of `value`.
 
     `model` is the device model it was measured on; empty where the metric needs no device.
     """
@@ -67,7 +67,7 @@ def load_references(path: Path, *, must_exist: bool = False) -> References:
 
 
 def save_references(path: Path, references: References) -> None:
-    """Write references, jobs in order, one metric a few lines, so that a change shows well in a review.
+    """Write references in order, each metric on lines of its own, so that a review shows what changed.
 
     Raises:
         ReferencesError: the file cannot be written.
@@ -118,7 +118,7 @@ def judge(result: Result, references: References) -> Result:
 
 
 def updated(references: References, results: Sequence[Result]) -> tuple[References, tuple[str, ...]]:
-    """References as these results would have them, and a line for each change. Bounds that were set stay."""
+    """The references updated by these results, and a line for each change. Bounds that were set stay."""
     new = {job: dict(metrics) for job, metrics in references.items()}
     changes = []
     for result in results:

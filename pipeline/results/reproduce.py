@@ -22,10 +22,10 @@ def interpreter() -> str:
 
 
 def command_line(job: Job, settings: Settings, python: str = "python") -> str:
-    """Words for a shell in the folder of `matrix.yaml`.
+    """The command line of a job, to be run in the folder of `matrix.yaml`.
 
     Args:
-        job: `@nightly` settled: the night is then given as a date.
+        job: with the seed of `@nightly` settled; the night is then given as a date.
         settings: of the job's run; all that are not the default are named.
         python: the interpreter that has the pipeline's packages.
     """
@@ -46,7 +46,7 @@ def command_line(job: Job, settings: Settings, python: str = "python") -> str:
 def with_resume(summary: RunSummary) -> RunSummary:
     """A run's summary in which each job that was interrupted has the command line that finishes the run.
 
-    The run's other settings stand in its journal.
+    The run's other settings are in its journal.
     """
     output = summary.folder.parent.parent
     settings = Settings(output=None if output == OUTPUT.absolute() else str(output))

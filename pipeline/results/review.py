@@ -1,4 +1,4 @@
-"""The last look at a job's result: its performance; of a failure its kind, since when, how to repeat it."""
+"""Completes a job's result: judges performance; adds a failure's kind, its first run and how to repeat it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.results.reproduce import command_line, interpreter
 
 
 def review(result: Result, references: References, history: History, settings: Settings) -> Result:
-    """Judge the performance of a job that passed, and add to one that is not well what its reader needs.
+    """Judge the performance of a job that passed, and add to any other result what its reader needs.
 
     Args:
         result: as the job's process gave it.

@@ -103,7 +103,7 @@ def test_tensors_of_one_geometry_do_not_go_with_jobs_of_several(
     cases: Path, refused: Callable[..., str]
 ) -> None:
     line = refused("run", "--inputs", cases / "conv-pair-24x16-ties.npz", "--platform", "emu-a2a3")
-    assert line.endswith("here, in geometry bands: choose the file's with --geometry")
+    assert line.endswith("here, in geometry bands: choose the right one with --geometry")
 
 
 def test_files_that_hold_no_tensors_are_refused(

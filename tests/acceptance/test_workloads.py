@@ -185,7 +185,7 @@ def test_the_kernel_of_another_workload_is_refused(refused: Refused, workspace: 
     )
     assert refused("run", *MORE, "--matrix", "wrong.yaml") == (
         "wrong.yaml:1: lanes.device.include[3].kernels[0]: `gemm` is a kernel of workload gemm, and geometry "
-        "bands is one of conv-pair; write them in blocks of their own"
+        "bands is one of conv-pair; write it in a block whose geometries are of gemm"
     )
 
 
@@ -195,7 +195,7 @@ def test_the_tensors_of_another_workload_are_refused(refused: Refused, workspace
     lacking = "product.npz: array 'x' is missing: the file must hold x, filter, bias, scale"
     assert refused(*words, "--geometry", "one") == lacking
     several = refused(*words, "--geometry", "one", "--geometry", "product")
-    assert several == f"{lacking}, in geometry one: choose the file's with --geometry"
+    assert several == f"{lacking}, in geometry one: choose the right one with --geometry"
 
 
 def test_a_users_broken_workload_is_a_line_and_the_others_run(

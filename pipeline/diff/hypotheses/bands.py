@@ -16,9 +16,9 @@ from workloads.form import Part
 
 @dataclass(frozen=True, kw_only=True)
 class BandsShifted(Hypothesis):
-    """Bands but the first load their input rows `shift` rows off: interior ones together, and the last.
+    """All bands except the first load their input rows `shift` rows off.
 
-    Bands that would leave the image stay in place.
+    The interior bands move together, the last by itself; those that would leave the image stay in place.
     """
 
     shift: int

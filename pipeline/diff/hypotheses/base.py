@@ -15,12 +15,12 @@ from pipeline.diff.hypotheses.model import Model
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One known fault. What the methods do here is right: a fault overrides the one thing it does wrong.
+    """One known fault. The methods here compute what is right; a fault overrides the one that it changes.
 
     Attributes:
         name: the fault's id in the catalogue of faults; without the convolution's number where it is in both.
         layers: numbers of the convolutions it is in.
-        note: what the id leaves open: which K step, say.
+        note: what the id leaves open, such as which K step.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Hypothesis:
         return view.output(self, view.model.last, view.positions)
 
     def altered(self, layer: Layer) -> Layer:
-        """The layer, with what the fault puts in place of its facts. The methods below are given this one."""
+        """The layer with the facts that the fault changes. The methods below are given this one."""
         return layer
 
     def source(self, model: Model, layer: Layer, rows: Int8) -> Int8:
@@ -68,7 +68,7 @@ class RequantHypothesis(Hypothesis):
 
 
 RIGHT = RequantHypothesis("right", ())
-"""No fault: what a layer does that the hypothesis is not about."""
+"""No fault: for the layers that a hypothesis is not about."""
 
 
 class View:
@@ -98,7 +98,7 @@ class View:
         return self._right_sums(self.model.last, self.positions)
 
     def _mid(self, hypothesis: Hypothesis, windows: Ints) -> Int8:
-        """The second layer's buffers, filled by the first as the hypothesis has it, where windows read."""
+        """The second layer's buffers as the hypothesis fills them, at the pixels that windows read."""
         assert self.model.first is not None
         pixels = np.unique(windows)
         pixels = pixels[pixels != OUTSIDE]

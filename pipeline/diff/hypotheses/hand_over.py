@@ -39,8 +39,8 @@ class NdAsNz(Hypothesis):
 class HaloStale(Hypothesis):
     """The first kernel - stride rows of a band's mid buffer are still what the band before had there.
 
-    They are those of the band computed first if no later band ever fills them (`never_filled`), else those
-    that the band before filled too late for itself.
+    If no later band ever fills them (`never_filled`), they are those of the band computed first, else those
+    of the band before.
     """
 
     never_filled: bool

@@ -38,7 +38,7 @@ class AccNotReset(Hypothesis):
         before = np.arange(position.max(initial=0) // size + 1) * size
         chain = np.where(before <= position[:, None], sites[:, None] - before, sites[:, None])
         needed = np.unique(chain)
-        # Where a site is needed so are those before it: sums that were left out take no part.
+        # If a site is needed, so are those before it: no sum that was left out is used.
         total = np.zeros((layer.start[-1], layer.filter.shape[1]), np.int64)
         total[needed] = super().sums(layer, source, needed)
         for first, end in zip(layer.start[:-1], layer.start[1:], strict=True):

@@ -32,7 +32,7 @@ OUTSIDE = -1
 _EXACT_IN_FP32 = 2**24
 
 _EXACT_DEPTH = 512
-"""Products that fp32 sums exactly whatever the weights, doubled ones too: 512 * 128 * 256 = 2**24."""
+"""Products that fp32 sums exactly with any weights, even doubled ones: 512 * 128 * 256 = 2**24."""
 
 _CHUNK = 4096
 """Sites unfolded at a time: bounds the memory of a large geometry."""

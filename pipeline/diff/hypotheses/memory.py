@@ -1,4 +1,4 @@
-"""Faults of addresses: the feature map's memory is another tile's as well."""
+"""Faults of addresses: the feature map shares memory with another tile."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ FAMILIES: tuple[Callable[[Model], Iterator[Hypothesis]], ...] = (
     k_loop.hypotheses,
     memory.hypotheses,
 )
-"""A family yields its faults as far as a program can have them."""
+"""Each family yields those of its faults that a program can have."""
 
 
 def hypotheses(model: Model) -> tuple[Hypothesis, ...]:

@@ -14,7 +14,7 @@ from pipeline.diff.hypotheses.layers import Ints, Layer, saturated
 from pipeline.diff.hypotheses.model import Model
 
 _LARGEST = 2.0**62
-"""What a float may be to become an int64; the low 8 bits of anything above are 0."""
+"""The largest float that is converted to int64; the low 8 bits of anything above are 0."""
 
 
 @dataclass(frozen=True, kw_only=True)

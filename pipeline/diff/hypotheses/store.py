@@ -35,10 +35,10 @@ class NdAsNzStored(Hypothesis):
 
 @dataclass(frozen=True)
 class Unwritten(Hypothesis):
-    """Positions of which every channel still is what the output held before were never written."""
+    """Positions where every channel is still what the output held before were never written."""
 
     def predict(self, view: View) -> Int8:
-        """The golden, but for those positions."""
+        """The golden, except at those positions."""
         actual = view.model.evidence.actual[view.positions]
         untouched = (actual == view.model.evidence.sentinel).all(axis=1)
         return np.where(untouched[:, None], actual, view.model.evidence.expected[view.positions])

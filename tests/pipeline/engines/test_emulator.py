@@ -22,6 +22,7 @@ from pipeline.ground.subject import Subject
 from workloads.registry import SHIPPED, workload_named
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+CONV, PRODUCT = ConvGeometry(20, 16, 64, 96, Conv(5, 1, 2)), GemmGeometry(96, 224, 64)
 A2A3 = Platform("emu-a2a3", "emulator", "a2a3")
 
 MakeRequest = Callable[..., Request]
@@ -54,6 +55,8 @@ def test_compiling_mc62_gives_the_specs_figures(request_of: MakeRequest) -> None
     assert metrics["gm_written.y"] == Metric("gm_written.y", 516_096, "B", Source.COUNTER)
     assert metrics["gm_read.filter1"].value + metrics["gm_read.filter2"].value == 73_728
     assert not [name for name in metrics if name.endswith(".mid")]
+    assert metrics["mid_gm_read"] == Metric("mid_gm_read", 0, "B", Source.COUNTER)
+    assert metrics["mid_gm_written"] == Metric("mid_gm_written", 0, "B", Source.COUNTER)
     peak = 293_888 + 71_680 + 2 * 36_864 + 1_536
     assert metrics["l1_peak"] == Metric("l1_peak", peak, "B", Source.COUNTER, 524_288)
     assert metrics["estimated_cycles.overlap"].source is Source.ESTIMATE
@@ -65,13 +68,25 @@ def test_compiling_mc62_gives_the_specs_figures(request_of: MakeRequest) -> None
 
 def test_the_bounce_of_two_passes_is_counted(request_of: MakeRequest) -> None:
     engine = EmulatorEngine()
-    read = {
+    moved = {
         (program, metric.name): metric.value
-        for program in ("pass1", "pass2")
+        for program in ("pass1", "pass2", "first-tile-load")
         for metric in engine.compile(request_of(program, MC62)).metrics
     }
-    assert read["pass1", "gm_read.x"] == 2_121_728
-    assert read["pass2", "gm_read.mid"] == 573_440
+    assert moved["pass1", "gm_read.x"] == 2_121_728
+    assert moved["pass1", "mid_gm_read"] == 0
+    assert moved["pass1", "mid_gm_written"] == 144 * 56 * 64
+    assert moved["pass2", "gm_read.mid"] == moved["pass2", "mid_gm_read"] == 573_440
+    assert moved["pass2", "mid_gm_written"] == 0
+    assert moved["first-tile-load", "mid_gm_written"] == 0  # nothing reads a first tile
+
+
+@pytest.mark.parametrize(("workload", "geometry"), [("conv", CONV), ("gemm", PRODUCT)])
+def test_a_workload_that_hands_nothing_over_has_no_such_metric(
+    workload: str, geometry: Any, request_of: MakeRequest
+) -> None:
+    compiled = EmulatorEngine().compile(request_of(workload, geometry, workload=workload))
+    assert not [metric for metric in compiled.metrics if metric.name.startswith("mid_gm")]
 
 
 def test_there_is_no_estimate_for_a5(request_of: MakeRequest) -> None:
@@ -115,9 +130,6 @@ def test_a_plan_or_kernel_that_is_refused_is_a_compile_error(request_of: MakeReq
         engine.run(request_of("pass1", untileable), {})
 
 
-CONV, PRODUCT = ConvGeometry(20, 16, 64, 96, Conv(5, 1, 2)), GemmGeometry(96, 224, 64)
-
-
 @pytest.mark.parametrize(
     ("definition", "geometry", "profile"),
     [
@@ -142,17 +154,20 @@ def test_kernels_of_one_program_are_exact(
 
 
 def test_a_matrix_product_reads_its_matrices_once_and_writes_int32(request_of: MakeRequest) -> None:
-    facts = EmulatorEngine().compile(request_of("gemm", PRODUCT, workload="gemm")).facts
-    assert facts["gm_read.a"] == f"{96 * 224}"
-    assert facts["gm_read.b"] == f"{224 * 64}"
-    assert facts["gm_written.c"] == f"{96 * 64 * 4}"
-    assert facts["l1_peak"] == f"{96 * 224 + 224 * 64} of 524288"
+    compiled = EmulatorEngine().compile(request_of("gemm", PRODUCT, workload="gemm"))
+    metrics = {metric.name: metric for metric in compiled.metrics}
+    assert metrics["gm_read.a"].value == 96 * 224
+    assert metrics["gm_read.b"].value == 224 * 64
+    assert metrics["gm_written.c"].value == 96 * 64 * 4
+    peak = 96 * 224 + 224 * 64
+    assert metrics["l1_peak"] == Metric("l1_peak", peak, "B", Source.COUNTER, 524_288)
 
 
 def test_a_convolution_reads_its_filter_once_and_writes_int8(request_of: MakeRequest) -> None:
-    facts = EmulatorEngine().compile(request_of("conv", CONV, workload="conv")).facts
-    assert facts["gm_read.filter"] == f"{25 * 64 * 96}"
-    assert facts["gm_written.y"] == f"{20 * 16 * 96}"
+    compiled = EmulatorEngine().compile(request_of("conv", CONV, workload="conv"))
+    metrics = {metric.name: metric.value for metric in compiled.metrics}
+    assert metrics["gm_read.filter"] == 25 * 64 * 96
+    assert metrics["gm_written.y"] == 20 * 16 * 96
 
 
 def test_what_a_program_does_not_write_is_the_sentinel_of_its_dtype(

@@ -79,7 +79,7 @@ ROWS: Mapping[str, list[tuple[Edit, list[str]]]] = {
     ],
     "two `<<` merge keys; an alias in a list of lists nine deep": [
         (edit(CONV1, "{<<: {kernel: 3}, <<: {stride: 2}, padding: 1}"), ["merge keys are not read"]),
-        (("geometries:\n", BOMB), ["values, aliases written out"]),
+        (("geometries:\n", BOMB), ["values with aliases written out"]),
     ],
     "a geometry nobody uses, an exclusion or expected failure that matches nothing, "
     "an unknown key with a near miss (`kernals`)": [
@@ -145,7 +145,7 @@ def test_it_is_refused_with_file_line_and_key(
     [
         (b"", "matrix.yaml:1: is empty"),
         (b"- geometries\n", "matrix.yaml:1: the top must be a mapping"),
-        (b"lanes:\n\tcompile: {}\n", "matrix.yaml:2: a tab"),
+        (b"lanes:\n\tcompile: {}\n", "matrix.yaml:2: there is a tab"),
         (b"lanes: \xe9\n", "matrix.yaml:1: byte 0xe9 is not UTF-8"),
         (b"\xef\xbb\xbflanes: {}\n", "matrix.yaml:1: starts with a byte order mark"),
     ],

@@ -51,6 +51,12 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
             "[fused, twopass]",
             "kernels[1]: `twopass` is no known kernel; the closest known name is",
         ),
+        (
+            "[fused, two-pass]",
+            "[fused, gemm]",
+            "kernels[1]: `gemm` is a kernel of workload gemm, and geometry tiny is one of conv-pair; "
+            "write it in a block whose geometries are of gemm",
+        ),
         ("geometries: [tiny]", "geometries: [tinny]", "`tinny` is no known geometry"),
         (
             "height: 24",
@@ -60,15 +66,15 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
         (
             "profiles: [small, small@7]",
             "verify: small",
-            "lanes.device.include[0].verify: is no key of this mapping; "
+            "lanes.device.include[0].verify: is not a key of this mapping; "
             "write one of `platforms`, `geometries`, `kernels`, `profiles`",
         ),
         (
             "timeout: 90s",
             "verify: small",
-            "lanes.compile.verify: is no key of this mapping; write one of `timeout`, `include`",
+            "lanes.compile.verify: is not a key of this mapping; write one of `timeout`, `include`",
         ),
-        ("timeout: 90s", "timeuot: 90s", "is no key of this mapping; the closest known name is `timeout`"),
+        ("timeout: 90s", "timeuot: 90s", "is not a key of this mapping; the closest known name is `timeout`"),
         (
             "[small, small@7]",
             "[smal]",
@@ -78,12 +84,16 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
         ("[small, small@7]", "[small, small]", "profiles[1]: `small` is written again"),
         ("tiny:", "Tiny!:", "matrix.yaml:2: geometries.Tiny!: `Tiny!`: expected `str` matching"),
         ("platforms: [emu]", "platforms: []", "expected `array` of length >= 1; write a list of names"),
-        ("lanes:", "retries: {patterns: ['(']}\nlanes:", "retries.patterns[0]: `(` is no regular expression"),
-        ("lanes:", "retries: {patterns: ['a{1001}']}\nlanes:", "is no regular expression"),
+        (
+            "lanes:",
+            "retries: {patterns: ['(']}\nlanes:",
+            "retries.patterns[0]: `(` is not a regular expression",
+        ),
+        ("lanes:", "retries: {patterns: ['a{1001}']}\nlanes:", "is not a regular expression"),
         (
             "lanes:",
             "retries: {patterns: ['EL0004', '507018(?!\\d)']}\nlanes:",
-            r"matrix.yaml:15: retries.patterns[1]: `507018(?!\d)` is no regular expression: "
+            r"matrix.yaml:15: retries.patterns[1]: `507018(?!\d)` is not a regular expression: "
             "invalid perl operator: (?!; look-around and back-references are not supported, "
             "because a search must take linear time",
         ),
@@ -143,7 +153,7 @@ def test_the_compile_lane_verifies_nothing_on_cards(
     on_cards = verifying("small").replace("backend: emulator", "backend: pypto\n    kind: card")
     assert refusal(on_cards) == (
         "matrix.yaml:23: lanes.compile.include[0].verify: "
-        "emu runs on cards, and the compile lane holds none; verify it in the device lane"
+        "emu runs on cards, and the compile lane uses none; verify it in the device lane"
     )
     simulated = on_cards.replace("kind: card", "kind: simulator")
     assert load_text(simulated).document.lanes.compile.include[0].verify == "small"
@@ -182,16 +192,16 @@ def test_a_platform_is_of_the_kind_that_is_written_whatever_its_name(
         ),
         (
             "pypto\n    kind: host",
-            "13: platforms.emu.kind: `host` is nothing that backend `pypto` runs on; "
+            "13: platforms.emu.kind: backend `pypto` does not run on `host`; "
             "write `kind: card` or `kind: simulator`",
         ),
         (
             "emulator\n    kind: card",
-            "13: platforms.emu.kind: `card` is nothing that backend `emulator` runs on; write `kind: host`",
+            "13: platforms.emu.kind: backend `emulator` does not run on `card`; write `kind: host`",
         ),
         (
             "cann\n    kind: sim",
-            "13: platforms.emu.kind: `sim` is nothing that backend `cann` runs on; write `kind: host`",
+            "13: platforms.emu.kind: backend `cann` does not run on `sim`; write `kind: host`",
         ),
         (
             "pypto\n    kind: [card]",
@@ -215,8 +225,8 @@ def test_a_job_that_two_blocks_make_is_refused(sound: str, refusal: Refusal) -> 
     block = "      - {platforms: [emu], geometries: [tiny], kernels: [two-pass, fused]}\n"
     message = refusal(sound.replace("  device:\n", block + "  device:\n"))
     assert message == (
-        "matrix.yaml:22: lanes.compile.include[1]: compile/emu/tiny/fused is made by the block at "
-        "matrix.yaml:19 too; name it in one of them"
+        "matrix.yaml:22: lanes.compile.include[1]: compile/emu/tiny/fused is also made by the block at "
+        "matrix.yaml:19; keep it in one of them"
     )
 
 
@@ -247,7 +257,7 @@ def test_a_fault_of_an_overlay_is_named_in_the_overlay(sound: str, refusal: Refu
     message = refusal(
         sound, "exclude:\n  - {jobs: '*/two-pass/*', reason: slow}\n", "lanes:\n  device: {tmeout: 1s}\n"
     )
-    assert message.startswith("extra2.yaml:2: lanes.device.tmeout: is no key of this mapping;")
+    assert message.startswith("extra2.yaml:2: lanes.device.tmeout: is not a key of this mapping;")
 
 
 def test_what_a_later_overlay_leaves_idle_is_no_fault_of_the_earlier_file(

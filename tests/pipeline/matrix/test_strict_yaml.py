@@ -111,8 +111,8 @@ def test_a_duplicate_key_names_both_lines_at_any_depth() -> None:
         (b"# nothing but a comment\n", 1, "is empty"),
         (b"- a\n- b\n", 1, "the top must be a mapping"),
         (b"\n\nplain\n", 3, "the top must be a mapping"),
-        (b"a: 1\n\tb: 2\n", 2, "a tab stands in the indentation"),
-        (b"a:\n  \tb: 2\n", 2, "a tab stands in the indentation"),
+        (b"a: 1\n\tb: 2\n", 2, "there is a tab in the indentation"),
+        (b"a:\n  \tb: 2\n", 2, "there is a tab in the indentation"),
         (b"a: 1\nb: \xff\n", 2, "byte 0xff is not UTF-8"),
         ("a: 1\n".encode("utf-16"), 1, "is not UTF-8"),
         (b"\xef\xbb\xbfa: 1\n", 1, "byte order mark"),
@@ -151,7 +151,7 @@ def test_an_alias_stands_for_its_value_at_its_own_line() -> None:
 def test_an_alias_bomb_is_refused_before_it_is_expanded() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    assert "values, aliases written out" in refused("\n".join(lines))
+    assert "values with aliases written out" in refused("\n".join(lines))
 
 
 def test_too_many_values_and_too_deep_ones_are_refused() -> None:

@@ -96,26 +96,26 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
         (
             "workload: gemm",
             "workload: [gemm]",
-            "extra1.yaml:3: geometries.product.workload: is no name; "
+            "extra1.yaml:3: geometries.product.workload: is not a name; "
             "write one of `conv-pair`, `conv`, `gemm`",
         ),
         (
             "m: 32,",
             "m: 32, height: 24,",
-            "extra1.yaml:3: geometries.product.height: is no key of this mapping; "
+            "extra1.yaml:3: geometries.product.height: is not a key of this mapping; "
             "write one of `m`, `k`, `n`, `workload`",
         ),
         (
             "m: 32,",
             "m: 32, band_rows: 4,",
-            "extra1.yaml:3: geometries.product.band_rows: is no key of this mapping; "
+            "extra1.yaml:3: geometries.product.band_rows: is not a key of this mapping; "
             "write one of `m`, `k`, `n`, `workload`",
         ),
         ("m: 32, ", "", "extra1.yaml:3: geometries.product: has no `m`; write "),
         (
             "cout: 32",
             "cout: 32, cmid: 32",
-            "extra1.yaml:2: geometries.single.cmid: is no key of this mapping; write one of `height`, ",
+            "extra1.yaml:2: geometries.single.cmid: is not a key of this mapping; write one of `height`, ",
         ),
         (
             "band_rows: 4",
@@ -137,13 +137,13 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
             "kernels: [conv]",
             "kernels: [conv, fused]",
             "extra1.yaml:7: lanes.compile.include[1].kernels[1]: `fused` is a kernel of workload conv-pair, "
-            "and geometry single is one of conv; write them in blocks of their own",
+            "and geometry single is one of conv; write it in a block whose geometries are of conv-pair",
         ),
         (
             "geometries: [product]",
             "geometries: [product, tiny]",
             "extra1.yaml:10: lanes.device.include[1].kernels[0]: `gemm` is a kernel of workload gemm, and "
-            "geometry tiny is one of conv-pair; write them in blocks of their own",
+            "geometry tiny is one of conv-pair; write it in a block whose geometries are of gemm",
         ),
         (
             "kernels: [gemm]",
@@ -221,9 +221,9 @@ def test_a_path_is_relative_to_the_overlay_not_to_the_working_folder(
         (
             "{file: mine.py}",
             "{path: mine.py}",
-            "extra1.yaml:2: workloads.mine.path: is no key of this mapping",
+            "extra1.yaml:2: workloads.mine.path: is not a key of this mapping",
         ),
-        ("m: 32", "height: 32", "extra1.yaml:4: geometries.own.height: is no key of this mapping; "),
+        ("m: 32", "height: 32", "extra1.yaml:4: geometries.own.height: is not a key of this mapping; "),
         ("m: 32", "m: 33", "extra1.yaml:4: geometries.own.m: m is 33: must be "),
         ("[gemm]", "[gem]", "kernels[0]: `gem` is no known kernel; the closest known name is `gemm`"),
         ("[gemm]", "['a/b']", "kernels[0]: `a/b`: expected `str` matching regex"),

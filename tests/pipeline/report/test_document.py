@@ -47,11 +47,11 @@ BREAKS: dict[str, tuple[Break, str | None]] = {
     "one name twice": (replaced('name="fused/b"', 'name="fused/a"'), "more than once"),
     "a lost case": (
         lambda text: text[: text.index("<testcase")] + text[text.index("</testcase>") + 11 :],
-        "declares tests=3, counted are 2",
+        "declares tests=3, but holds 2",
     ),
     "a lost failure": (
         lambda text: text[: text.index("<failure")] + text[text.index("</failure>") + 10 :],
-        "declares failures=1, counted are 0",
+        "declares failures=1, but holds 0",
     ),
     "a wrong sum": (replaced('tests="3"', 'tests="4"'), "the report declares tests=4"),
     "disabled": (replaced("<testsuites ", '<testsuites disabled="0" '), None),

@@ -30,7 +30,7 @@ def test_a_proved_report_stands_alone_in_its_folder_and_can_be_read_by_others(tm
     [
         (ONE, "it says 1 case, 0 failures, 0 errors, 0 skipped; the run says 2 cases"),
         (ONE[:-5], "not well-formed"),
-        (ONE.replace(b'tests="1"', b'tests="2"', 1), "declares tests=2, counted are 1"),
+        (ONE.replace(b'tests="1"', b'tests="2"', 1), "declares tests=2, but holds 1"),
     ],
 )
 def test_a_report_that_is_not_what_the_run_says_is_not_published(

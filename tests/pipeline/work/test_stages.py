@@ -198,8 +198,8 @@ def test_a_right_kernel_of_one_program_passes_every_lane(
             "conv-pair",
             "two-pass",
             "map-corrupted",
-            "pass1: no feature map of it is gathered beside the other residents of L1; "
-            "pass2: no feature map of it is gathered beside the other residents of L1",
+            "pass1: it gathers no feature map beside the other tiles that stay in L1; "
+            "pass2: it gathers no feature map beside the other tiles that stay in L1",
         ),
     ],
 )
