@@ -18,6 +18,7 @@ from pipeline.ground.jobs import (
     Job,
     JobContext,
     Lane,
+    Platform,
     Result,
     StageResult,
     State,
@@ -110,7 +111,7 @@ def conclude(
         if isinstance(stage, ProgramRun) and stage.program in uncompiled:
             results.append(StageResult(stage.name, State.SKIPPED, f"{stage.program} did not compile"))
             continue
-        result = work.run(stage)
+        result = replace(work.run(stage), platforms=_platforms(job, work, stage))
         if result.state is State.MISMATCH:
             try:
                 result = work.keep(stage, result)
@@ -130,6 +131,13 @@ def conclude(
     artefacts = (INPUTS_FILE,) if kept else ()
     parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
     return replace(concluded(job, results, diagnoses, facts, parts), artefacts=artefacts)
+
+
+def _platforms(job: Job, work: Comparison, stage: Stage) -> tuple[Platform, ...]:
+    """The platforms of a stage in a job that compares two; empty in any other job."""
+    if job.other is None:
+        return ()
+    return (work.job.platform,) if isinstance(stage, ProgramRun) else job.platforms
 
 
 def stage_parts(work: Comparison, stage: ProgramRun) -> StageParts | None:
@@ -195,7 +203,9 @@ def concluded(
     causes, explained = _explanation(stages, diagnoses, parts or {})
     facts = {**facts, **explained}
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
-    facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
+    engine = "+".join(platform.backend for platform in job.platforms)
+    variant = "+".join(platform.variant for platform in job.platforms)
+    facts = {**facts, "engine": engine, "variant": variant}
     if wrong:
         lead = f"first wrong stage: {wrong[0].name}: " if len(stages) > 1 else ""
         message, details = lead + wrong[0].message, wrong[0].details
