@@ -45,9 +45,13 @@ def availability(job: Job) -> Availability:
     A job whose workload cannot be had can run: it says itself what is wrong with the file.
     """
     try:
-        workload = workload_of(job)
+        return _availability(job)
     except WorkloadError:
         return Availability()
+
+
+def _availability(job: Job) -> Availability:
+    workload = workload_of(job)
     if job.other:
         programs = compared_programs(workload, job.platform, job.other)
         other = _can(job.other, workload, programs)

@@ -323,9 +323,9 @@ class StageResult:
     """One comparison stage of a job: a program run on given inputs, compared with something.
 
     `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
-    many. `artefacts` are paths of its files, relative to the same folder as those of its `Result`. `platforms`
-    is set in a job that compares two: the platform that the program ran on, or both where their outputs were
-    compared with each other.
+    many. `artefacts` are paths of its files, relative to the same folder as those of its `Result`.
+    `platforms` is set in a job that compares two: the platform that the program ran on, or both where their
+    outputs were compared with each other.
     """
 
     name: str

@@ -24,7 +24,7 @@ from pipeline.results.fingerprint import without_numbers
 
 MEANING: Mapping[State, str] = {
     State.MISMATCH: "the output differs from the golden",
-    State.COMPILE_ERROR: "the engine refuses the program",
+    State.COMPILE_ERROR: "the program, or the file that declares it, is refused",
     State.UNEXPECTED_PASS: "a known fault is gone: take its entry out of the matrix",
     State.NONDETERMINISTIC: "one input, different outputs: a race, or memory read before it is written",
     State.PERFORMANCE: "right, but slower than its limit",
