@@ -96,6 +96,7 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
 
     Raises:
         ProfileError: the profile does not exist.
+        DefinitionError: the profile or the golden gives what the specs do not declare.
         TensorsError: the scales cannot be packed for the variant, or the variant is unknown.
         TorchError: the golden must be computed, and torch cannot be imported.
     """
@@ -113,7 +114,7 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
         notes.append(f"golden cache entry {path} cannot be read ({error.strerror}): recomputed")
 
     tensors = definition.make(source, geometry) if isinstance(source, str) else source
-    outputs = definition.compute(geometry, tensors, wanted.variant)
+    outputs = definition.computed(geometry, tensors, wanted.variant)
     try:
         _store(path, key, tensors, outputs)
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -15,6 +14,7 @@ from zlib import crc32
 
 from golden.errors import UserError
 from workloads.base import Workload, WorkloadError
+from workloads.own import blamed, guarded, place_in
 
 SHIPPED: Mapping[str, str] = {
     "conv-pair": "workloads.conv_pair",
@@ -62,7 +62,7 @@ def _of_file(name: str, file: str) -> Workload:
         raise WorkloadError(
             f"{file}: declares the workload {found.name!r}: name it so in the matrix, or call it {name!r}"
         )
-    return replace(found, definition=replace(found.definition, source=Path(file)))
+    return guarded(found, file)
 
 
 def _loaded(file: str) -> ModuleType:
@@ -79,21 +79,10 @@ def _loaded(file: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except UserError as error:
-        raise WorkloadError(f"{_place(error, file)}: {error}") from error
+        raise WorkloadError(f"{place_in(error, file)}: {error}") from error
     except (Exception, SystemExit) as error:
         if isinstance(error, SyntaxError) and error.filename == file:
             place = f"{file}:{error.lineno}" if error.lineno else file
             raise WorkloadError(f"{place}: is not Python: {error.msg}") from error
-        reason = ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-        raise WorkloadError(f"{_place(error, file)}: cannot be loaded: {reason}") from error
+        raise blamed(error, "cannot be loaded", file) from error
     return module
-
-
-def _place(error: BaseException, file: str) -> str:
-    """The last line of the user's file that led to an error."""
-    place, trace = file, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file:
-            place = f"{file}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return place

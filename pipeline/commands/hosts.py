@@ -45,9 +45,13 @@ def availability(job: Job) -> Availability:
     If the file of its workload is broken, a job can run: it reports what is wrong with the file.
     """
     try:
-        workload = workload_of(job)
+        return _availability(job)
     except WorkloadError:
         return Availability()
+
+
+def _availability(job: Job) -> Availability:
+    workload = workload_of(job)
     if job.other:
         programs = compared_programs(workload, job.platform, job.other)
         other = _can(job.other, workload, programs)

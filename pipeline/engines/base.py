@@ -115,6 +115,10 @@ class Engine(Protocol):
         """
         ...
 
+    def check(self, subject: Subject, program: str) -> None:
+        """Raise `CompileError` for what refuses a program before there is any data: plan, source, `main`."""
+        ...
+
     def compile(self, request: Request) -> Compiled:
         """Compile only. Raises `CompileError`, `NotSupportedError` or `InfrastructureError`."""
         ...

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-import emulator.language
 from emulator.artefact import report_data
 from emulator.engine import Report, compile_program, run_program
 from emulator.errors import KernelError
@@ -26,11 +25,13 @@ from pipeline.engines.base import (
 )
 from pipeline.faults.injection import program_with
 from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.sentinel import untouched_output
-from workloads.base import Workload
+from pipeline.ground.subject import Subject
+from workloads.base import Workload, WorkloadError
 from workloads.faults import fault_named
 
-_REFUSALS = (KernelError, PlanError, SyntaxError)
+_REFUSALS = (KernelError, PlanError, SyntaxError, WorkloadError)
 
 
 class EmulatorEngine:
@@ -44,11 +45,24 @@ class EmulatorEngine:
         """Always available: it needs only NumPy."""
         return Availability()
 
+    def check(self, subject: Subject, program: str) -> None:
+        """Read the program.
+
+        Raises:
+            CompileError: the geometry cannot be tiled, the source is refused, or its `main` takes other
+                parameters than the declaration says.
+        """
+        try:
+            check_main(typed_program(subject, program), subject, program)
+        except _REFUSALS as error:
+            raise CompileError(_words(error)) from error
+
     def compile(self, request: Request) -> Compiled:
         """Walk the program without data; leaves `report.json` and `listing.txt`.
 
         Raises:
-            CompileError: the geometry cannot be tiled, or the emulator refuses the kernel.
+            CompileError: the geometry cannot be tiled, the emulator refuses the kernel, or its `main` takes
+                other parameters than the declaration says.
         """
         try:
             report = compile_program(_program(request), SOCS[request.platform.soc])
@@ -69,7 +83,7 @@ class EmulatorEngine:
             output = untouched_output(*form)
             arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
             report = run_program(
-                _program(request),
+                _program(request, arrays),
                 SOCS[request.platform.soc],
                 {**arrays, entry.output: output},
                 request.platform.variant,
@@ -86,13 +100,15 @@ def _words(error: Exception) -> str:
     return str(error)
 
 
-def _program(request: Request) -> Program:
-    """The typed program of a request, with the fault it asks for."""
-    subject = request.subject
+def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Program:
+    """The typed program of a request, with the fault it asks for; its `main` takes what is declared."""
+    subject, name = request.subject, request.program
     if request.fault:
-        return program_with(fault_named(request.fault), subject, request.program, request.platform.variant)
-    right: Program = subject.program(request.program).build(emulator.language, subject.plan)
-    return right
+        program = program_with(fault_named(request.fault), subject, name, request.platform.variant)
+    else:
+        program = typed_program(subject, name)
+    check_main(program, subject, name, inputs)
+    return program
 
 
 def _facts(report: Report) -> dict[str, str]:

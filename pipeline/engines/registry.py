@@ -36,9 +36,14 @@ _TENSOR_LEVEL = frozenset({"cann"})
 """Backends that take the tensor-level programs, not the tile programs."""
 
 
+def takes_tiles(backend: str) -> bool:
+    """Whether a backend runs the tile programs, and so only what can be tiled."""
+    return backend not in _TENSOR_LEVEL
+
+
 def has_program(backend: str, workload: Workload, program: str) -> bool:
     """Whether a program has a version for a backend, even if the backend is not available here."""
-    if backend not in _TENSOR_LEVEL:
+    if takes_tiles(backend):
         return True
     return workload.tensor_level is not None and program in workload.tensor_level.programs
 

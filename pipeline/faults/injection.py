@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-import emulator.language
 from emulator.errors import KernelError
 from emulator.program import Program
 from golden.specs import Array, Tensors
 from kernels.plan import PlanError
 from pipeline.faults.host import in_output, spoiled_inputs
 from pipeline.faults.kernel import faulty_plan, faulty_program
+from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject
 from workloads.faults import Fault, can_show, no_place
 from workloads.form import Form, FormError, Loading
@@ -26,14 +26,13 @@ def program_with(fault: Fault, subject: Subject, program: str, variant: str) -> 
         PlanError: the geometry cannot be tiled.
         KernelError: the emulator refuses the program.
         SyntaxError: its file is not Python.
+        WorkloadError: the factory of a user's file raises another error.
         FormError: its form is not that of the program.
     """
     form, model = subject.form(program), subject.workload.faults
-    build = subject.program(program).build
     if form is None or model is None:
-        right: Program = build(emulator.language, subject.plan)
-        return right
-    built = build(emulator.language, faulty_plan(fault, subject.plan, model))
+        return typed_program(subject, program)
+    built = typed_program(subject, program, faulty_plan(fault, subject.plan, model))
     return faulty_program(fault, built, form, variant)
 
 
@@ -102,8 +101,7 @@ def _not_handed_over(fault: Fault, form: Form, run: ProgramRun) -> str:
 
 
 def _changes_program(fault: Fault, subject: Subject, program: str, variant: str) -> bool:
-    right: Program = subject.program(program).build(emulator.language, subject.plan)
-    return program_with(fault, subject, program, variant) != right
+    return program_with(fault, subject, program, variant) != typed_program(subject, program)
 
 
 def _changes_inputs(fault: Fault, subject: Subject, program: str, tensors: Tensors, variant: str) -> bool:

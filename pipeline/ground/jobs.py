@@ -324,6 +324,8 @@ class StageResult:
 
     `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
     many. `artefacts` are paths of its files, relative to the same folder as those of its `Result`.
+    `platforms` is set in a job that compares two: the platform that the program ran on, or both where their
+    outputs were compared with each other.
     """
 
     name: str
@@ -335,6 +337,7 @@ class StageResult:
     facts: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
     artefacts: tuple[str, ...] = ()
+    platforms: tuple[Platform, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pipeline.ground.jobs import (
     Diff,
     Lane,
     Outcome,
+    Platform,
     Result,
     StageResult,
     State,
@@ -167,7 +168,7 @@ def _stage_case(
     own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
     if REPRODUCE in result.facts and OUTCOMES[stage.state].outcome is Outcome.FAILURE:
         own[REPRODUCE] = result.facts[REPRODUCE]
-    facts = {**_facts(result), **own, **facts_of(stage)}
+    facts = {**_facts(result), **_where(result, stage.platforms), **own, **facts_of(stage)}
     return Case(
         classname,
         name,
@@ -183,10 +184,7 @@ def _facts(result: Result) -> dict[str, str]:
     """Facts that must not be in a case's name, because history is keyed by the name."""
     job = result.job
     facts = {
-        "platform": job.platform.name,
-        "engine": job.platform.backend,
-        "variant": job.platform.variant,
-        "device": "none" if result.device is None else str(result.device),
+        **_where(result, job.platforms),
         "profile": job.profile or "none",
         "seed": _seed(job.profile),
         "seconds": f"{result.seconds:.3f}",
@@ -195,6 +193,21 @@ def _facts(result: Result) -> dict[str, str]:
     if job.expected_failure:
         facts["expected-failure"] = f"{job.expected_failure.reason} ({job.expected_failure.link})"
     return facts
+
+
+def _where(result: Result, platforms: Sequence[Platform]) -> dict[str, str]:
+    """What something ran on; of two platforms, with `+` between. Empty if no platform is given."""
+    if not platforms:
+        return {}
+    # A job of two platforms holds a device of its own platform alone.
+    device = "none" if result.device is None else str(result.device)
+    held = [device if platform == result.job.platform else "none" for platform in platforms]
+    return {
+        "platform": "+".join(platform.name for platform in platforms),
+        "engine": "+".join(platform.backend for platform in platforms),
+        "variant": "+".join(platform.variant for platform in platforms),
+        "device": "+".join(held),
+    }
 
 
 def _seed(profile: str | None) -> str:

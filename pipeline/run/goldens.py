@@ -22,10 +22,14 @@ import msgspec
 
 import golden.cache
 from golden.cache import golden_for, is_cached
+from golden.definition import DefinitionError
 from golden.inputs import InputsError
 from golden.reference import TorchError
+from kernels.plan import PlanError
+from pipeline.engines.registry import takes_tiles
 from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job
+from pipeline.ground.subject import subject_of
 from pipeline.run import processes
 from pipeline.run.messages import encode
 from workloads.base import WorkloadError
@@ -61,14 +65,15 @@ class Wanted(msgspec.Struct, frozen=True):
 def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Mapping[str, Wanted]:
     """By job id, the goldens that jobs need and the cache lacks. Empty if torch is not installed.
 
-    A job whose workload cannot be loaded does not wait: it reports itself what is wrong.
+    A job whose workload cannot be loaded, or whose geometry cannot be tiled, does not wait: it reports itself
+    what is wrong.
     """
     if find_spec("torch") is None:
         return {}
     first: dict[tuple[object, ...], Wanted | None] = {}
     missing = {}
     for job in plan:
-        if job.profile is None:
+        if job.profile is None or _is_refused(job):
             continue
         one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
         if one.kind not in first:
@@ -77,6 +82,17 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
         if found is not None:
             missing[job.id] = found
     return missing
+
+
+def _is_refused(job: Job) -> bool:
+    """Whether a job ends before it needs its golden, because its geometry cannot be tiled."""
+    if job.other is not None or not takes_tiles(job.platform.backend):
+        return False
+    try:
+        subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
+    except (PlanError, WorkloadError):
+        return True
+    return False
 
 
 def _needs_none(one: Wanted, cache: Path) -> bool:
@@ -146,7 +162,7 @@ def serve(descriptor: int) -> None:
         for line in lines:
             wanted = msgspec.json.decode(line, type=Wanted)
             try:
-                with suppress(InputsError, TorchError, WorkloadError, MemoryError):
+                with suppress(InputsError, TorchError, WorkloadError, DefinitionError, MemoryError):
                     golden_for(wanted.wanted(), Path(wanted.cache))
             except Exception:
                 traceback.print_exc()

@@ -92,9 +92,7 @@ class Comparison:
         needed = _needed(stage)
         missing = [name for name in needed if name not in self.outputs]
         if missing:
-            return StageResult(
-                stage.name, State.SKIPPED, f"needs the output of {missing[0]}, which gave none"
-            )
+            return missing_output(stage, missing[0])
         if isinstance(stage, OutputsCompared):
             return timed(self.judge(stage, self.outputs[stage.one], {}, ()), start)
         fault = self._wanted_fault if stage.name in self.committed else None
@@ -270,6 +268,11 @@ def _needed(stage: Stage) -> list[str]:
 def named(files: Iterable[Path], context: JobContext) -> tuple[str, ...]:
     """The paths of a job's files, relative to its folder, as its results hold them."""
     return tuple(str(path.relative_to(context.folder)) for path in files)
+
+
+def missing_output(stage: Stage, needed: str) -> StageResult:
+    """The result of a stage that needs the output of another one, which gave none."""
+    return StageResult(stage.name, State.SKIPPED, f"needs the output of {needed}, which gave none")
 
 
 def refused(name: str, context: JobContext, error: CompileError) -> StageResult:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from golden.definition import DefinitionError
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.steps import StageParts, parts_of, wrong_side
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
@@ -18,6 +19,7 @@ from pipeline.ground.jobs import (
     Job,
     JobContext,
     Lane,
+    Platform,
     Result,
     StageResult,
     State,
@@ -28,6 +30,7 @@ from pipeline.work.comparison import (
     Comparison,
     comparison,
     first_line,
+    missing_output,
     named,
     refused,
     request_for,
@@ -59,20 +62,71 @@ def execute(job: Job, context: JobContext) -> Result:
         InfrastructureError: the engine fails for a reason that says nothing about the kernel.
     """
     try:
-        workload = workload_of(job)
-        _check_forms(job, workload)
-    except WorkloadError as error:
-        return Result(job, State.COMPILE_ERROR, str(error))
+        return _executed(job, context)
+    except (WorkloadError, DefinitionError) as error:
+        return misdeclared(job, error)
+
+
+def misdeclared(job: Job, error: WorkloadError | DefinitionError) -> Result:
+    """The result of a job whose declaration is wrong.
+
+    Raises:
+        DefinitionError: the given one, if the workload is shipped: the fault is the project's own.
+    """
+    if isinstance(error, DefinitionError) and not job.workload.file:
+        raise error
+    return Result(job, State.COMPILE_ERROR, str(error))
+
+
+def _executed(job: Job, context: JobContext) -> Result:
+    workload = workload_of(job)
+    _check_forms(job, workload)
     compiled = _compiled(job, context, workload) if job.lane is Lane.COMPILE else []
     if job.profile is None:
         return concluded(job, compiled, {}, {})
     stages = stages_of(job, workload, context.settings.stage)
     if not stages:
         return Result(job, State.SKIPPED, f"workload {workload.name} has no stage that computes a first tile")
+    if not context.settings.inject and (refusals := _refusals(job, context, stages, compiled)):
+        return concluded(job, [*compiled, *refusals], {}, {})
     work = comparison(job, context)
     if uncommitted := work.admit(stages):
         return Result(job, State.SKIPPED, uncommitted)
     return conclude(job, context, [(work, stage) for stage in stages], compiled)
+
+
+def _refusals(
+    job: Job, context: JobContext, stages: Sequence[Stage], compiled: Sequence[StageResult]
+) -> list[StageResult]:
+    """How the stages end if none of their programs can run; empty if one can.
+
+    So a job that is refused as a whole does not wait until its golden is computed.
+    """
+    engine, subject = engine_for(job.platform.backend), subject_of(job)
+    uncompiled = _uncompiled(compiled)
+    results = []
+    for stage in stages:
+        if not isinstance(stage, ProgramRun):
+            results.append(missing_output(stage, stage.one))
+        elif stage.program in uncompiled:
+            results.append(_not_compiled(stage))
+        else:
+            try:
+                engine.check(subject, stage.program)
+            except CompileError as error:
+                results.append(refused(stage.name, context, error))
+            else:
+                return []
+    return results
+
+
+def _uncompiled(compiled: Sequence[StageResult]) -> set[str]:
+    """The programs that did not compile."""
+    return {stage.name for stage in compiled if stage.state is not State.PASSED}
+
+
+def _not_compiled(stage: ProgramRun) -> StageResult:
+    return StageResult(stage.name, State.SKIPPED, f"{stage.program} did not compile")
 
 
 def _check_forms(job: Job, workload: Workload) -> None:
@@ -102,15 +156,15 @@ def conclude(
         compiled: the compile stages before them, one per program; what did not compile is not run.
     """
     results = list(compiled)
-    uncompiled = {stage.name for stage in compiled if stage.state is not State.PASSED}
+    uncompiled = _uncompiled(compiled)
     diagnoses: dict[str, Diagnosis] = {}
     kept = False
     lost: list[str] = []
     for work, stage in steps:
         if isinstance(stage, ProgramRun) and stage.program in uncompiled:
-            results.append(StageResult(stage.name, State.SKIPPED, f"{stage.program} did not compile"))
+            results.append(_not_compiled(stage))
             continue
-        result = work.run(stage)
+        result = replace(work.run(stage), platforms=_platforms(job, work, stage))
         if result.state is State.MISMATCH:
             try:
                 result = work.keep(stage, result)
@@ -130,6 +184,13 @@ def conclude(
     artefacts = (INPUTS_FILE,) if kept else ()
     parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
     return replace(concluded(job, results, diagnoses, facts, parts), artefacts=artefacts)
+
+
+def _platforms(job: Job, work: Comparison, stage: Stage) -> tuple[Platform, ...]:
+    """The platforms of a stage in a job that compares two; empty in any other job."""
+    if job.other is None:
+        return ()
+    return (work.job.platform,) if isinstance(stage, ProgramRun) else job.platforms
 
 
 def stage_parts(work: Comparison, stage: ProgramRun) -> StageParts | None:
@@ -195,7 +256,9 @@ def concluded(
     causes, explained = _explanation(stages, diagnoses, parts or {})
     facts = {**facts, **explained}
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
-    facts = {**facts, "engine": job.platform.backend, "variant": job.platform.variant}
+    engine = "+".join(platform.backend for platform in job.platforms)
+    variant = "+".join(platform.variant for platform in job.platforms)
+    facts = {**facts, "engine": engine, "variant": variant}
     if wrong:
         lead = f"first wrong stage: {wrong[0].name}: " if len(stages) > 1 else ""
         message, details = lead + wrong[0].message, wrong[0].details

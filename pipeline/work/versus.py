@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from golden.definition import DefinitionError
 from pipeline.engines.registry import engine_for, has_program
 from pipeline.ground.jobs import Job, JobContext, Platform, Result, State
 from pipeline.ground.subject import subject_of, workload_of
 from pipeline.work.comparison import Comparison, comparison
-from pipeline.work.stages import conclude
+from pipeline.work.stages import conclude, misdeclared
 from workloads.base import TileProgram, Workload, WorkloadError
 from workloads.stages import OutputsCompared, ProgramRun, Stage
 
@@ -38,9 +39,13 @@ def execute(job: Job, context: JobContext) -> Result:
         InfrastructureError: see `pipeline.work.stages.execute`.
     """
     try:
-        steps = steps_of(job, context)
-    except WorkloadError as error:
-        return Result(job, State.COMPILE_ERROR, str(error))
+        return _executed(job, context)
+    except (WorkloadError, DefinitionError) as error:
+        return misdeclared(job, error)
+
+
+def _executed(job: Job, context: JobContext) -> Result:
+    steps = steps_of(job, context)
     mine = [(work, stage) for work, stage in steps if work.context.settings.inject]
     if mine and (refused := mine[0][0].admit([stage for _, stage in mine])):
         return Result(job, State.SKIPPED, refused)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from golden import conv, conv_pair, gemm
-from golden.definition import Definition
+from golden.definition import Definition, DefinitionError
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
-from golden.profiles import ProfileError
-from golden.specs import Role
+from golden.profiles import Profile, ProfileError
+from golden.specs import Array, Role, Tensors
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -83,3 +85,82 @@ def test_the_golden_gives_each_output_as_specified(workload: str, name: str) -> 
     assert [(name, array.shape, array.dtype) for name, array in outputs.items()] == [
         (spec.name, spec.shape, spec.dtype) for spec in wanted
     ]
+
+
+# What a profile or a golden gives against the specs
+
+
+def broken_profile(workload: str, change: Callable[[dict[str, Any]], Any]) -> str:
+    """The message with which a workload refuses a profile whose arrays are changed so."""
+    definition, geometry = DEFINITIONS[workload], GEOMETRIES[workload]
+
+    def build(geometry: Any, draw: Any) -> Any:
+        arrays = dict(definition.profiles["small"].build(geometry, draw))
+        changed = change(arrays)
+        return arrays if changed is None else changed
+
+    mine = replace(definition, name="mine", profiles={"odd": Profile("changed", build)})
+    with pytest.raises(DefinitionError) as caught:
+        mine.make("odd@3", geometry)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("workload", "change", "message"),
+    [
+        ("gemm", lambda a: a.update(b=a["b"].T), ": b is int8 [96, 64]: must be int8 [64, 96]"),
+        (
+            "gemm",
+            lambda a: a.update(a=a["a"].astype(float)),
+            ": a is float64 [48, 64]: must be int8 [48, 64]",
+        ),
+        ("gemm", lambda a: a.update(a=[[1]]), ": a is a list: must be int8 [48, 64]"),
+        ("gemm", lambda a: a.update(c=a["a"]), " gives a, b, c, the specs declare a, b"),
+        ("gemm", lambda a: {"a": a["a"]}, " gives a, the specs declare a, b"),
+        ("gemm", lambda a: a["a"], " gives a ndarray: it must give a dict of arrays: a, b"),
+        (
+            "conv",
+            lambda a: a.update(scales=a["scales"].astype(float)),
+            ": scales is float64 [64]: must be float32 [64]",
+        ),
+        (
+            "conv",
+            lambda a: a.update(offsets=a["offsets"].astype(np.float32)),
+            ": offsets is float32 [64]: must be whole numbers [64]",
+        ),
+        (
+            "conv",
+            lambda a: a.update(offsets=np.full(64, 256)),
+            ": scale: channel 0: offset is 256: must be -256..255 (9 bits)",
+        ),
+    ],
+)
+def test_a_profile_that_gives_other_arrays_is_refused_by_name(
+    workload: str, change: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    assert broken_profile(workload, change) == f"profile odd of workload mine{message}"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: {"c": c.astype(np.int8)}, ": c is int8 [48, 96]: the specs declare int32 [48, 96]"),
+        (lambda c: {"c": c.T}, ": c is int32 [96, 48]: the specs declare int32 [48, 96]"),
+        (lambda c: {"c": c.tolist()}, ": c is a list: the specs declare int32 [48, 96]"),
+        (lambda c: {"z": c}, " gives z, the specs declare c"),
+        (lambda c: {"c": c, "z": c}, " gives c, z, the specs declare c"),
+        (lambda c: {}, " gives nothing, the specs declare c"),
+        (lambda c: None, " gives a NoneType: it must give a dict of arrays: c"),
+    ],
+)
+def test_a_golden_that_gives_other_outputs_is_refused(change: Callable[[Any], Any], message: str) -> None:
+    right, geometry = DEFINITIONS["gemm"], GEOMETRIES["gemm"]
+
+    def compute(geometry: Any, tensors: Tensors, variant: str) -> Mapping[str, Array]:
+        given: Mapping[str, Array] = change(right.compute(geometry, tensors, variant)["c"])
+        return given
+
+    mine = replace(right, name="mine", compute=compute)
+    with pytest.raises(DefinitionError) as caught:
+        mine.computed(geometry, mine.make("small", geometry), "vreq8")
+    assert str(caught.value) == f"golden of workload mine{message}"

@@ -42,6 +42,7 @@ from pipeline.engines.cann.readings import (
 )
 from pipeline.engines.identity import Framework, identify
 from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.subject import Subject
 from workloads.base import Workload
 from workloads.tensor_level import TensorLevel, TensorProgram
 
@@ -103,6 +104,9 @@ class CannEngine:
         """Say whether the framework is installed and can take these programs, without importing it."""
         available = _installed() and _suits(platform, workload, programs)
         return available if compile_only or self._cache else available and _NO_CACHE
+
+    def check(self, subject: Subject, program: str) -> None:
+        """Nothing: the tensor-level programs follow no plan, and the compiler itself reads them."""
 
     def compile(self, request: Request) -> Compiled:
         """Compile to AICore C++ and estimate the cycles; keeps `program.json`, the C++ and the cost report.

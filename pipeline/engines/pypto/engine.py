@@ -27,7 +27,9 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
 from pipeline.ground.jobs import Blame, Platform, Source
-from workloads.base import Workload
+from pipeline.ground.programs import check_main, typed_program
+from pipeline.ground.subject import Subject
+from workloads.base import Workload, WorkloadError
 
 _LOG = "pypto.log"
 _DEVICE_MODEL = "device_model"
@@ -61,6 +63,15 @@ class PyptoEngine:
         """Say what the toolchain lacks; missing operators of the DSL are named."""
         return toolchain.available(platform, workload, programs, compile_only, self._environment)
 
+    def check(self, subject: Subject, program: str) -> None:
+        """Plan the geometry and look at the parameters of `main`; PyPTO is not asked.
+
+        Raises:
+            CompileError: the geometry cannot be tiled, or `main` takes other parameters than the declaration
+                says.
+        """
+        _check(subject, program, None)
+
     def compile(self, request: Request) -> Compiled:
         """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
@@ -69,8 +80,9 @@ class PyptoEngine:
             InfrastructureError: a part of the toolchain is missing.
             PyptoError: PyPTO's process ended without a reply.
         """
+        _check(request.subject, request.program, None)
         assemble = toolchain.find_ptoas(self._environment) is not None
-        reply = self._order(request, assemble)
+        reply = self._order(request, assemble, None)
         return Compiled(self._facts(request, reply), _files(request.folder, reply), reply.metrics)
 
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
@@ -83,11 +95,12 @@ class PyptoEngine:
         if toolchain.find_ptoas(self._environment) is None:
             raise InfrastructureError(f"running kernels needs PTOAS; set {toolchain.PTOAS}")
         entry = request.subject.program(request.program)
+        _check(request.subject, request.program, inputs)
         arrays = request.folder / "inputs"
         arrays.mkdir()
         for name in entry.inputs:
             np.save(arrays / f"{name}.npy", np.ascontiguousarray(inputs[name]))
-        reply = self._order(request, assemble=True, arrays=arrays)
+        reply = self._order(request, True, arrays)
         output = np.load(request.folder / OUTPUT)
         facts = self._facts(request, reply)
         # Times of different models of cards cannot be compared.
@@ -99,12 +112,8 @@ class PyptoEngine:
         )
         return Executed({entry.output: output}, facts, _files(request.folder, reply), metrics=metrics)
 
-    def _order(self, request: Request, assemble: bool, arrays: Path | None = None) -> Reply:
+    def _order(self, request: Request, assemble: bool, arrays: Path | None) -> Reply:
         subject = request.subject
-        try:
-            subject.plan  # noqa: B018 (raises where the geometry cannot be tiled)
-        except PlanError as error:
-            raise CompileError(str(error)) from error
         order = Order(
             program=request.program,
             workload=request.workload.name,
@@ -157,6 +166,22 @@ class PyptoEngine:
         if request.device is not None:
             facts[_DEVICE_MODEL] = survey_host().model(request.device)
         return facts
+
+
+def _check(subject: Subject, name: str, inputs: Mapping[str, Array] | None) -> None:
+    """Raise what `PyptoEngine.check` raises; `inputs` are those of a run, None where there is none."""
+    try:
+        subject.plan  # noqa: B018 (raises where the geometry cannot be tiled)
+    except PlanError as error:
+        raise CompileError(str(error)) from error
+    try:
+        program = typed_program(subject, name)
+    except Exception:  # what the emulator refuses PyPTO may take: PyPTO itself is asked
+        return
+    try:
+        check_main(program, subject, name, inputs)
+    except WorkloadError as error:
+        raise CompileError(str(error)) from error
 
 
 def _files(folder: Path, reply: Reply) -> tuple[Path, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-import emulator.language
-from emulator.program import Call, For, If, Program, Statement
-from pipeline.ground.tiling import limits_of
+from emulator.program import Call, For, If, Statement
+from pipeline.ground.programs import typed_program
+from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
 
@@ -17,8 +17,7 @@ def operators_of(workload: Workload, program: str, soc: str) -> frozenset[str]:
 
     The geometry changes only how often operators are called, not which ones.
     """
-    plan = workload.plan(workload.example, limits_of(soc), {})
-    built: Program = workload.program(program).build(emulator.language, plan)
+    built = typed_program(Subject(workload, workload.example, soc), program)
     return frozenset(call.operator for kernel in built.functions.values() for call in _calls(kernel.body))
 
 

@@ -306,3 +306,22 @@ WORKLOAD = replace(GEMM, definition=replace(GEMM.definition, name="mine", geomet
     message = refusal(sound, OWN.replace("m: 32", "m: 64"))
     assert message.startswith("extra1.yaml:4: geometries.own: a geometry of workload mine: ")
     assert "not this m" in message
+
+
+def test_a_plan_that_fails_is_refused_at_the_geometry(
+    sound: str, refusal: Refusal, mine: Callable[[str], Path]
+) -> None:
+    file = mine(
+        """\
+from dataclasses import replace
+from workloads.gemm import WORKLOAD as GEMM
+def plan(geometry, limits, options):
+    return options["nothing"]
+WORKLOAD = replace(
+    GEMM, definition=replace(GEMM.definition, name="mine"), plan=plan, plan_options={"rows": "rows of a tile"}
+)
+"""
+    )
+    assert refusal(sound, OWN.replace("m: 32", "m: 32, rows: 4")) == (
+        f"extra1.yaml:4: geometries.own: {file}:4: plan of workload mine: KeyError: 'nothing'"
+    )

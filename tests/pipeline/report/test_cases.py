@@ -14,6 +14,8 @@ from pipeline.ground.jobs import (
     Diff,
     ExpectedFailure,
     Metric,
+    Platform,
+    PlatformKind,
     Result,
     Source,
     StageResult,
@@ -235,3 +237,29 @@ def test_the_metrics_of_a_stage_are_facts_of_its_job(result_of: MakeResult) -> N
     assert {"fused.l1_peak=1024 of 524288", "fused.tiling=x"} <= set(out)
     *_, of_stage = cases_of(result_of("compare/emu/mc62/small", stages=stages), NONE)
     assert "l1_peak=1024 of 524288" in of_stage.out.splitlines()
+
+
+def test_each_stage_of_two_platforms_says_its_own_platform_engine_variant_and_device(
+    result_of: MakeResult,
+) -> None:
+    emulator = Platform("emu", "emulator", "a5", "half-away")
+    card = Platform("card", "pypto", "a2a3", devices=(3,), kind=PlatformKind.CARD)
+    stages = tuple(
+        StageResult(name, State.PASSED, platforms=platforms)
+        for name, platforms in (
+            ("k-on-emu", (emulator,)),
+            ("k-on-card", (card,)),
+            ("emu-vs-card", (emulator, card)),
+        )
+    )
+    result = result_of("compare/emu+card/mc62/small", stages=stages, device=3)
+    job = replace(result.job, platform=card, other=emulator, other_first=True)
+    told = [
+        [dict(line.split("=", 1) for line in case.out.splitlines())[key] for key in WHERE]
+        for case in cases_of(replace(result, job=job), NONE)
+    ]
+    both = ["emu+card", "emulator+pypto", "half-away+vreq8", "none+3"]
+    assert told == [both, ["emu", "emulator", "half-away", "none"], ["card", "pypto", "vreq8", "3"], both]
+
+
+WHERE = ("platform", "engine", "variant", "device")

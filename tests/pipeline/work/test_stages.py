@@ -256,3 +256,61 @@ def test_a_users_file_that_is_gone_is_a_compile_error(samples: Any, done: Done, 
         State.COMPILE_ERROR,
         f"{tmp_path}/gone.py: there is no such file",
     )
+
+
+MINE = """\
+from dataclasses import replace
+from workloads import Profile
+from workloads.gemm import WORKLOAD as GEMM
+def fails(*arguments):
+    raise KeyError("y")
+D, (PROGRAM,) = GEMM.definition, GEMM.programs
+"""
+
+
+@pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize(
+    ("declaration", "message"),
+    [
+        (
+            "programs=(replace(PROGRAM, factory=fails),), definition=replace(D, name='mine')",
+            "{file}:5: factory of program 'gemm' of workload mine: KeyError: 'y'",
+        ),
+        (
+            "programs=(replace(PROGRAM, factory=lambda pl, plan: None),), definition=replace(D, name='mine')",
+            "factory of program 'gemm' of workload mine gives a NoneType: "
+            "it must give a class under @pl.program",
+        ),
+        (
+            "definition=replace(D, name='mine', compute=fails)",
+            "{file}:5: golden of workload mine: KeyError: 'y'",
+        ),
+        (
+            "definition=replace(D, name='mine', compute=lambda *a: {})",
+            "golden of workload mine gives nothing, the specs declare c",
+        ),
+        ("plan=fails, definition=replace(D, name='mine')", "{file}:5: plan of workload mine: KeyError: 'y'"),
+    ],
+)
+def test_a_job_of_a_users_broken_function_is_a_compile_error_in_a_line(
+    declaration: str, message: str, samples: Any, done: Done, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(f"{MINE}WORKLOAD = replace(GEMM, {declaration})\n")
+    job: Job = samples["gemm"].job(Lane.DEVICE, "gemm", workload=WorkloadName("mine", str(file)))
+    result = done(job)
+    assert (result.state, result.message) == (State.COMPILE_ERROR, message.format(file=file))
+
+
+def test_a_job_that_is_refused_as_a_whole_needs_no_golden(samples: Any, done: Done, tmp_path: Path) -> None:
+    shapes = {
+        "height": 5,
+        "width": 5,
+        "cin": 32,
+        "cout": 32,
+        "conv": {"kernel": 3, "stride": 1, "padding": 1},
+    }
+    job: Job = samples["conv"].job(Lane.DEVICE, "conv", geometry=shapes, plan_options={})
+    result = done(job)
+    assert (result.state, [stage.name for stage in result.stages]) == (State.COMPILE_ERROR, ["conv"])
+    assert not (tmp_path / "cache").exists()

@@ -51,6 +51,17 @@ def test_two_engines_that_are_right_agree(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize("other_first", [False, True])
+def test_each_stage_says_where_it_ran(
+    other_first: bool, job_of: Callable[..., Job], tmp_path: Path, goldens: Path
+) -> None:
+    job = replace(job_of("gemm"), other_first=other_first)
+    result = execute(job, JobContext(tmp_path, None, goldens))
+    pair = (TWO, ONE) if other_first else (ONE, TWO)
+    assert [stage.platforms for stage in result.stages] == [(pair[0],), (pair[1],), pair]
+
+
+@pytest.mark.usefixtures("torch_installed")
 def test_the_engine_with_a_fault_stands_alone(run: Run) -> None:
     """A fault of conv1 is in fused and in pass1; pass2 starts from the golden's mid."""
     result = run("bias-missing-1")

@@ -1,0 +1,89 @@
+"""The typed program of a declaration, and whether its `main` takes what the declaration says.
+
+The emulator binds operands by name, PyPTO by place, so a declaration in another order must run on neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import emulator.language
+from emulator.errors import KernelError
+from emulator.program import Program
+from golden.specs import Array
+from kernels.plan import PlanError
+from pipeline.ground.subject import Subject
+from workloads.base import WorkloadError
+from workloads.own import blamed
+
+
+def typed_program(subject: Subject, name: str, plan: object = None) -> Program:
+    """A program, read by the emulator for the subject's plan or for another one.
+
+    Raises:
+        PlanError: the geometry cannot be tiled.
+        KernelError: the emulator refuses the program.
+        SyntaxError: its file is not Python.
+        WorkloadError: the factory of a user's file raises another error.
+    """
+    entry, source = subject.program(name), subject.definition.source
+    plan = subject.plan if plan is None else plan
+    try:
+        program: Program = entry.build(emulator.language, plan)
+    except (KernelError, PlanError, SyntaxError):
+        raise
+    except Exception as error:
+        if source is None:
+            raise
+        what = f"factory of program {name!r} of workload {subject.workload.name}"
+        raise blamed(error, what, str(source)) from error
+    if not isinstance(program, Program):
+        who = f"factory of program {name!r} of workload {subject.workload.name}"
+        raise WorkloadError(f"{who} gives a {type(program).__name__}: it must give a class under @pl.program")
+    return program
+
+
+def check_main(
+    program: Program, subject: Subject, name: str, inputs: Mapping[str, Array] | None = None
+) -> None:
+    """Refuse a program whose `main` takes other parameters than the declaration says.
+
+    Args:
+        program: the typed program.
+        subject: what it is a program of.
+        name: its name in the declaration.
+        inputs: the arrays that it is run on. Only with them is the form of what the host makes known.
+
+    Raises:
+        PlanError: the geometry cannot be tiled.
+        WorkloadError: the names, their order, the mark `pl.Out`, a shape or a dtype differ.
+    """
+    mistake = next(_mistakes(program, subject, name, inputs or {}), "")
+    if mistake:
+        raise WorkloadError(f"program {name!r} of workload {subject.workload.name}: {mistake}")
+
+
+def _mistakes(program: Program, subject: Subject, name: str, inputs: Mapping[str, Array]) -> Iterator[str]:
+    entry, workload, params = subject.program(name), subject.workload, program.main.params
+    declared = ", ".join([*entry.inputs, entry.output])
+    taken = ", ".join(param.name for param in params)
+    if taken != declared:
+        yield f"main takes ({taken}), the declaration says ({declared})"
+        return
+    written = ", ".join(param.name for param in params if param.type.out)
+    if written != entry.output:
+        yield f"main marks {written or 'nothing'} as pl.Out, the declaration says {entry.output}"
+    forms = {
+        spec.name: (spec.shape, spec.dtype)
+        for spec in workload.definition.specs(subject.geometry)
+        if spec.name not in entry.host
+    }
+    forms |= {made: (inputs[made].shape, inputs[made].dtype) for made in entry.host if made in inputs}
+    forms[entry.output] = workload.output_of(name, subject.geometry, subject.plan)
+    for param in params:
+        if param.name in forms:
+            shape, dtype = forms[param.name]
+            said = f"{dtype} {list(shape)}"
+            main = f"{param.type.dtype.value} {list(param.type.shape)}"
+            if main != said:
+                yield f"main takes {param.name} as {main}, the declaration says {said}"

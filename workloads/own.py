@@ -1,0 +1,122 @@
+"""What the functions of a user's declaration raise: one line with the place in the user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from golden.definition import Definition
+from golden.errors import UserError
+from golden.reference import TorchError
+from kernels.plan import PlanError
+from kernels.tensor.plan import TilingError
+from workloads.base import FaultModel, TileProgram, Workload, WorkloadError
+from workloads.form import FormError
+from workloads.tensor_level import TensorLevel
+
+
+def guarded(workload: Workload, file: str) -> Workload:
+    """The declaration of a user's file, whose functions raise `WorkloadError` in place of what is unexpected.
+
+    What a function may raise by its contract (a plan `PlanError`, for example) is raised as it is. Factories
+    are left as they are: what they raise is told apart where a program is read.
+    """
+    definition, frame, level = workload.definition, workload.frame, workload.tensor_level
+
+    def guard(what: str, function: Callable[..., Any], *expected: type[Exception]) -> Callable[..., Any]:
+        return _guard(f"{what} of workload {workload.name}", function, file, expected)
+
+    return replace(
+        workload,
+        definition=_definition(definition, guard, file),
+        programs=tuple(_program(program, guard) for program in workload.programs),
+        plan=guard("plan", workload.plan, PlanError),
+        frame=frame and guard("frame", frame),
+        faults=workload.faults and FaultModel(guard("moved", workload.faults.moved)),
+        tensor_level=level and _level(level, guard),
+    )
+
+
+_Guard = Callable[..., Callable[..., Any]]
+"""Of what a function is, the function, and what it may raise."""
+
+
+def _definition(definition: Definition, guard: _Guard, file: str) -> Definition:
+    return replace(
+        definition,
+        specs=guard("specs", definition.specs),
+        profiles={
+            name: replace(profile, build=guard(f"profile {name}", profile.build))
+            for name, profile in definition.profiles.items()
+        },
+        compute=guard("golden", definition.compute, TorchError),
+        source=Path(file),
+    )
+
+
+def _program(program: TileProgram, guard: _Guard) -> TileProgram:
+    of = f"of program {program.name!r}"
+    return replace(
+        program,
+        shape=program.shape and guard(f"shape {of}", program.shape),
+        host={name: guard(f"host's {name} {of}", make) for name, make in program.host.items()},
+        form=program.form and guard(f"form {of}", program.form, FormError),
+    )
+
+
+def _level(level: TensorLevel, guard: _Guard) -> TensorLevel:
+    return replace(
+        level,
+        programs={
+            name: replace(program, launch=guard(f"launch of program {name!r}", program.launch))
+            for name, program in level.programs.items()
+        },
+        tiling=guard("tiling", level.tiling, TilingError),
+    )
+
+
+def _guard(
+    what: str, function: Callable[..., Any], file: str, expected: tuple[type[Exception], ...]
+) -> Callable[..., Any]:
+    passed: tuple[type[Exception], ...] = (WorkloadError, MemoryError, *expected)
+
+    @wraps(function)
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except passed:
+            raise
+        except (Exception, SystemExit) as error:
+            raise blamed(error, what, file) from error
+
+    return call
+
+
+def blamed(error: BaseException, what: str, file: str) -> WorkloadError:
+    """An error of a user's file in one line: the place, what was done there, the error."""
+    return WorkloadError(f"{place_in(error, file)}: {what}: {reason_of(error)}")
+
+
+def place_in(error: BaseException, file: str) -> str:
+    """The last line of a user's file that led to an error."""
+    place, trace = file, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            place = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in one line; of a name that an enumeration such as `Role` lacks, with those that it has."""
+    text = str(error).splitlines()[:1]
+    if isinstance(error, UserError):
+        return "".join(text)
+    kind = getattr(error, "obj", None)
+    if isinstance(error, AttributeError) and isinstance(kind, type) and issubclass(kind, Enum):
+        text = [f"{kind.__name__} has no {error.name}: it has {', '.join(kind.__members__)}"]
+    return ": ".join([type(error).__name__, *text])
