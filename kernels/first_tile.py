@@ -10,7 +10,7 @@ from typing import Any
 from golden.geometry import C0
 from kernels.blocks import conv1_tile, load_plane, plane_tile
 from kernels.plan import MAX_PLANES, Plan
-from kernels.unfused_conv2d import one_plane
+from kernels.unfused_conv2d import check_planes, one_plane
 
 
 def build_first_tile_load(pl: Any, plan: Plan) -> Any:
@@ -19,7 +19,11 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry; the rows loaded are those of its first band.
+
+    Raises:
+        PlanError: x has more C1 planes than the program keeps.
     """
+    check_planes("first-tile-load", plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     result_shape = [plan.conv1.positions, geometry.cmid]

@@ -10,6 +10,12 @@ from kernels.blocks import conv1_tile, conv2_tile, load_plane, plane_tile
 from kernels.plan import MAX_PLANES, Band, Plan, PlanError, Tile, Window
 
 
+def check_planes(program: str, plan: Plan) -> None:
+    """Raise `PlanError` where x has more C1 planes than a program keeps as tiles of their own."""
+    if plan.planes > MAX_PLANES:
+        raise PlanError(f"{program} holds at most {MAX_PLANES} C1 planes: x has {plan.planes}")
+
+
 def one_plane(plan: Plan) -> Tile:
     """Conv1's ACC tile with the K loop over one C1 plane, in steps of C0."""
     return replace(plan.conv1, step=C0, steps=plan.geometry.conv1.kernel**2)
@@ -21,8 +27,7 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
     x and mid lie in GM, the filters in L1, bias and scale in their tables.
     """
     geometry = plan.geometry
-    if plan.planes > MAX_PLANES:
-        raise PlanError(f"pass1 holds at most {MAX_PLANES} C1 planes: x has {plan.planes}")
+    check_planes("pass1", plan)
     band_width, band_x_width = geometry.mid_width, geometry.width
     band_plane = [x_window.rows * geometry.width, C0]
     band_tiles, band_tile = rows // plan.conv1.rows, plan.conv1.positions

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from golden.cache import golden_for
-from golden.geometry import Geometry
+from golden.geometry import Conv, Geometry
 from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job, Lane, Result, State
 
@@ -31,12 +31,13 @@ def test_a_wrong_output_is_kept(job_of: Jobs, done: Done, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_a_stage_without_the_output_it_needs_is_skipped(
-    job_of: Jobs, done: Done, untileable: Geometry
-) -> None:
-    result = done(job_of(Lane.COMPARE, geometry=untileable, band_rows=None))
+def test_a_stage_without_the_output_it_needs_is_skipped(job_of: Jobs, done: Done) -> None:
+    """Pass1 keeps at most four C1 planes of x, and here are five; pass2 and fused take any number."""
+    five_planes = Geometry(16, 16, 160, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+    result = done(job_of(Lane.COMPARE, geometry=five_planes, band_rows=4))
     assert result.state is State.COMPILE_ERROR
-    assert result.message.startswith("first wrong stage: fused: ")
+    assert result.stages[0].state is State.PASSED
+    assert result.message.startswith("first wrong stage: first-tile-load: ")
     last = {stage.name: stage for stage in result.stages[-2:]}
     assert last["pass2-on-own-mid"].state is State.SKIPPED
     assert last["pass2-on-own-mid"].message == "needs the output of pass1, which gave none"
