@@ -71,7 +71,7 @@ def execute(job: Job, context: JobContext) -> Result:
         return Result(job, State.SKIPPED, f"workload {workload.name} has no stage that computes a first tile")
     work = comparison(job, context)
     if uncommitted := work.admit(stages):
-        return Result(job, State.SKIPPED, uncommitted)
+        return Result(job, State.SKIPPED, uncommitted, work.excuses)
     return conclude(job, context, [(work, stage) for stage in stages], compiled)
 
 

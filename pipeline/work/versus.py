@@ -43,7 +43,7 @@ def execute(job: Job, context: JobContext) -> Result:
         return Result(job, State.COMPILE_ERROR, str(error))
     mine = [(work, stage) for work, stage in steps if work.context.settings.inject]
     if mine and (refused := mine[0][0].admit([stage for _, stage in mine])):
-        return Result(job, State.SKIPPED, refused)
+        return Result(job, State.SKIPPED, refused, mine[0][0].excuses)
     return with_odd_one(conclude(job, context, steps))
 
 

@@ -192,14 +192,13 @@ def test_a_right_kernel_of_one_program_passes_every_lane(
     [
         ("gemm", "gemm", "bias-missing-1", "gemm: workload gemm has no fault model"),
         ("conv", "conv", "other-table-1", "conv: there is no other convolution"),
-        ("conv", "conv", "planes-swapped-2", "conv: it has no convolution 2"),
-        ("conv-pair", "first-tile-load", "bias-missing-2", "first-tile-load: it has no convolution 2"),
+        ("conv", "conv", "planes-swapped-2", "it has no convolution 2"),
+        ("conv-pair", "first-tile-load", "bias-missing-2", "it has no convolution 2"),
         (
             "conv-pair",
             "two-pass",
             "map-corrupted",
-            "pass1: no feature map of it is gathered beside the other residents of L1; "
-            "pass2: no feature map of it is gathered beside the other residents of L1",
+            "no feature map of it is gathered beside the other residents of L1",
         ),
     ],
 )
