@@ -4,18 +4,18 @@ import ast
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from golden.geometry import Conv, ConvGeometry, Geometry
+from golden.geometry import MC62, Conv, ConvGeometry, Geometry
 from golden.vreq8 import VARIANTS
-from pipeline import diff
+from pipeline import diff, faults
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses import base, registry
 from pipeline.diff.hypotheses.base import Hypothesis, View
 from pipeline.diff.hypotheses.model import Model, model_of
-from pipeline.faults import catalogue
 from pipeline.ground.subject import Subject
 from workloads import conv, conv_pair
 from workloads.base import Workload
@@ -29,10 +29,11 @@ HELPERS = {"base", "blocks", "layers", "model", "registry"}
 
 @pytest.fixture(scope="module")
 def model_for(torch_installed: None) -> Callable[..., Model]:
-    def make(*programs: str) -> Model:
+    def make(*programs: str, geometry: Any = None, band_rows: int | None = 5) -> Model:
         workload: Workload = conv.WORKLOAD if programs == ("conv",) else conv_pair.WORKLOAD
-        geometry = CONV if workload is conv.WORKLOAD else GEOMETRY
-        subject = Subject(workload, geometry, "a2a3", {"band_rows": 5})
+        geometry = geometry or (CONV if workload is conv.WORKLOAD else GEOMETRY)
+        options = {} if band_rows is None else {"band_rows": band_rows}
+        subject = Subject(workload, geometry, "a2a3", options)
         tensors = workload.definition.make("full-range@5", geometry)
         outputs = workload.definition.compute(geometry, tensors, VARIANTS[0])
         forms = [subject.form(program) for program in programs]
@@ -68,6 +69,28 @@ def test_the_page_on_diagnosis_lists_every_family() -> None:
     page = (Path(__file__).resolve().parents[4] / "docs" / "diagnosis.md").read_text()
     families = {fault.family for fault in FAULTS.values() if not fault.family.startswith("no-padding")}
     assert [family for family in sorted(families) if f"`{family}`" not in page] == []
+
+
+def test_the_pages_count_the_faults_and_the_hypotheses(model_for: Callable[..., Model]) -> None:
+    docs = Path(__file__).resolve().parents[4] / "docs"
+    spelt = Counter(
+        one.name for one in registry.hypotheses(model_for("fused", geometry=MC62, band_rows=None))
+    )
+    both = [name for name in spelt if name not in FAULTS]
+    steps = [name for name in FAULTS if name.startswith("k-step-")]
+    single = [name for name in FAULTS if name not in (*steps, "halo-stale")]
+    assert {spelt[name] for name in (*single, *both)} == {1}
+    told = (docs / "diagnosis.md").read_text().replace("\n", " ")
+    for sentence in (
+        f"[{len(FAULTS)} faults](faults.md) that can be injected make {spelt.total()} hypotheses for `fused`",
+        f"({sum(spelt[name] for name in steps)} hypotheses for {len(steps)} ids)",
+        f"({spelt['halo-stale']} for 1 id), and {len(both)} hypotheses have the same fault in both",
+        f"none of {spelt.total()} known faults",
+    ):
+        assert sentence in told
+    page = (docs / "faults.md").read_text()
+    assert f"prints all {len(FAULTS)} ids" in page
+    assert f"with the {len(FAULTS)} faults of this page" in page
 
 
 def test_every_other_name_is_a_fault_in_both_convolutions(model_for: Callable[..., Model]) -> None:
@@ -122,13 +145,13 @@ def test_no_family_knows_another_nor_the_injection() -> None:
 def test_the_injection_knows_no_hypothesis() -> None:
     """What both may know is the catalogue: facts, and the form of a program."""
     shared = {"workloads.faults"}
-    injecting = [path for path in Path(catalogue.__file__).parent.glob("*.py") if path.stem != "matrix"]
+    injecting = [path for path in Path(faults.__file__).parent.glob("*.py") if path.stem != "matrix"]
     assert {"kernel", "host", "spoils", "origins", "injection"} <= {path.stem for path in injecting}
     for path in injecting:
         assert not [name for name in imported_by(path) if name.startswith("pipeline.diff")]
     for path in Path(diff.__path__[0]).rglob("*.py"):
-        faults = {name for name in imported_by(path) if name.startswith("pipeline.faults")}
-        assert faults <= shared, path
+        known = {name for name in imported_by(path) if name.startswith("pipeline.faults")}
+        assert known <= shared, path
 
 
 def test_a_hypothesis_that_changes_nothing_is_the_golden(model_for: Callable[..., Model]) -> None:
