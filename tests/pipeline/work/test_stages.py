@@ -190,8 +190,8 @@ def test_a_right_kernel_of_one_program_passes_every_lane(
 @pytest.mark.parametrize(
     ("name", "kernel", "fault", "reason"),
     [
-        ("gemm", "gemm", "bias-missing-1", "gemm: workload gemm has no fault model"),
-        ("conv", "conv", "other-table-1", "conv: there is no other convolution"),
+        ("gemm", "gemm", "bias-missing-1", "workload gemm has no fault model"),
+        ("conv", "conv", "other-table-1", "there is no other convolution"),
         ("conv", "conv", "planes-swapped-2", "it has no convolution 2"),
         ("conv-pair", "first-tile-load", "bias-missing-2", "it has no convolution 2"),
         (
