@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import shlex
 from datetime import date
@@ -12,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulator.operators import OPERATORS
 from golden import conv, conv_pair, gemm
 from golden.definition import Definition
+from golden.draw import Draw
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
 from golden.layout import matrix_to_filter, nc1hwc0_to_nhwc
@@ -116,6 +119,47 @@ def test_every_workload_is_told_with_its_tensors_and_kernels() -> None:
         assert sorted(told("kernels")) == sorted(workload.kernel_names)
         fields = [field.name for field in dataclasses.fields(workload.definition.geometry)]
         assert told("shapes") == [*fields, *workload.plan_options]
+
+
+def test_every_operator_is_told_with_its_parameters_and_what_it_writes() -> None:
+    rows = {
+        cells[1].strip(" `"): [cell.strip() for cell in cells[2:-1]]
+        for cells in (line.split("|") for line in (ROOT / "docs/emulator.md").read_text().splitlines())
+        if len(cells) == 6 and cells[1].startswith(" `pl.")
+    }
+    assert rows.keys() == {f"pl.{name}" for name in OPERATORS}
+    for name, operator in OPERATORS.items():
+        parameters, gives, memories = rows[f"pl.{name}"]
+        behind = ["*", *operator.keyword] if operator.keyword else []
+        assert parameters == f"`{', '.join([*operator.positional, *behind])}`"
+        written = f"`{operator.destination}`, " if operator.destination else "a new "
+        assert gives.startswith(written), name
+        assert memories
+
+
+def test_every_role_and_all_that_a_profile_draws_from_is_told() -> None:
+    page = (ROOT / "docs/workloads.md").read_text()
+    assert [role.name for role in Role if f"\n| `{role.name}` |" not in page] == []
+    calls = dict(re.findall(r"\n\| `draw\.(\w+)\(([^)]*)\)` \|", page))
+    offered = {name: method for name, method in vars(Draw).items() if not name.startswith("_")}
+    assert {name: call.split(", ") for name, call in calls.items()} == {
+        name: list(inspect.signature(method).parameters)[1:] for name, method in offered.items()
+    }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/kernels.md"])
+def test_who_adds_a_kernel_is_told_which_tests_to_run(page: str) -> None:
+    (paths,) = re.findall(r"`\.venv/bin/nox -s tests -- ([^`]+)`", (ROOT / page).read_text())
+    assert all((ROOT / path).is_dir() for path in paths.split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_lead_to_headings(page: Path) -> None:
+    for file, anchor in re.findall(r"\]\(([^):#]*)#([^)]+)\)", page.read_text()):
+        target = page.parent / file if file else page
+        headings = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+        slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert anchor in slugs, (file, anchor)
 
 
 def parts_of_a_chain(tensors: Tensors, height: int, width: int, kernels: dict[str, int]) -> dict[str, Any]:

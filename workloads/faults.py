@@ -22,7 +22,7 @@ STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2",
 
 
 class FaultError(UserError):
-    """A fault's id cannot be understood; the message names the closest."""
+    """A fault's id is unknown; the message says where all are listed, and names a close one if any is."""
 
 
 @dataclass(frozen=True)
@@ -189,11 +189,12 @@ def fault_named(name: str) -> Fault:
     """The fault of an id.
 
     Raises:
-        FaultError: there is none; the message names the closest.
+        FaultError: there is none.
     """
     if name not in FAULTS:
-        (nearest,) = difflib.get_close_matches(name, FAULTS, n=1, cutoff=0.0)
-        raise FaultError(f"unknown fault {name!r}: the closest known name is `{nearest}`")
+        near = difflib.get_close_matches(name, FAULTS, n=1)
+        closest = f"the closest known name is `{near[0]}`; " if near else ""
+        raise FaultError(f"unknown fault {name!r}: {closest}python -m pipeline list --faults has them all")
     return FAULTS[name]
 
 

@@ -9,10 +9,15 @@ from datetime import date
 from pipeline.commands.selection import read_matrix, select_jobs
 from pipeline.ground.jobs import Lane
 from pipeline.matrix.explain import explain
+from pipeline.matrix.select import FilterError
+from workloads.faults import FAULTS
 
 
 def list_jobs(arguments: Namespace) -> int:
-    """`list`: the selected jobs' ids, a line each, or where one job comes from."""
+    """`list`: the selected jobs' ids, a line each; or where one job comes from; or all faults."""
+    if arguments.faults:
+        _write(_faults(arguments))
+        return 0
     today = arguments.date or date.today()
     matrix = read_matrix(arguments.matrix)
     if arguments.explain:
@@ -20,5 +25,29 @@ def list_jobs(arguments: Namespace) -> int:
     else:
         lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
         lines = [job.id for job in select_jobs(matrix, lanes, arguments, today)[0]]
-    sys.stdout.write("\n".join(lines) + "\n")
+    _write(lines)
     return 0
+
+
+def _faults(arguments: Namespace) -> list[str]:
+    """Each fault's id, with what it does."""
+    for name in (
+        "lane",
+        "explain",
+        "matrix",
+        "geometry",
+        "platform",
+        "kernel",
+        "profile",
+        "id",
+        "shard",
+        "date",
+    ):
+        if getattr(arguments, name):
+            raise FilterError(f"--{name} does not go with --faults, which lists the faults of all programs")
+    longest = max(map(len, FAULTS))
+    return [f"{fault.id:<{longest}}  {fault.what}" for fault in FAULTS.values()]
+
+
+def _write(lines: list[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")

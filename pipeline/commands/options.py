@@ -33,6 +33,8 @@ QUEUE = 3600.0
 ABSOLUTE, RELATIVE = "absolute", "relative"
 """How the paths of attachments in a report can be written."""
 
+_FILTERS = ("geometry", "platform", "kernel", "profile")
+
 _DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
 
 
@@ -105,7 +107,7 @@ def parser() -> _Parser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     listing = commands.add_parser("list", help="list the jobs of the matrix; nothing is run")
-    _add_selection(listing)
+    _add_selection(listing, _FILTERS)
     _add_root(listing)
     listing.add_argument(
         "--lane",
@@ -113,6 +115,9 @@ def parser() -> _Parser:
         help="list only this lane (default: compile and device)",
     )
     listing.add_argument("--explain", metavar="JOB", help="show which lines of the matrix made this job")
+    listing.add_argument(
+        "--faults", action="store_true", help="list the faults that --inject takes, and what each does"
+    )
     for name, lane in LANES.items():
         _add_run(commands, name, lane)
     doctor = commands.add_parser(
@@ -161,10 +166,10 @@ def _add_matrix(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_selection(command: argparse.ArgumentParser) -> None:
+def _add_selection(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
     _add_matrix(command)
     group = command.add_argument_group("which jobs (a filter may be repeated)")
-    for name in ("geometry", "platform", "kernel", "profile"):
+    for name in names:
         group.add_argument(
             f"--{name}", action="append", default=[], metavar="NAME", help=f"select only this {name}"
         )
@@ -219,7 +224,12 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
         Lane.COMPARE: "run all comparison stages and name the first one that is wrong",
     }
     command = commands.add_parser(name, help=helps[lane])
-    _add_selection(command)
+    if lane is Lane.COMPARE:
+        # A job of this lane runs the programs of all kernels.
+        _add_selection(command, ("geometry", "platform", "profile"))
+        command.set_defaults(kernel=[])
+    else:
+        _add_selection(command, _FILTERS)
     group = command.add_argument_group("how to run them")
     group.add_argument(
         "--jobs",
@@ -285,7 +295,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
             "--inject",
             default="",
             metavar="FAULT",
-            help="inject this fault (docs/faults.md) to see that it is found; emulator only",
+            help="inject this fault, one of `list --faults`, to see that it is found; emulator only",
         )
     if lane is Lane.COMPARE:
         group.add_argument(
@@ -298,7 +308,8 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
             "--stage",
             choices=["tile", "all"],
             default="",
-            help="tile: stop after the stages that compute a first tile (default: all)",
+            help="tile: run the stages up to the last one that computes a first tile only, the whole kernels "
+            "before it included (default: all)",
         )
     _add_output(command)
 

@@ -74,7 +74,7 @@ def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
     written = getattr(arguments, "engines", "")
     if not written:
         return ()
-    for name in ("platform", "kernel", "id", "stage"):
+    for name in ("platform", "id", "stage"):
         if getattr(arguments, name):
             raise FilterError(f"--{name} does not go with --engines, which says what is compared and where")
     return parse_engines(written, matrix.platforms)

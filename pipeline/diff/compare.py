@@ -51,7 +51,7 @@ def compare(
         actual: what the engine gave, `[rows * width, channels]`.
         golden: what it must be, `[rows * width, channels]`, integers of at most 32 bits; the last image row
             may be incomplete (a tile).
-        width: pixels in an image row.
+        width: pixels in an image row; with 1 the output is told as a matrix, by rows and columns.
         band_rows: image rows in a band.
         sentinel: the value every element of the output held before the program ran; None if it is not known.
         against: what `golden` is: the stage, if it is another stage's output.
@@ -70,6 +70,7 @@ def compare(
         golden_sha=digest(golden),
         problem=_problem(actual, golden),
         against=against,
+        matrix=width == 1,
     )
     if diff.problem:
         return diff
@@ -88,10 +89,17 @@ def compare(
             _band_names(-(-pixels // width), band_rows), np.bincount(band) * channels, band[pixel], difference
         ),
         channels=regions(
-            (f"channel {index}" for index in range(channels)), np.full(channels, pixels), channel, difference
+            (f"{'column' if diff.matrix else 'channel'} {index}" for index in range(channels)),
+            np.full(channels, pixels),
+            channel,
+            difference,
         ),
         first=tuple(
-            Mismatch((int(m) // width, int(m) % width, int(c)), int(actual[m, c]), int(golden[m, c]))
+            Mismatch(
+                (int(m), int(c)) if diff.matrix else (int(m) // width, int(m) % width, int(c)),
+                int(actual[m, c]),
+                int(golden[m, c]),
+            )
             for m, c in zip(pixel[:FIRST_LIMIT], channel[:FIRST_LIMIT], strict=True)
         ),
         differences=_most_frequent(difference),

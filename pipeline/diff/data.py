@@ -31,7 +31,7 @@ _ROUNDING = ("not halfway between integers", "ties")
 _SATURATION = ("what does not saturate", "what saturates at -128", "what saturates at 127")
 _OFFSETS = ("offsets of at least 0", "negative offsets")
 
-_TELLING = ("C1 plane", "edge", "ACC tile", "rounding", "saturation", "offset")
+_TELLING = ("C1 plane", "column block", "edge", "ACC tile", "rounding", "saturation", "offset")
 """Divisions whose wrong region is reported if there is only one."""
 
 _Labels = tuple[str, Sequence[str], Ints]
@@ -52,10 +52,11 @@ class DiffData:
 
     Attributes:
         tensor, against, count, mismatches, max_abs, unwritten: as in `pipeline.ground.jobs.Diff`.
-        width: pixels in an image row: a position is row * width + column.
-        channels: of a position.
+        width: pixels in an image row: a position is row * width + column; 1 where the output is a matrix.
+        channels: of a position; of a matrix its columns.
         histogram: every value of actual - expected that is not 0, with its count.
-        divisions: by band, row, column, channel, C1 plane, fractal (16 positions x 32 channels) and edge;
+        divisions: by band, row, column, channel, C1 plane, fractal (16 positions x 32 channels) and edge; of
+            a matrix by band, row, column, column block (32 columns) and fractal (16 rows x 32 columns);
             where the form of the program is known also by ACC tile, and by what the golden's requantisation
             does there: rounding, saturation, offset.
     """
@@ -108,7 +109,8 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
         tiles = _tiles(layer, np.arange(len(wrong)))[:, None]
         labels_of += [("ACC tile", _TILES, tiles), *_by_value(layer, tie, saturation)]
         arrays = {"tie": tie, "saturated": saturation > 0}
-    found = {"band": _known(diff.bands), "channel": _known(diff.channels)}
+    across = "column" if diff.matrix else "channel"
+    found = {"band": _known(diff.bands), across: _known(diff.channels)}
     values = difference[wrong]
     for name, names, labels in labels_of:
         found[name] = _division(names, np.broadcast_to(labels, wrong.shape), wrong, values)
@@ -146,23 +148,25 @@ def _halfway(values: vreq8.Floats) -> npt.NDArray[np.bool_]:
 
 def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
     positions, channels = wrong.shape
+    matrix = width == 1
+    down, across = ("rows", "columns") if matrix else ("positions", "channels")
     position, channel = np.arange(positions)[:, None], np.arange(channels)[None, :]
     row, column = position // width, position % width
     rows, planes = -(-positions // width), -(-channels // C0)
-    plane_names = [f"channels {C0 * plane}..{C0 * plane + C0 - 1}" for plane in range(planes)]
+    plane_names = [f"{across} {C0 * plane}..{C0 * plane + C0 - 1}" for plane in range(planes)]
     fractal_rows = range(0, positions, _FRACTAL_ROWS)
     yield "row", [f"row {number}" for number in range(rows)], row
-    yield "C1 plane", plane_names, channel // C0
+    yield "column block" if matrix else "C1 plane", plane_names, channel // C0
     yield (
         "fractal",
         [
-            f"positions {first}..{min(first + _FRACTAL_ROWS, positions) - 1}, {plane}"
+            f"{down} {first}..{min(first + _FRACTAL_ROWS, positions) - 1}, {plane}"
             for first in fractal_rows
             for plane in plane_names
         ],
         position // _FRACTAL_ROWS * planes + channel // C0,
     )
-    if width == 1:  # a matrix, not an image
+    if matrix:
         return
     yield "column", [f"column {number}" for number in range(width)], column
     sides = [row == 0, row == rows - 1, column == 0, column == width - 1]

@@ -15,22 +15,28 @@ DATA, ARRAYS = "diff.json", "diff.npz"
 
 
 def write_files(folder: Path, examined: Examined) -> tuple[Path, ...]:
-    """Write `diff.json`, `diff.npz` and two pictures into a folder; gives their paths.
+    """Write `diff.json`, `diff.npz` and pictures into a folder; gives their paths.
+
+    Of an image there are two pictures, by row and column and by row and channel; of a matrix there is one.
 
     Raises:
         OSError: they cannot be written.
     """
     data = examined.data
     wrong = examined.arrays["difference"] != 0
-    written = folder / DATA, folder / ARRAYS, folder / "rows-columns.png", folder / "channels.png"
+    written = [folder / DATA, folder / ARRAYS, folder / "rows-columns.png"]
     written[0].write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1))
     np.savez_compressed(written[1], **examined.arrays)
     counted = f"{data.tensor}: {data.mismatches} of {data.count} elements differ from {_against(data)}"
+    if data.width == 1:
+        draw_heatmap(written[2], wrong.astype(np.int64), Axes(counted, "row", "column", "wrong elements"))
+        return tuple(written)
     by_pixel = Axes(counted, "row", "column", f"wrong channels of {data.channels} at each pixel")
     draw_heatmap(written[2], _rows(wrong.sum(axis=1), data.width), by_pixel)
     by_channel = Axes(counted, "row", "channel", f"wrong pixels of {data.width} in each row and channel")
+    written.append(folder / "channels.png")
     draw_heatmap(written[3], _rows(wrong, data.width).sum(axis=1), by_channel)
-    return written
+    return tuple(written)
 
 
 def _against(data: DiffData) -> str:

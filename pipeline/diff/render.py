@@ -8,7 +8,7 @@ from pipeline.ground.jobs import Diff, Region
 from pipeline.ground.words import counted
 
 REGIONS_LIMIT = 8
-"""How many bands or channels a table shows, the worst first."""
+"""How many bands, channels or columns a table shows, the worst first."""
 
 
 def verdict(diff: Diff) -> str:
@@ -23,7 +23,7 @@ def verdict(diff: Diff) -> str:
             f"{diff.tensor}: {diff.mismatches} of {diff.count} elements differ{from_what}",
             f"max |diff| {diff.max_abs}",
             *_gathering("band", diff.bands),
-            *_gathering("channel", diff.channels),
+            *_gathering(_across(diff), diff.channels),
             *([f"every difference is {diff.differences[0][0]:+d}"] if len(diff.differences) == 1 else []),
             *([f"{diff.unwritten} of them never written"] if diff.unwritten else []),
         ]
@@ -38,11 +38,16 @@ def full(diff: Diff) -> str:
             f"  actual sha256 {diff.actual_sha}",
             f"  {diff.against} sha256 {diff.golden_sha}",
             *_table("bands", diff.bands),
-            *_table("channels", diff.channels),
+            *_table(f"{_across(diff)}s", diff.channels),
             *_differences(diff),
             *_first(diff),
         ]
     )
+
+
+def _across(diff: Diff) -> str:
+    """What one of `Diff.channels` is called."""
+    return "column" if diff.matrix else "channel"
 
 
 def _wrong(regions: Sequence[Region]) -> list[Region]:
@@ -82,22 +87,34 @@ def _differences(diff: Diff) -> Iterator[str]:
 
 def _first(diff: Diff) -> Iterator[str]:
     if diff.first:
-        yield f"  first {counted(len(diff.first), 'mismatch', 'mismatches')} at (row, column, channel)"
+        index = "(row, column)" if diff.matrix else "(row, column, channel)"
+        yield f"  first {counted(len(diff.first), 'mismatch', 'mismatches')} at {index}"
     for mismatch in diff.first:
         yield f"    {mismatch.index}: actual {mismatch.actual}, expected {mismatch.expected}"
 
 
 def hint(diff: Diff) -> str:
-    """What a difference of this form usually comes from; empty where its form says nothing."""
-    bands, channels = _wrong(diff.bands), _wrong(diff.channels)
+    """What a difference of this form usually comes from; empty where its form says nothing.
+
+    Bands or channels say something only if at most half of them are wrong.
+    """
     if diff.problem:
         return "the engine gives an output of another form than the kernel declares"
     if diff.unwritten:
         return "part of the output is never stored"
     if diff.max_abs == 1:
         return "rounding: the platform's requantisation variant, or ties rounded differently"
-    if 0 < len(bands) < len(diff.bands):
-        return "padding, halo or row offset of these bands"
-    if 0 < len(channels) < len(diff.channels):
-        return "bias, scale, offset or filter column of these channels"
+    if _few(diff.bands):
+        return "row offset of these bands" if diff.matrix else "padding, halo or row offset of these bands"
+    if _few(diff.channels):
+        return (
+            "what only these columns are made of, such as their columns of the right operand"
+            if diff.matrix
+            else "bias, scale, offset or filter column of these channels"
+        )
     return ""
+
+
+def _few(regions: Sequence[Region]) -> bool:
+    """Whether some of the regions are wrong, and at most half."""
+    return 0 < 2 * len(_wrong(regions)) <= len(regions)

@@ -295,6 +295,8 @@ class Diff:
     wrong elements of C0 blocks (32 channels of a position) that hold only the sentinel pattern.
     `differences` are the most frequent values of actual - expected, each with its count. `against` names what
     the output was compared with: the golden, or another stage's output, whose hash is then in `golden_sha`.
+    `matrix` is set if the output is a plain matrix, not an image: `channels` then are its columns, and a
+    mismatch is at (row, column) instead of (row, column, channel).
     """
 
     tensor: str
@@ -311,6 +313,7 @@ class Diff:
     first: tuple[Mismatch, ...] = ()
     differences: tuple[tuple[int, int], ...] = ()
     against: str = "golden"
+    matrix: bool = False
 
     @property
     def clean(self) -> bool:

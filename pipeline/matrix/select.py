@@ -67,8 +67,8 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
         filters: what to keep of them.
 
     Raises:
-        FilterError: no job of the plan has a name that a filter asks for, or the kernels belong to other
-            workloads than the geometries.
+        FilterError: no job of the plan has a name that a filter asks for, or the kernels or profiles belong to
+            other workloads than the geometries.
         EmptySelectionError: nothing is left.
     """
     kept = [job for job in jobs if job.lane in lanes]
@@ -80,6 +80,8 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
             _refuse_unknown(what, wanted, known)
             if field == "kernels" and filters.geometries:
                 _refuse_of_other_workloads(jobs, kept, wanted)
+            if field == "profiles" and filters.geometries:
+                _refuse_profiles_of_others(jobs, kept, wanted)
             kept = [job for job in kept if name_of(job) in wanted]
             _refuse_empty(kept, what, wanted)
     if filters.ids:
@@ -113,6 +115,21 @@ def _refuse_of_other_workloads(jobs: Sequence[Job], kept: Sequence[Job], wanted:
         f"{geometry.workload.name} ({', '.join(kernels)}) or a geometry of {kernel.workload.name} "
         f"({', '.join(geometries)})"
     )
+
+
+def _refuse_profiles_of_others(jobs: Sequence[Job], kept: Sequence[Job], wanted: Sequence[str]) -> None:
+    """Refuse profiles that the plan has for other workloads only than those of the jobs that are left."""
+    workloads = dict.fromkeys(job.workload for job in kept)
+    had = {workload: [job.profile for job in jobs if job.workload == workload] for workload in workloads}
+    if any(name in profiles for profiles in had.values() for name in wanted):
+        return
+    written = ", ".join(f"`{name}`" for name in wanted)
+    told = (
+        f"{workload.name} has no profile {written}; it has "
+        f"{', '.join(dict.fromkeys(filter(None, profiles))) or 'none'}"
+        for workload, profiles in had.items()
+    )
+    raise FilterError("; ".join(told))
 
 
 def _refuse_empty(kept: Sequence[Job], what: str, wanted: Sequence[str]) -> None:

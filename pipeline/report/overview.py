@@ -93,10 +93,16 @@ class Group:
 
     @property
     def why(self) -> str:
-        """The diagnosis, else what such a difference usually comes from, else what the state means."""
+        """The first one's diagnosis if it explains the difference.
+
+        Else what such a difference usually comes from, else why no fault explains it, else what the state
+        means.
+        """
         first = self.results[0]
+        unexplained = (one_line(stage.facts.get(DIAGNOSIS, "")) for stage in first.stages)
         hints = (render.hint(diff) for diff in wrong_diffs(first))
-        return one_line(first.facts.get(DIAGNOSIS, "")) or next(filter(None, hints), MEANING[self.state])
+        known = (one_line(first.facts.get(DIAGNOSIS, "")), *hints, *unexplained)
+        return next(filter(None, known), MEANING[self.state])
 
     @property
     def again(self) -> str:

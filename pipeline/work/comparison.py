@@ -47,7 +47,7 @@ class Comparison:
 
     By stage, `outputs` holds the output, for later stages that read it, and `diagnoses` says why a wrong
     output is wrong. `committed` lists the stages in which the fault to inject is committed; `excused` says
-    why it is not committed in the others.
+    why it is not committed in the others: for each reason, the programs that it holds for.
     """
 
     engine: Engine
@@ -58,7 +58,7 @@ class Comparison:
     outputs: dict[str, Array] = field(default_factory=dict)
     diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
-    excused: dict[str, str] = field(default_factory=dict)
+    excused: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def variant(self) -> str:
@@ -69,7 +69,8 @@ class Comparison:
         """Find out in which stages the fault to inject is committed.
 
         Returns:
-            Why it is committed in no stage; empty if it is committed, or if no fault is to be injected.
+            Why it is committed in no stage; empty if it is committed, or if no fault is to be injected. A
+            reason that all programs share names none of them, so that jobs of several kernels say the same.
         """
         fault = self._wanted_fault
         if fault is None:
@@ -78,13 +79,23 @@ class Comparison:
             if isinstance(stage, ProgramRun):
                 reason = why_not(fault, self.subject, stage, self.golden.tensors, self.variant)
                 if reason:
-                    self.excused[stage.name] = f"{stage.program}: {reason}"
+                    programs = self.excused.setdefault(reason, [])
+                    programs += [stage.program] if stage.program not in programs else []
                 else:
                     self.committed.append(stage.name)
         if self.committed:
             return ""
-        reasons = "; ".join(dict.fromkeys(self.excused.values()))
-        return f"fault {fault.id} is not committed: {reasons}"
+        reasons = [
+            reason if len(self.excused) == 1 else f"{reason} ({', '.join(programs)})"
+            for reason, programs in self.excused.items()
+        ]
+        return f"fault {fault.id} is not committed: {'; '.join(reasons)}"
+
+    @property
+    def excuses(self) -> str:
+        """Why the fault to inject is not committed, a line for each program that has no place for it."""
+        lines = (f"{name}: {reason}" for reason, programs in self.excused.items() for name in programs)
+        return "\n".join(lines)
 
     def run(self, stage: Stage) -> StageResult:
         """Run one stage; it is skipped with a reason if the output of a stage it needs is missing."""

@@ -91,7 +91,7 @@ def _executed(job: Job, context: JobContext) -> Result:
         return concluded(job, [*compiled, *refusals], {}, {})
     work = comparison(job, context)
     if uncommitted := work.admit(stages):
-        return Result(job, State.SKIPPED, uncommitted)
+        return Result(job, State.SKIPPED, uncommitted, work.excuses)
     return conclude(job, context, [(work, stage) for stage in stages], compiled)
 
 

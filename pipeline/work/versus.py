@@ -48,7 +48,7 @@ def _executed(job: Job, context: JobContext) -> Result:
     steps = steps_of(job, context)
     mine = [(work, stage) for work, stage in steps if work.context.settings.inject]
     if mine and (refused := mine[0][0].admit([stage for _, stage in mine])):
-        return Result(job, State.SKIPPED, refused)
+        return Result(job, State.SKIPPED, refused, mine[0][0].excuses)
     return with_odd_one(conclude(job, context, steps))
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from workloads.faults import FAULTS
+
 Pipeline = Callable[..., Any]
 
 
@@ -70,11 +72,25 @@ def test_an_empty_selection_has_a_code_of_its_own(pipeline: Pipeline) -> None:
     assert outcome.err == "no job is left with profile `small`; widen the filters\n"
 
 
-@pytest.mark.parametrize("words", [["list", "--lane", "compare"], ["compare"]])
-def test_the_compare_lane_says_how_its_kernel_is_called(words: list[str], pipeline: Pipeline) -> None:
-    outcome = pipeline(*words, "--kernel", "fused")
+def test_the_compare_lane_says_how_its_kernel_is_called(pipeline: Pipeline) -> None:
+    outcome = pipeline("list", "--lane", "compare", "--kernel", "fused")
     assert (outcome.code, outcome.out) == (5, "")
     assert "runs the programs of all kernels, and its kernel is called `all`" in outcome.err
+
+
+def test_every_fault_is_listed_with_what_it_does(pipeline: Pipeline) -> None:
+    outcome = pipeline("list", "--faults")
+    assert (outcome.code, outcome.err) == (0, "")
+    listed = [tuple(line.split(maxsplit=1)) for line in outcome.out.splitlines()]
+    assert listed == [(fault.id, fault.what) for fault in FAULTS.values()]
+
+
+@pytest.mark.parametrize("option", ["--geometry", "--kernel", "--lane", "--explain", "--matrix", "--date"])
+def test_the_list_of_faults_takes_no_filter(option: str, refused: Callable[..., str]) -> None:
+    value = {"--lane": "device", "--date": "2026-12-01"}.get(option, "x")
+    assert refused("list", "--faults", option, value) == (
+        f"{option} does not go with --faults, which lists the faults of all programs"
+    )
 
 
 def test_explain_names_the_lines_that_made_a_job(pipeline: Pipeline, workspace: Path) -> None:

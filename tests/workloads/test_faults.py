@@ -55,7 +55,18 @@ def test_every_step_has_a_fault() -> None:
 def test_an_unknown_fault_is_refused_in_a_line_with_the_closest() -> None:
     with pytest.raises(FaultError) as refusal:
         fault_named("half-away1")
-    assert str(refusal.value) == "unknown fault 'half-away1': the closest known name is `half-away-1`"
+    assert str(refusal.value) == (
+        "unknown fault 'half-away1': the closest known name is `half-away-1`; "
+        "python -m pipeline list --faults has them all"
+    )
+
+
+def test_no_name_is_called_close_to_a_fault_that_is_far_from_all() -> None:
+    with pytest.raises(FaultError) as refusal:
+        fault_named("no-such-fault")
+    assert str(refusal.value) == (
+        "unknown fault 'no-such-fault': python -m pipeline list --faults has them all"
+    )
 
 
 @pytest.mark.parametrize(

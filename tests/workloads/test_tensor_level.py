@@ -39,11 +39,12 @@ GEOMETRIES: Mapping[str, Mapping[str, Any]] = {
     },
     "gemm": {"48x64x96": GemmGeometry(48, 64, 96), "16x32x32": GemmGeometry(16, 32, 32)},
 }
+LEVELS = {name: level for name in SHIPPED if (level := workload_named(name).tensor_level) is not None}
 CASES = {
-    f"{program}: {where}": (name, program, geometry)
-    for name in SHIPPED
-    for program in workload_named(name).tensor_level.programs  # type: ignore[union-attr]
-    for where, geometry in GEOMETRIES[name].items()
+    f"{name}, {program}: {where}": (name, program, geometry)
+    for name, level in LEVELS.items()
+    for program in level.programs
+    for where, geometry in GEOMETRIES.get(name, {"its example": workload_named(name).example}).items()
 }
 
 pytestmark = pytest.mark.usefixtures("torch_installed")

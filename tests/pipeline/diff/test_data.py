@@ -205,14 +205,15 @@ def examined_product(*places: tuple[int, int], sentinel: int | None = None) -> E
     return examine(evidence, outputs["c"], diff)
 
 
-def test_a_matrix_has_rows_and_no_columns_nor_edges_of_an_image() -> None:
+def test_a_matrix_has_rows_and_columns_and_no_channels_nor_edges() -> None:
     examined = examined_product((5, 40))
     assert examined.data.width == 1
     assert names(examined, "row") == [("row 5", 96, 1)]
-    assert names(examined, "channel") == [("channel 40", 32, 1)]
-    assert names(examined, "C1 plane") == [("channels 32..63", 32 * 32, 1)]
-    assert names(examined, "fractal") == [("positions 0..15, channels 32..63", 16 * 32, 1)]
-    assert not {"column", "edge", "ACC tile", "rounding"} & set(examined.data.divisions)
+    assert names(examined, "column") == [("column 40", 32, 1)]
+    assert names(examined, "column block") == [("columns 32..63", 32 * 32, 1)]
+    assert names(examined, "fractal") == [("rows 0..15, columns 32..63", 16 * 32, 1)]
+    assert not {"channel", "C1 plane", "edge", "ACC tile", "rounding"} & set(examined.data.divisions)
+    assert gathering(examined.data) == "all mismatches lie in: columns 32..63"
 
 
 def test_differences_of_int32_are_kept_whole() -> None:

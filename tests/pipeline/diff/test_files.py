@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.image import imread
 
 from pipeline.diff.data import DiffData, Division, Examined
 from pipeline.diff.files import write_files
+from pipeline.diff.heatmap import Axes
 from pipeline.ground.jobs import Region
 
 
@@ -46,3 +48,19 @@ def test_the_difference_is_there_as_json_arrays_and_pictures(tmp_path: Path, exa
         assert np.array_equal(arrays["difference"], examined.arrays["difference"])
     for path in written[2:]:
         assert imread(path, format="png").size
+
+
+def test_a_matrix_has_one_picture_of_its_rows_and_columns(
+    tmp_path: Path, examined: Examined, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[str, tuple[int, ...], Axes]] = []
+    monkeypatch.setattr(
+        "pipeline.diff.files.draw_heatmap",
+        lambda path, counts, axes: drawn.append((path.name, counts.shape, axes)),
+    )
+    matrix = Examined(replace(examined.data, width=1), examined.arrays)
+    written = write_files(tmp_path, matrix)
+    assert [path.name for path in written] == ["diff.json", "diff.npz", "rows-columns.png"]
+    ((name, shape, axes),) = drawn
+    assert (name, shape) == ("rows-columns.png", (10, 32))
+    assert (axes.down, axes.across, axes.cell) == ("row", "column", "wrong elements")

@@ -49,6 +49,17 @@ def test_the_tables_show_the_worst_regions_and_say_how_many_more() -> None:
     assert "(9, 0, 0): actual 1, expected 0" in text
 
 
+def test_a_matrix_is_told_by_rows_and_columns() -> None:
+    golden = np.zeros((20, 32), np.int32)
+    actual = golden.copy()
+    actual[17, 3:5] = 1
+    text = full(compare("c", actual, golden, width=1, band_rows=20, sentinel=None))
+    assert "in 2 of 32 columns, first column 3" in text
+    assert "  columns with mismatches: 2 of 32, the worst first\n    column 3  1 of 20" in text
+    assert "  first 2 mismatches at (row, column)\n    (17, 3): actual 1, expected 0" in text
+    assert "channel" not in text
+
+
 def test_a_problem_is_the_verdict() -> None:
     golden = np.zeros((4, 32), np.int8)
     diff = compare("mid", golden[:2], golden, width=2, band_rows=1, sentinel=None)

@@ -13,6 +13,7 @@ import pytest
 from pipeline.faults.matrix import Row, Totals, run_rows
 from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
+from pipeline.report.overview import overview
 from pipeline.work.stages import execute
 from workloads.faults import FAULTS
 
@@ -73,7 +74,8 @@ def test_a_job_is_skipped_or_says_what_was_injected(inject: Inject) -> None:
         result = inject(name, job)
         if result.state is State.SKIPPED:
             assert facts(result) == []
-            assert result.message.startswith(f"fault {name} is not committed: conv: "), name
+            assert result.message.startswith(f"fault {name} is not committed: "), name
+            assert result.details.startswith("conv: "), name
         else:
             assert facts(result) == [name]
             committed.add(name)
@@ -86,7 +88,27 @@ def test_the_issues_example_is_skipped_with_its_reason(inject: Inject) -> None:
     result = inject("bias-missing-2", job_of("first-tile-load"))
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault bias-missing-2 is not committed: first-tile-load: it has no convolution 2",
+        "fault bias-missing-2 is not committed: it has no convolution 2",
+    )
+    assert result.details == "first-tile-load: it has no convolution 2"
+
+
+def test_jobs_of_several_kernels_are_skipped_with_the_same_message(inject: Inject) -> None:
+    """The summary then has one line for all of them."""
+    kernels = ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
+    results = [inject("halo-stale", job_of(kernel)) for kernel in kernels]
+    (group,) = overview(results).skipped
+    assert len(group.results) == 3
+    assert group.message == "fault halo-stale is not committed: it has no convolution 2"
+
+
+def test_programs_that_have_no_place_for_different_reasons_are_named(inject: Inject) -> None:
+    narrow = replace(job_of("two-pass"), geometry={**PAIR, "cmid": 32})
+    result = inject("planes-swapped-2", narrow)
+    assert (result.state, result.message) == (
+        State.SKIPPED,
+        "fault planes-swapped-2 is not committed: it has no convolution 2 (pass1); "
+        "conv2's input has 32 channels: one C1 plane, where both orders are the same (pass2)",
     )
 
 
@@ -104,15 +126,18 @@ def test_a_fault_is_in_the_stages_that_have_a_place_for_it_only(inject: Inject) 
 
 def test_a_program_on_the_golden_mid_has_no_hand_over(inject: Inject) -> None:
     result = inject("mid-of-other-run", job_of("fused", lane=Lane.COMPARE))
-    by_stage = {stage.name for stage in result.stages if INJECTED in stage.facts}
-    assert by_stage == {"fused", "pass2-on-own-mid"}
+    committed = {stage.name: INJECTED in stage.facts for stage in result.stages}
+    assert committed["fused"]
+    assert committed["pass2-on-own-mid"]
+    on_golden = ("pass1", "pass2-on-golden-mid", "first-tile-load", "two-pass-vs-fused")
+    assert not any(committed[name] for name in on_golden)
 
 
 def test_a_workload_without_a_fault_model_is_skipped(inject: Inject) -> None:
     result = inject("bias-missing-1", job_of("gemm", "gemm"))
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault bias-missing-1 is not committed: gemm: workload gemm has no fault model",
+        "fault bias-missing-1 is not committed: workload gemm has no fault model",
     )
 
 
@@ -123,8 +148,7 @@ def test_a_program_without_a_form_is_skipped_and_run_and_compared_without_a_faul
     result = inject("bias-missing-1", job)
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault bias-missing-1 is not committed: undescribed: "
-        "its form is not described, so no fault has a place in it",
+        "fault bias-missing-1 is not committed: its form is not described, so no fault has a place in it",
     )
     assert inject("", job).state is State.PASSED
 
@@ -174,13 +198,13 @@ OTHER_BANDS = "return _FUSED.form(geometry, tile_bands(geometry, limits_of('a2a3
         (
             "no-padding-left-2",
             State.SKIPPED,
-            "fault no-padding-left-2 is not committed: fused: its form does not fit: "
+            "fault no-padding-left-2 is not committed: its form does not fit: "
             "convolution 2: the form has 2 bands, the program 4 bands",
         ),
         (
             "no-padding-left-2-first",
             State.SKIPPED,
-            "fault no-padding-left-2-first is not committed: fused: its form does not fit: "
+            "fault no-padding-left-2-first is not committed: its form does not fit: "
             "convolution 2: the form has 2 bands, the program 4 bands",
         ),
     ],

@@ -132,7 +132,10 @@ def test_a_mistake_is_a_line(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert main(["--fault", "unwriten", "--output", str(tmp_path)]) == 4
-    assert capsys.readouterr().err == "unknown fault 'unwriten': the closest known name is `unwritten`\n"
+    assert capsys.readouterr().err == (
+        "unknown fault 'unwriten': the closest known name is `unwritten`; "
+        "python -m pipeline list --faults has them all\n"
+    )
 
 
 def test_a_fault_may_share_its_rank_with_others_that_predict_the_same() -> None:

@@ -120,6 +120,40 @@ def test_a_kernel_on_a_geometry_of_another_workload_is_refused(
     assert str(caught.value) == said
 
 
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        (
+            Filters(geometries=("product",), profiles=("ties",)),
+            "gemm has no profile `ties`; it has extremes",
+        ),
+        (
+            Filters(geometries=("single", "product"), profiles=("ties", "small")),
+            "conv has no profile `ties`, `small`; it has none; "
+            "gemm has no profile `ties`, `small`; it has extremes",
+        ),
+    ],
+)
+def test_a_profile_of_another_workload_than_the_geometries_is_refused(
+    filters: Filters, said: str, load_text: Callable[..., Matrix], sound: str
+) -> None:
+    device = """\
+  device:
+    include:
+      - {platforms: [emu], geometries: [tiny], kernels: [fused], profiles: [ties]}
+      - {platforms: [emu], geometries: [product], kernels: [gemm], profiles: [extremes]}
+"""
+    jobs = expand(load_text(sound, MIXED + device), date(2026, 11, 30))
+    with pytest.raises(FilterError) as caught:
+        select(jobs, ALL, filters)
+    assert str(caught.value) == said
+
+
+def test_profiles_of_several_workloads_may_be_chosen_together(mixed: tuple[Job, ...]) -> None:
+    chosen = Filters(geometries=("tiny", "single"), profiles=("small",))
+    assert {job.geometry_name for job in select(mixed, ALL, chosen)} == {"tiny"}
+
+
 def test_kernels_of_several_workloads_may_be_chosen_together(mixed: tuple[Job, ...]) -> None:
     chosen = Filters(geometries=("tiny", "single"), kernels=("conv", "fused"))
     assert ids(select(mixed, [Lane.COMPILE], chosen)) == ["compile/emu/tiny/fused", "compile/emu/single/conv"]

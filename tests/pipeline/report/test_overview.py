@@ -58,10 +58,12 @@ def test_a_run_that_executed_nothing_is_not_called_clean(result_of: MakeResult) 
     ("rows", "channels", "by", "why"),
     [
         (slice(24, None), slice(None), 9, "padding, halo or row offset of these bands"),
-        (slice(None), slice(0, 1), 9, "bias, scale, offset or filter column of these channels"),
+        (slice(None), slice(0, 16), 9, "bias, scale, offset or filter column of these channels"),
         (slice(24, None), slice(None), 1, "rounding"),
         (slice(24, None), slice(None), -86, "part of the output is never stored"),
         (slice(None), slice(None), 9, "the output differs from the golden"),
+        (slice(None), slice(0, 17), 9, "the output differs from the golden"),
+        (slice(0, 24), slice(None), 9, "the output differs from the golden"),
     ],
 )
 def test_why_is_read_from_the_form_of_the_difference(
@@ -76,6 +78,36 @@ def test_why_is_read_from_the_form_of_the_difference(
     (group,) = overview([result]).broken
     assert group.why.startswith(why)
     assert group.message.startswith("fused: y: ")
+
+
+UNEXPLAINED = "unexplained: the form of this program is not described, so no known fault can be tried"
+
+
+@pytest.mark.parametrize(
+    ("channels", "why"),
+    [(32, UNEXPLAINED), (1, "bias, scale, offset or filter column of these channels")],
+)
+def test_why_says_that_nothing_explains_it_where_its_form_says_nothing(
+    result_of: MakeResult, channels: int, why: str
+) -> None:
+    golden = np.zeros((36, 32), np.int8)
+    actual = golden.copy()
+    actual[:, :channels] += 9
+    diff = compare("y", actual, golden, width=4, band_rows=3, sentinel=-86)
+    stage = StageResult("one", State.MISMATCH, diffs=(diff,), facts={"diagnosis": UNEXPLAINED})
+    stages = (StageResult("before", State.PASSED), stage)
+    (group,) = overview([result_of("device/a5/g/one/small", State.MISMATCH, stages=stages)]).broken
+    assert group.why == why
+
+
+def test_why_of_a_matrix_speaks_of_columns(result_of: MakeResult) -> None:
+    golden = np.zeros((36, 32), np.int32)
+    actual = golden.copy()
+    actual[:, 3] += 9
+    diff = compare("c", actual, golden, width=1, band_rows=36, sentinel=None)
+    stages = (StageResult("gemm", State.MISMATCH, diffs=(diff,)),)
+    (group,) = overview([result_of("device/a5/g/gemm/small", State.MISMATCH, stages=stages)]).broken
+    assert group.why == "what only these columns are made of, such as their columns of the right operand"
 
 
 def test_a_diagnosis_is_the_cause_where_there_is_one(result_of: MakeResult) -> None:

@@ -190,16 +190,15 @@ def test_a_right_kernel_of_one_program_passes_every_lane(
 @pytest.mark.parametrize(
     ("name", "kernel", "fault", "reason"),
     [
-        ("gemm", "gemm", "bias-missing-1", "gemm: workload gemm has no fault model"),
-        ("conv", "conv", "other-table-1", "conv: there is no other convolution"),
-        ("conv", "conv", "planes-swapped-2", "conv: it has no convolution 2"),
-        ("conv-pair", "first-tile-load", "bias-missing-2", "first-tile-load: it has no convolution 2"),
+        ("gemm", "gemm", "bias-missing-1", "workload gemm has no fault model"),
+        ("conv", "conv", "other-table-1", "there is no other convolution"),
+        ("conv", "conv", "planes-swapped-2", "it has no convolution 2"),
+        ("conv-pair", "first-tile-load", "bias-missing-2", "it has no convolution 2"),
         (
             "conv-pair",
             "two-pass",
             "map-corrupted",
-            "pass1: it gathers no feature map beside the other tiles that stay in L1; "
-            "pass2: it gathers no feature map beside the other tiles that stay in L1",
+            "it gathers no feature map beside the other tiles that stay in L1",
         ),
     ],
 )

@@ -98,8 +98,8 @@ def test_a_single_convolution_with_a_fault_stands_alone(run: Run) -> None:
 @pytest.mark.parametrize(
     ("workload", "fault", "reason"),
     [
-        ("gemm", "unwritten", "gemm: workload gemm has no fault model"),
-        ("conv", "bias-missing-2", "conv: it has no convolution 2"),
+        ("gemm", "unwritten", "workload gemm has no fault model"),
+        ("conv", "bias-missing-2", "it has no convolution 2"),
     ],
 )
 def test_without_the_fault_that_was_asked_for_nothing_is_compared(

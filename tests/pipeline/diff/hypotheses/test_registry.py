@@ -4,11 +4,12 @@ import ast
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from golden.geometry import Conv, ConvGeometry, Geometry
+from golden.geometry import MC62, Conv, ConvGeometry, Geometry
 from golden.vreq8 import VARIANTS
 from pipeline import diff, faults
 from pipeline.diff.evidence import Evidence
@@ -28,10 +29,11 @@ HELPERS = {"base", "blocks", "layers", "model", "registry"}
 
 @pytest.fixture(scope="module")
 def model_for(torch_installed: None) -> Callable[..., Model]:
-    def make(*programs: str) -> Model:
+    def make(*programs: str, geometry: Any = None, band_rows: int | None = 5) -> Model:
         workload: Workload = conv.WORKLOAD if programs == ("conv",) else conv_pair.WORKLOAD
-        geometry = CONV if workload is conv.WORKLOAD else GEOMETRY
-        subject = Subject(workload, geometry, "a2a3", {"band_rows": 5})
+        geometry = geometry or (CONV if workload is conv.WORKLOAD else GEOMETRY)
+        options = {} if band_rows is None else {"band_rows": band_rows}
+        subject = Subject(workload, geometry, "a2a3", options)
         tensors = workload.definition.make("full-range@5", geometry)
         outputs = workload.definition.compute(geometry, tensors, VARIANTS[0])
         forms = [subject.form(program) for program in programs]
@@ -67,6 +69,28 @@ def test_the_page_on_diagnosis_lists_every_family() -> None:
     page = (Path(__file__).resolve().parents[4] / "docs" / "diagnosis.md").read_text()
     families = {fault.family for fault in FAULTS.values() if not fault.family.startswith("no-padding")}
     assert [family for family in sorted(families) if f"`{family}`" not in page] == []
+
+
+def test_the_pages_count_the_faults_and_the_hypotheses(model_for: Callable[..., Model]) -> None:
+    docs = Path(__file__).resolve().parents[4] / "docs"
+    spelt = Counter(
+        one.name for one in registry.hypotheses(model_for("fused", geometry=MC62, band_rows=None))
+    )
+    both = [name for name in spelt if name not in FAULTS]
+    steps = [name for name in FAULTS if name.startswith("k-step-")]
+    single = [name for name in FAULTS if name not in (*steps, "halo-stale")]
+    assert {spelt[name] for name in (*single, *both)} == {1}
+    told = (docs / "diagnosis.md").read_text().replace("\n", " ")
+    for sentence in (
+        f"[{len(FAULTS)} faults](faults.md) that can be injected make {spelt.total()} hypotheses for `fused`",
+        f"({sum(spelt[name] for name in steps)} hypotheses for {len(steps)} ids)",
+        f"({spelt['halo-stale']} for 1 id), and {len(both)} hypotheses have the same fault in both",
+        f"none of {spelt.total()} known faults",
+    ):
+        assert sentence in told
+    page = (docs / "faults.md").read_text()
+    assert f"prints all {len(FAULTS)} ids" in page
+    assert f"with the {len(FAULTS)} faults of this page" in page
 
 
 def test_every_other_name_is_a_fault_in_both_convolutions(model_for: Callable[..., Model]) -> None:
