@@ -99,6 +99,21 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
             "extra1.yaml:3: geometries.product.workload: is not a name; "
             "write one of `conv-pair`, `conv`, `gemm`",
         ),
+        *(
+            (
+                "workload: gemm",
+                f"workload: {value}",
+                f"extra1.yaml:3: geometries.product.workload: `{value}` is not text, "
+                "and a workload is named by text; write one of `conv-pair`, `conv`, `gemm`",
+            )
+            for value in ("true", "7")
+        ),
+        (
+            "band_rows: 4",
+            "band_rows: 100000",
+            "extra1.yaml:2: geometries.single.band_rows: `100000` cannot be tiled on a2a3: "
+            "band_rows is 100000: the output has 16 rows; ",
+        ),
         (
             "m: 32,",
             "m: 32, height: 24,",
