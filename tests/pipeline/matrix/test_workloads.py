@@ -285,6 +285,12 @@ def test_a_broken_workload_is_left_to_its_jobs(
     job = jobs["device/emu/own/some-kernel/small"]
     assert (job.lane, job.workload.name) == (Lane.DEVICE, "mine")
     assert job.geometry == {"anything": {"goes": [1, "x"]}, "k": 64, "n": 32}
+    file = mine(MINE)  # it is mended while the run waits
+    with pytest.raises(WorkloadError) as caught:
+        subject_of(job)
+    assert str(caught.value) == f"{file}: declares no kernel 'some-kernel': declared are gemm"
+    with pytest.raises(WorkloadError, match="a geometry of workload mine: "):
+        subject_of(jobs["compare/emu/own/small"])
 
 
 @pytest.mark.parametrize(
