@@ -32,7 +32,8 @@ class Definition:
         profiles: its data profiles by name.
         compute: the golden: a function of a geometry, its inputs and the name of a variant that returns each
             output by name.
-        source: the user's file that defines it, if any; its content is part of the key of cached goldens.
+        sources: the user's files that define it, if any, the declaring one first; their content is part of
+            the key of cached goldens.
 
     Raises:
         TypeError: the type of the geometry is not such a dataclass.
@@ -43,7 +44,7 @@ class Definition:
     specs: Callable[[Any], tuple[TensorSpec, ...]]
     profiles: Mapping[str, Profile]
     compute: Callable[[Any, Tensors, str], Mapping[str, Array]]
-    source: Path | None = None
+    sources: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         _check_shapes(self.geometry)

@@ -13,6 +13,7 @@ from kernels.plan import (
     Tile,
     Window,
     acc_tile,
+    check_band_rows,
     check_image,
     check_memories,
     check_uniform,
@@ -74,6 +75,7 @@ def tile_conv_bands(geometry: ConvGeometry, limits: Limits, band_rows: int) -> C
     Raises:
         PlanError: the height, or a size that follows from it, breaks a rule.
     """
+    check_band_rows(band_rows, geometry.out_height)
     tile = acc_tile(geometry.out_width, geometry.depth, LONGEST_STEP)
     plan = ConvPlan(geometry, band_rows, tuple(_bands(geometry, band_rows)), tile)
     for band in plan.bands:

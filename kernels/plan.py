@@ -190,6 +190,7 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int) -> Plan:
     Raises:
         PlanError: the height, or a size that follows from it, breaks a rule.
     """
+    check_band_rows(band_rows, geometry.out_height)
     plan = Plan(
         geometry,
         band_rows,
@@ -202,6 +203,16 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int) -> Plan:
     _check_uniform(plan)
     _check_memories(plan, limits)
     return plan
+
+
+def check_band_rows(band_rows: int, out_height: int) -> None:
+    """Refuse bands that are higher than the output.
+
+    Raises:
+        PlanError: `band_rows` is more than the `out_height` rows of the output.
+    """
+    if band_rows > out_height:
+        raise PlanError(f"band_rows is {band_rows}: the output has {out_height} rows")
 
 
 def row_unit(width: int) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from golden.definition import Definition
 from golden.errors import UserError
 from golden.reference import TorchError
+from golden.specs import TensorSpec
 from kernels.plan import PlanError
 from kernels.tensor.plan import TilingError
 from workloads.base import FaultModel, TileProgram, Workload, WorkloadError
@@ -19,7 +20,7 @@ from workloads.form import FormError
 from workloads.tensor_level import TensorLevel
 
 
-def guarded(workload: Workload, file: str) -> Workload:
+def guarded(workload: Workload, file: str, sources: tuple[Path, ...]) -> Workload:
     """The declaration of a user's file, whose functions raise `WorkloadError` in place of what is unexpected.
 
     What a function may raise by its contract (a plan `PlanError`, for example) is raised as it is. Factories
@@ -32,7 +33,7 @@ def guarded(workload: Workload, file: str) -> Workload:
 
     return replace(
         workload,
-        definition=_definition(definition, guard, file),
+        definition=_definition(definition, guard, file, sources),
         programs=tuple(_program(program, guard) for program in workload.programs),
         plan=guard("plan", workload.plan, PlanError),
         frame=frame and guard("frame", frame),
@@ -45,16 +46,17 @@ _Guard = Callable[..., Callable[..., Any]]
 """Of what a function is, the function, and what it may raise."""
 
 
-def _definition(definition: Definition, guard: _Guard, file: str) -> Definition:
+def _definition(definition: Definition, guard: _Guard, file: str, sources: tuple[Path, ...]) -> Definition:
+    specs = guard("specs", definition.specs)
     return replace(
         definition,
-        specs=guard("specs", definition.specs),
+        specs=_checked_specs(f"specs of workload {definition.name}", specs, file),
         profiles={
             name: replace(profile, build=guard(f"profile {name}", profile.build))
             for name, profile in definition.profiles.items()
         },
         compute=guard("golden", definition.compute, TorchError),
-        source=Path(file),
+        sources=sources,
     )
 
 
@@ -90,8 +92,26 @@ def _guard(
             return function(*arguments)
         except passed:
             raise
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise  # the user's
+        except BaseException as error:
             raise blamed(error, what, file) from error
+
+    return call
+
+
+def _checked_specs(
+    what: str, function: Callable[[Any], Any], file: str
+) -> Callable[[Any], tuple[TensorSpec, ...]]:
+    """The function, which raises `WorkloadError` if it returns no specs."""
+
+    @wraps(function)
+    def call(geometry: Any) -> tuple[TensorSpec, ...]:
+        found = function(geometry)
+        if not isinstance(found, list | tuple) or not all(isinstance(spec, TensorSpec) for spec in found):
+            kind = type(found).__name__
+            raise WorkloadError(f"{file}: {what}: returns {kind}: must be a tuple of TensorSpec")
+        return tuple(found)
 
     return call
 
@@ -113,7 +133,10 @@ def place_in(error: BaseException, file: str) -> str:
 
 def reason_of(error: BaseException) -> str:
     """An error in one line; of a name that an enumeration such as `Role` lacks, with those that it has."""
-    text = str(error).splitlines()[:1]
+    try:
+        text = str(error).splitlines()[:1]
+    except Exception:  # the error's type may be the user's own
+        text = []
     if isinstance(error, UserError):
         return "".join(text)
     kind = getattr(error, "obj", None)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from types import ModuleType
-from zlib import crc32
 
-from golden.errors import UserError
 from workloads.base import Workload, WorkloadError
-from workloads.own import blamed, guarded, place_in
+from workloads.loading import DECLARATION, declared
+from workloads.probe import probed
 
 SHIPPED: Mapping[str, str] = {
     "conv-pair": "workloads.conv_pair",
@@ -25,8 +20,6 @@ SHIPPED: Mapping[str, str] = {
 
 DEFAULT = "conv-pair"
 """The workload of a geometry that names none."""
-
-_DECLARATION = "WORKLOAD"
 
 
 def workload_named(name: str, file: str = "") -> Workload:
@@ -49,40 +42,10 @@ def workload_named(name: str, file: str = "") -> Workload:
 
 @cache
 def _shipped(name: str) -> Workload:
-    found: Workload = getattr(import_module(SHIPPED[name]), _DECLARATION)
+    found: Workload = getattr(import_module(SHIPPED[name]), DECLARATION)
     return found
 
 
 @cache
 def _of_file(name: str, file: str) -> Workload:
-    found = getattr(_loaded(file), _DECLARATION, None)
-    if not isinstance(found, Workload):
-        raise WorkloadError(f"{file}: declares no workload: it must assign a Workload to {_DECLARATION}")
-    if found.name != name:
-        raise WorkloadError(
-            f"{file}: declares the workload {found.name!r}: name it so in the matrix, or call it {name!r}"
-        )
-    return guarded(found, file)
-
-
-def _loaded(file: str) -> ModuleType:
-    """The module of a user's file; anything that it raises is a mistake in the file."""
-    if not Path(file).exists():
-        raise WorkloadError(f"{file}: there is no such file")
-    # The name depends on the whole path: files of one name must not look up types in each other.
-    name = f"workload_of_{Path(file).stem}_{crc32(file.encode()):08x}"
-    spec = spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise WorkloadError(f"{file}: is not a Python file: give it a name that ends in .py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    try:
-        spec.loader.exec_module(module)
-    except UserError as error:
-        raise WorkloadError(f"{place_in(error, file)}: {error}") from error
-    except (Exception, SystemExit) as error:
-        if isinstance(error, SyntaxError) and error.filename == file:
-            place = f"{file}:{error.lineno}" if error.lineno else file
-            raise WorkloadError(f"{place}: is not Python: {error.msg}") from error
-        raise blamed(error, "cannot be loaded", file) from error
-    return module
+    return declared(name, file, probed(name, file))

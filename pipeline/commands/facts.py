@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import socket
@@ -9,6 +10,10 @@ import subprocess
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
+
+from pipeline.ground.jobs import Job
+from pipeline.ground.subject import workload_of
+from workloads.base import WorkloadError
 
 _PACKAGES = ("numpy", "torch", "pypto", "junit-xml")
 _SOURCE = Path(__file__).parents[2]
@@ -25,6 +30,30 @@ def run_facts(command: Sequence[str]) -> dict[str, str]:
         "command": " ".join(["python -m pipeline", *command]),
     }
     return facts | {name: _version(name) for name in _PACKAGES}
+
+
+def workload_facts(plan: Sequence[Job]) -> dict[str, str]:
+    """For each of the user's own workloads in a plan, a short SHA-256 over the files that define it."""
+    own = {job.workload.name: job for job in plan if job.workload.file}
+    return {f"workload.{name}": _sources_digest(job) for name, job in sorted(own.items())}
+
+
+def _sources_digest(job: Job) -> str:
+    try:
+        sources = workload_of(job).definition.sources
+    except WorkloadError:
+        sources = (Path(job.workload.file),)
+    digest = hashlib.sha256()
+    for path in sources:
+        # A broken workload may be anything, even a pipe, which would never end.
+        try:
+            content = path.read_bytes() if path.is_file() else None
+        except OSError:
+            content = None
+        if content is None:
+            return "unreadable"
+        digest.update(hashlib.sha256(content).digest())
+    return digest.hexdigest()[:12]
 
 
 def _version(package: str) -> str:

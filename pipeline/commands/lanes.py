@@ -13,7 +13,7 @@ from typing import Any
 
 from golden.cache import prune
 from pipeline.commands.attachments import relative_to
-from pipeline.commands.facts import run_facts
+from pipeline.commands.facts import run_facts, workload_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
 from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refuse_unsayable
@@ -152,7 +152,7 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
         target=_PAIRED if any(job.other for job in asked.plan) else _SINGLE,
-        facts={**asked.settings.facts(asked.begun), **asked.shard},
+        facts={**asked.settings.facts(asked.begun), **asked.shard, **workload_facts(asked.plan)},
     )
     if asked.retries.limit is not None:
         options = replace(options, retries=asked.retries.limit)

@@ -26,17 +26,17 @@ def typed_program(subject: Subject, name: str, plan: object = None) -> Program:
         SyntaxError: its file is not Python.
         WorkloadError: the factory of a user's file raises another error.
     """
-    entry, source = subject.program(name), subject.definition.source
+    entry, sources = subject.program(name), subject.definition.sources
     plan = subject.plan if plan is None else plan
     try:
         program: Program = entry.build(emulator.language, plan)
     except (KernelError, PlanError, SyntaxError):
         raise
     except Exception as error:
-        if source is None:
+        if not sources:
             raise
         what = f"factory of program {name!r} of workload {subject.workload.name}"
-        raise blamed(error, what, str(source)) from error
+        raise blamed(error, what, str(sources[0])) from error
     if not isinstance(program, Program):
         who = f"factory of program {name!r} of workload {subject.workload.name}"
         raise WorkloadError(f"{who} gives a {type(program).__name__}: it must give a class under @pl.program")

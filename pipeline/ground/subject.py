@@ -12,10 +12,11 @@ import msgspec
 from golden.definition import Definition
 from golden.geometry import GeometryError
 from kernels.plan import PlanError
-from pipeline.ground.jobs import Job, Platform
+from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.ground.tiling import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
 from workloads.form import Form, FormError
+from workloads.own import blamed, reason_of
 from workloads.registry import workload_named
 
 
@@ -77,8 +78,16 @@ class Subject:
 
 
 def workload_of(job: Job) -> Workload:
-    """The declaration of a job's workload. Raises `WorkloadError` if it cannot be loaded."""
-    return workload_named(job.workload.name, job.workload.file)
+    """The declaration of a job's workload.
+
+    Raises:
+        WorkloadError: it cannot be loaded, or it no longer has the job's kernel.
+    """
+    workload = workload_named(job.workload.name, job.workload.file)
+    if job.workload.file and job.lane is not Lane.COMPARE and job.kernel not in workload.kernel_names:
+        known = ", ".join(workload.kernel_names)
+        raise WorkloadError(f"{job.workload.file}: declares no kernel {job.kernel!r}: declared are {known}")
+    return workload
 
 
 def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
@@ -88,24 +97,37 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
         GeometryError: the shapes break a rule of the workload.
         WorkloadError: the workload's type has other fields (its file was changed), or raises another error.
     """
+    what = f"a geometry of workload {workload.name}"
     try:
         return msgspec.convert(dict(shapes), workload.definition.geometry)
+    except (GeometryError, KeyboardInterrupt, MemoryError):
+        raise
     except msgspec.ValidationError as error:
         if isinstance(error.__cause__, GeometryError):
             raise error.__cause__ from None
-        raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
-    except Exception as error:  # the type may come from a user's file
-        reason = (str(error).splitlines() or [""])[0]
-        kind = type(error).__name__
-        raise WorkloadError(f"a geometry of workload {workload.name}: {kind}: {reason}") from error
+        if error.__cause__ is not None:  # the type raised ValueError or TypeError
+            raise _blamed(error.__cause__, what, workload) from error
+        raise WorkloadError(f"{what}: {error}") from error
+    except BaseException as error:  # the type may come from a user's file
+        raise _blamed(error, what, workload) from error
+
+
+def _blamed(error: BaseException, what: str, workload: Workload) -> WorkloadError:
+    sources = workload.definition.sources
+    return blamed(error, what, str(sources[0])) if sources else WorkloadError(f"{what}: {reason_of(error)}")
 
 
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:
     """The subject of a job, on its own platform or on another one.
 
     Raises:
-        WorkloadError: its workload cannot be loaded.
+        WorkloadError: its workload cannot be loaded, or has no geometry or no specs for the job's shapes.
     """
     workload = workload_of(job)
     soc = (platform or job.platform).soc
-    return Subject(workload, geometry_of(workload, job.geometry), soc, job.plan_options)
+    try:
+        geometry = geometry_of(workload, job.geometry)
+    except GeometryError as error:  # the matrix accepted it: the file was changed
+        raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
+    workload.definition.specs(geometry)
+    return Subject(workload, geometry, soc, job.plan_options)

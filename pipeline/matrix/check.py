@@ -97,8 +97,8 @@ def _geometry(
             geometry_of(declared, facts.shapes)
         except GeometryError as error:
             source.refuse((*path, *error.field.split(".")), str(error))
-        except WorkloadError as error:
-            source.refuse(path, str(error))
+        except WorkloadError:
+            pass  # a mistake in the workload's file: the geometry's jobs say what it is
     return facts
 
 
@@ -107,7 +107,10 @@ def _check_plan_options(matrix: Matrix) -> None:
     for name, facts in matrix.geometries.items():
         if facts.declaration is None or not facts.plan_options:
             continue
-        geometry = geometry_of(facts.declaration, facts.shapes)
+        try:
+            geometry = geometry_of(facts.declaration, facts.shapes)
+        except WorkloadError:
+            continue  # the geometry's jobs say what is wrong
         for soc in socs:
             try:
                 facts.declaration.plan(geometry, limits_of(soc), facts.plan_options)

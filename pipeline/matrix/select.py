@@ -67,8 +67,8 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
         filters: what to keep of them.
 
     Raises:
-        FilterError: no job of the plan has a name that a filter asks for, or the kernels or profiles belong to
-            other workloads than the geometries.
+        FilterError: no job of the plan has a name that a filter asks for, or the kernels or profiles belong
+            to other workloads than the geometries.
         EmptySelectionError: nothing is left.
     """
     kept = [job for job in jobs if job.lane in lanes]

@@ -44,7 +44,10 @@ def workload_at(root: Node, path: KeyPath, own: Mapping[str, WorkloadName]) -> W
     known = [*SHIPPED, *own]
     if written is not None and isinstance(written.value, Mapping | tuple):
         root.refuse((*path, WORKLOAD), f"is not a name; {close_or_all('', known)}")
-    name = DEFAULT if written is None else str(written.value)
+    name = DEFAULT if written is None else written.value
+    if not isinstance(name, str):
+        what = f"`{shown(name)}` is not text, and a workload is named by text"
+        root.refuse((*path, WORKLOAD), f"{what}; {close_or_all('', known)}")
     if name not in known:
         root.refuse((*path, WORKLOAD), f"`{shown(name)}` is no known workload; {closest(name, known)}")
     return own.get(name) or WorkloadName(name)

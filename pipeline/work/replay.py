@@ -66,6 +66,10 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
     stages = {stage.name: stage for stage in known.stages}
     diagnoses: dict[str, Diagnosis] = {}
     for work, stage in steps:
+        if stage.name not in stages:
+            raise ReplayError(
+                f"run {record.run_id} has no stage {stage.name}: its workload was changed since"
+            )
         stages[stage.name] = _again(work, stage, stages[stage.name], folder)
         diagnoses |= work.diagnoses
     parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -121,3 +123,124 @@ def test_a_file_that_was_broken_since_fails_its_jobs_when_a_run_is_taken_up(
     assert case.message.startswith(f"{file}:4: cannot be loaded")
     file.write_text(GOOD)
     assert pipeline("run", "--failed", "last").code == 0
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ("import os\nos._exit(0)\n", ": cannot be loaded: it ended the process with exit code 0"),
+        ("raise KeyboardInterrupt\n", ":4: cannot be loaded: KeyboardInterrupt"),
+    ],
+)
+def test_a_file_that_would_end_the_command_ends_its_jobs(
+    tail: str,
+    said: str,
+    file: Path,
+    pipeline: Pipeline,
+    workspace: Path,
+    report: Callable[[Path], Mapping[str, Any]],
+) -> None:
+    file.write_text(GOOD + tail)
+    ended = pipeline("run", *OWN, "--junit", "report.xml", "--summary", "summary.md")
+    assert (ended.code, ended.err) == (1, "")
+    (case,) = junit(workspace, report).values()
+    assert case.message == f"{file}{said}"
+    assert f"{file}{said}" in (workspace / "summary.md").read_text()
+
+
+FAILING = """\
+from dataclasses import dataclass, replace
+from workloads.gemm import WORKLOAD as GEMM
+
+
+@dataclass(frozen=True)
+class Shapes(GEMM.definition.geometry):
+    def __post_init__(self):
+        if self.m == 32:
+            {geometry}
+
+
+def specs(geometry):
+    if geometry.m == 32:
+        {specs}
+    return GEMM.definition.specs(geometry)
+
+
+WORKLOAD = replace(
+    GEMM,
+    definition=replace(GEMM.definition, name="mine", geometry=Shapes, specs=specs),
+    example=replace(GEMM.example, m=16),
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("geometry", "specs", "said"),
+    [
+        ("raise SystemExit(0)", "pass", ":9: a geometry of workload mine: SystemExit: 0"),
+        ("pass", "raise SystemExit(0)", ":14: specs of workload mine: SystemExit: 0"),
+        ("pass", "return 7", ": specs of workload mine: returns int: must be a tuple of TensorSpec"),
+    ],
+)
+def test_shapes_for_which_it_fails_end_their_jobs_and_no_others(
+    geometry: str,
+    specs: str,
+    said: str,
+    file: Path,
+    pipeline: Pipeline,
+    workspace: Path,
+    report: Callable[[Path], Mapping[str, Any]],
+) -> None:
+    file.write_text(GOOD)
+    tensors = {"a": np.ones((32, 64), np.int8), "b": np.ones((64, 32), np.int8)}
+    np.savez(workspace / "mine.npz", **tensors)  # type: ignore[arg-type]
+    file.write_text(FAILING.format(geometry=geometry, specs=specs))
+    for words in (BESIDE, (*OWN, "--inputs", "mine.npz")):
+        ended = pipeline("run", *words, "--junit", "report.xml")
+        assert (ended.code, ended.err) == (1, "")
+        cases = junit(workspace, report)
+        assert {case.message for case in cases.values() if case.kind == "failure"} == {f"{file}{said}"}
+        assert [case.kind for case in cases.values() if case.kind != "failure"] == ["passed"] * (
+            len(cases) - 1
+        )
+
+
+def test_a_replay_with_a_file_that_fails_now(
+    file: Path, pipeline: Pipeline, start: Callable[..., subprocess.Popen[str]]
+) -> None:
+    wrong = GOOD.replace('name="mine")', 'name="mine", compute=compute)').replace(
+        "WORKLOAD = ",
+        "def compute(geometry, tensors, variant):\n"
+        "    c = GEMM.definition.compute(geometry, tensors, variant)['c']\n"
+        "    return {'c': c + c.dtype.type(1)}\n"
+        "WORKLOAD = ",
+    )
+    file.write_text(wrong)
+    assert pipeline("run", *OWN).code == 1
+    file.write_text(BROKEN)
+    replay = start(
+        "replay", "last", "device/emu-a2a3/own/gemm/small"
+    )  # this process has read the file before
+    out, err = replay.communicate()
+    assert (replay.returncode, out) == (4, "")
+    assert err == f"{file}:4: cannot be loaded: ZeroDivisionError: division by zero\n"
+
+
+def test_a_resumed_run_says_that_the_file_was_changed(
+    file: Path, pipeline: Pipeline, workspace: Path, report: Callable[[Path], Mapping[str, Any]]
+) -> None:
+    file.write_text(GOOD)
+    assert pipeline("run", *OWN, "--deadline", "0.001").code == 2
+    file.write_text(GOOD + "# changed\n")
+    assert pipeline("run", "--resume", "last", "--junit", "report.xml").code == 0
+    (case,) = junit(workspace, report).values()
+    begun, resumed = case.properties["workload.mine"], case.properties["resumed.workload.mine"]
+    assert begun == hashlib.sha256(hashlib.sha256(GOOD.encode()).digest()).hexdigest()[:12]
+    assert resumed == hashlib.sha256(hashlib.sha256(file.read_bytes()).digest()).hexdigest()[:12]
+
+
+def test_what_a_file_prints_does_not_reach_the_list(file: Path, pipeline: Pipeline) -> None:
+    file.write_text(GOOD)
+    quiet = pipeline("list", *OWN)
+    file.write_text(GOOD + "print('device/emu-a2a3/own/none')\n")
+    assert pipeline("list", *OWN) == quiet

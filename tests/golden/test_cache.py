@@ -173,13 +173,15 @@ def test_two_workloads_never_share_an_entry(tmp_path: Path) -> None:
 def test_a_change_of_a_users_file_makes_a_new_entry(tmp_path: Path) -> None:
     file, cache = tmp_path / "mine.py", tmp_path / "cache"
     file.write_text("SIGN = 1\n")
+    helper = tmp_path / "helper.py"
+    helper.write_text("\n")
     geometry = GemmGeometry(16, 32, 32)
 
     def asked(sign: int) -> Wanted:
         """As the workload's file would define it with this sign."""
         definition = replace(
             gemm.DEFINITION,
-            source=file,
+            sources=(file, helper),
             compute=lambda geometry, tensors, variant: {"c": sign * gemm.product(tensors["a"], tensors["b"])},
         )
         return wanted("full-range", geometry=geometry, definition=definition)
@@ -194,6 +196,24 @@ def test_a_change_of_a_users_file_makes_a_new_entry(tmp_path: Path) -> None:
     assert is_cached(asked(1), cache)
     assert same(golden_for(asked(1), cache), first)
     assert not is_cached(wanted("full-range", geometry=geometry, definition=gemm.DEFINITION), cache)
+    helper.write_text("changed = True\n")
+    assert not is_cached(asked(1), cache)
+
+
+def test_a_users_golden_cannot_write_to_its_inputs(tmp_path: Path) -> None:
+    """The kernel would run on what it wrote."""
+
+    def spoiling(geometry: GemmGeometry, tensors: Tensors, variant: str) -> dict[str, Any]:
+        tensors["a"][:] = 0
+        return {"c": gemm.product(tensors["a"], tensors["b"])}
+
+    (tmp_path / "mine.py").touch()
+    mine = replace(gemm.DEFINITION, compute=spoiling, sources=(tmp_path / "mine.py",))
+    asked = wanted("full-range", geometry=GemmGeometry(16, 32, 32), definition=mine)
+    with pytest.raises(ValueError, match="read-only"):
+        golden_for(asked, tmp_path / "cache")
+    kept = golden_for(replace(asked, definition=replace(mine, compute=gemm.DEFINITION.compute)), tmp_path)
+    assert kept.tensors["a"].flags.writeable
 
 
 def test_an_entry_made_by_other_source_files_is_not_used(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_an_even_cut_is_preferred_down_to_half_the_height(limits: Limits) -> Non
 @pytest.mark.parametrize(
     ("change", "band_rows", "rule"),
     [
+        ({}, 25, "band_rows is 25: the output has 24 rows"),
         ({"width": 8}, 3, "output rows of a band: 3 is no multiple of the 2 rows of a tile"),
         (
             {"width": 8, "height": 15},

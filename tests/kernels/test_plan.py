@@ -104,6 +104,7 @@ def attempt(geometry: Geometry, limits: Limits, band_rows: int) -> object:
 @pytest.mark.parametrize(
     ("change", "band_rows", "rule"),
     [
+        ({}, 25, "band_rows is 25: the output has 24 rows"),
         ({"width": 8}, 3, "output rows of a band: 3 is no multiple of the 2 rows of a tile"),
         ({"width": 8, "height": 15}, 4, "output rows of a band: 3 is no multiple of the 2 rows of a tile"),
         (

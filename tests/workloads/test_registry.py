@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import os
+import types
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import golden.gemm
+from golden.geometry import GemmGeometry
+from workloads import probe
 from workloads.base import Workload, WorkloadError
 from workloads.registry import DEFAULT, SHIPPED, workload_named
 
@@ -54,7 +60,7 @@ def test_a_shipped_workload_is_found_by_its_name(name: str) -> None:
     found = workload_named(name)
     assert isinstance(found, Workload)
     assert found.name == name
-    assert found.definition.source is None
+    assert found.definition.sources == ()
     assert workload_named(name) is found
 
 
@@ -73,7 +79,7 @@ def test_a_users_file_is_read_and_is_the_source_of_its_goldens(tmp_path: Path) -
     file = written(tmp_path, MINE)
     found = workload_named("mine", file)
     assert found.name == "mine"
-    assert found.definition.source == Path(file)
+    assert found.definition.sources == (Path(file),)
     assert found.kernel_names == ("gemm",)
 
 
@@ -101,7 +107,9 @@ def test_a_file_that_misses_another_is_told_from_a_missing_one(tmp_path: Path) -
 
 def test_a_folder_and_a_file_of_another_kind(tmp_path: Path) -> None:
     (tmp_path / "folder.py").mkdir()
-    assert refusal(f"{tmp_path}/folder.py").startswith(f"{tmp_path}/folder.py: cannot be loaded: ")
+    assert refusal(f"{tmp_path}/folder.py") == (
+        f"{tmp_path}/folder.py: is not a regular file: name a Python file"
+    )
     file = written(tmp_path, MINE, "mine.txt")
     assert refusal(file) == f"{file}: is not a Python file: give it a name that ends in .py"
 
@@ -134,6 +142,14 @@ def test_a_file_of_other_bytes_is_not_python(tmp_path: Path) -> None:
         ("raise ValueError\n", 1, "ValueError"),
         ("import json\n\njson.loads('{')\n", 3, "JSONDecodeError: "),
         ("import sys\nsys.exit(0)\n", 2, "SystemExit: 0"),
+        ("\nraise KeyboardInterrupt\n", 2, "KeyboardInterrupt"),
+        ("raise GeneratorExit\n", 1, "GeneratorExit"),
+        ("raise BaseException('no')\n", 1, "BaseException: no"),
+        (
+            "class Odd(Exception):\n    def __str__(self):\n        return 1 / 0\n\nraise Odd\n",
+            5,
+            "Odd",
+        ),
         ("import ast\nast.parse('x = (')\n", 2, "SyntaxError: "),
     ],
 )
@@ -176,3 +192,130 @@ def test_a_file_that_was_broken_is_read_again(tmp_path: Path) -> None:
     assert "is not Python" in refusal(file)
     written(tmp_path, MINE)
     assert workload_named("mine", file).name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import os\nos._exit(0)\n", "cannot be loaded: it ended the process with exit code 0"),
+        ("import os\nos._exit(3)\n", "cannot be loaded: it ended the process with exit code 3"),
+        (
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n",
+            "cannot be loaded: it ended the process with SIGKILL",
+        ),
+        (
+            MINE + "import sys\nsys.stdout.close()\n",
+            "closes sys.stdout or sys.stderr: leave both open",
+        ),
+        (
+            MINE + "import sys\nsys.__stderr__.close()\n",
+            "closes sys.stdout or sys.stderr: leave both open",
+        ),
+    ],
+)
+def test_a_file_that_ends_its_process_or_closes_its_streams(text: str, said: str, tmp_path: Path) -> None:
+    file = written(tmp_path, text)
+    assert refusal(file) == f"{file}: {said}"
+
+
+def test_a_file_that_never_ends_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in this process, where it would hang; and no job tries it again."""
+    monkeypatch.setattr(probe, "LIMIT", 2.0)
+    tries = tmp_path / "tries"
+    file = written(tmp_path, f"open({str(tries)!r}, 'a').write('x')\nwhile True:\n    pass\n")
+    assert refusal(file) == f"{file}: did not load within 2 s"
+    assert refusal(file) == f"{file}: did not load within 2 s"
+    assert len(tries.read_text()) <= 1  # the limit may have passed before the file was reached
+
+
+def test_a_pipe_a_device_and_a_name_that_is_too_long(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.py")
+    for path in (tmp_path / "pipe.py", Path("/dev/zero")):
+        assert refusal(str(path)) == f"{path}: is not a regular file: name a Python file"
+    long = f"{tmp_path}/{'long' * 100}.py"
+    assert refusal(long) == f"{long}: cannot be read: File name too long"
+    assert refusal(f"{tmp_path}/a\0b.py").endswith(": cannot be read: embedded null byte")
+
+
+def test_what_a_file_prints_is_dropped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = MINE + "import os, sys\nprint('out')\nprint('err', file=sys.stderr)\n"
+    assert workload_named("mine", written(tmp_path, text)).name == "mine"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_process_that_inherits_the_verdict_does_not_try_the_file_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, MINE)
+    sources = probe.probed("mine", file)
+    monkeypatch.setattr(probe, "_CODE", "raise AssertionError('tried again')")
+    assert probe.probed("mine", file) == sources
+    written(tmp_path, MINE + "changed = True\n")
+    with pytest.raises(WorkloadError, match="ended the process with exit code 1"):
+        probe.probed("mine", file)
+
+
+@pytest.mark.parametrize("odd", ["", "[", "[]", "7", '{"a": 1}'])
+def test_another_value_of_the_variable_is_no_verdict(
+    odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(probe.VARIABLE, odd)
+    assert probe.probed("mine", written(tmp_path, MINE)) == (tmp_path / "mine.py",)
+
+
+def test_helpers_in_the_folder_are_sources_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where this process imported one before, so that all processes come to the same sources."""
+    monkeypatch.syspath_prepend(str(tmp_path / "own"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("own/registry_helper.py", "own/registry_parts/__init__.py", "own/registry_parts/one.py"):
+        written(tmp_path, "", name)
+    written(tmp_path, "", "registry_outside.py")
+    written(tmp_path, "", "own/registry_unused.py")
+    importlib.import_module("registry_helper")
+    text = "import registry_helper, registry_outside\nfrom registry_parts import one\n" + MINE.replace(
+        "from __future__ import annotations\n", ""
+    ).replace("Size", "int").replace("int = int\n", "")
+    file = written(tmp_path, text, "own/mine.py")
+    assert workload_named("mine", file).definition.sources == (
+        Path(file),
+        tmp_path / "own/registry_helper.py",
+        tmp_path / "own/registry_parts/__init__.py",
+        tmp_path / "own/registry_parts/one.py",
+    )
+
+
+def test_neither_the_project_nor_installed_packages_are_sources_of_a_file_above_them() -> None:
+    above = Path(golden.__file__).parents[1] / "mine.py"
+    installed = types.ModuleType("installed")
+    installed.__file__ = str(above.parent / "environment/lib/site-packages/installed.py")
+    unknown = types.ModuleType("unknown")
+    assert probe.helpers(str(above), [golden.gemm, installed, unknown]) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise SystemExit(0)", ":{line}: specs of workload mine: SystemExit: 0"),
+        ("return geometry.nothing", ":{line}: specs of workload mine: AttributeError: "),
+        ("return None", ": specs of workload mine: returns NoneType: must be a tuple of TensorSpec"),
+        ("return (1, 2)", ": specs of workload mine: returns tuple: must be a tuple of TensorSpec"),
+    ],
+)
+def test_specs_that_fail_for_a_geometry(body: str, said: str, tmp_path: Path) -> None:
+    """Of the example they are right, so that the file can be loaded."""
+    text = f"""\
+from dataclasses import replace
+from workloads.gemm import WORKLOAD as GEMM
+
+def specs(geometry):
+    if geometry == GEMM.example:
+        return GEMM.definition.specs(geometry)
+    {body}
+
+WORKLOAD = replace(GEMM, definition=replace(GEMM.definition, name="mine", specs=specs))
+"""
+    file = written(tmp_path, text)
+    definition = workload_named("mine", file).definition
+    with pytest.raises(WorkloadError) as caught:
+        definition.specs(GemmGeometry(16, 64, 96))
+    assert str(caught.value).startswith(file + said.format(line=7))

@@ -13,6 +13,7 @@ from pipeline.ground.jobs import Job, Lane, WorkloadName
 from pipeline.ground.subject import subject_of
 from pipeline.matrix.expand import expand
 from pipeline.matrix.model import Matrix
+from workloads.base import WorkloadError
 
 LoadText = Callable[..., Matrix]
 Refusal = Callable[..., str]
@@ -98,6 +99,21 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
             "workload: [gemm]",
             "extra1.yaml:3: geometries.product.workload: is not a name; "
             "write one of `conv-pair`, `conv`, `gemm`",
+        ),
+        *(
+            (
+                "workload: gemm",
+                f"workload: {value}",
+                f"extra1.yaml:3: geometries.product.workload: `{value}` is not text, "
+                "and a workload is named by text; write one of `conv-pair`, `conv`, `gemm`",
+            )
+            for value in ("true", "7")
+        ),
+        (
+            "band_rows: 4",
+            "band_rows: 100000",
+            "extra1.yaml:2: geometries.single.band_rows: `100000` cannot be tiled on a2a3: "
+            "band_rows is 100000: the output has 16 rows; ",
         ),
         (
             "m: 32,",
@@ -269,6 +285,12 @@ def test_a_broken_workload_is_left_to_its_jobs(
     job = jobs["device/emu/own/some-kernel/small"]
     assert (job.lane, job.workload.name) == (Lane.DEVICE, "mine")
     assert job.geometry == {"anything": {"goes": [1, "x"]}, "k": 64, "n": 32}
+    file = mine(MINE)  # it is mended while the run waits
+    with pytest.raises(WorkloadError) as caught:
+        subject_of(job)
+    assert str(caught.value) == f"{file}: declares no kernel 'some-kernel': declared are gemm"
+    with pytest.raises(WorkloadError, match="a geometry of workload mine: "):
+        subject_of(jobs["compare/emu/own/small"])
 
 
 @pytest.mark.parametrize(
@@ -284,11 +306,11 @@ def test_of_a_broken_workload_the_form_of_a_profile_is_checked(
     assert said in refusal(sound, OWN.replace("[small]", f"['{profile}']"))
 
 
-@pytest.mark.parametrize("error", ["ValueError", "ZeroDivisionError"])
-def test_a_geometry_type_that_fails_is_refused_at_the_geometry(
-    error: str, sound: str, refusal: Refusal, mine: Callable[[str], Path]
+@pytest.mark.parametrize("error", ["ValueError", "ZeroDivisionError", "SystemExit", "BaseException"])
+def test_a_geometry_type_that_fails_is_left_to_the_jobs(
+    error: str, load_text: LoadText, sound: str, mine: Callable[[str], Path]
 ) -> None:
-    mine(
+    file = mine(
         f"""\
 from dataclasses import dataclass, replace
 from workloads.gemm import WORKLOAD as GEMM
@@ -300,12 +322,19 @@ class Shapes:
     def __post_init__(self) -> None:
         if self.m == 64:
             raise {error}("not this m")
-WORKLOAD = replace(GEMM, definition=replace(GEMM.definition, name="mine", geometry=Shapes))
+WORKLOAD = replace(
+    GEMM,
+    definition=replace(GEMM.definition, name="mine", geometry=Shapes),
+    plan_options={{"option": "a number"}},
+)
 """
     )
-    message = refusal(sound, OWN.replace("m: 32", "m: 64"))
-    assert message.startswith("extra1.yaml:4: geometries.own: a geometry of workload mine: ")
-    assert "not this m" in message
+    jobs = by_id(load_text(sound, OWN.replace("m: 32", "m: 64, option: 3")))
+    assert "device/emu/tiny/fused/small" in jobs
+    for own in ("device/emu/own/gemm/small", "compare/emu/own/small"):
+        with pytest.raises(WorkloadError) as caught:
+            subject_of(jobs[own])
+        assert str(caught.value) == f"{file}:10: a geometry of workload mine: {error}: not this m"
 
 
 def test_a_plan_that_fails_is_refused_at_the_geometry(
