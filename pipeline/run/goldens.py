@@ -24,6 +24,7 @@ import golden.cache
 from golden.cache import golden_for, is_cached
 from golden.definition import DefinitionError
 from golden.inputs import InputsError
+from golden.profiles import ProfileError
 from golden.reference import TorchError
 from kernels.plan import PlanError
 from pipeline.engines.registry import takes_tiles
@@ -98,8 +99,8 @@ def _is_refused(job: Job) -> bool:
 def _needs_none(one: Wanted, cache: Path) -> bool:
     try:
         return is_cached(one.wanted(), cache)
-    except WorkloadError:
-        return True
+    except (ProfileError, WorkloadError):
+        return True  # the job itself says what is wrong
 
 
 class Goldens:

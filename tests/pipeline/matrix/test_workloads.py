@@ -337,8 +337,8 @@ WORKLOAD = replace(
         assert str(caught.value) == f"{file}:10: a geometry of workload mine: {error}: not this m"
 
 
-def test_a_plan_that_fails_is_refused_at_the_geometry(
-    sound: str, refusal: Refusal, mine: Callable[[str], Path]
+def test_a_plan_that_fails_is_left_to_the_jobs_of_its_geometry(
+    sound: str, load_text: Callable[..., Matrix], mine: Callable[[str], Path]
 ) -> None:
     file = mine(
         """\
@@ -351,6 +351,8 @@ WORKLOAD = replace(
 )
 """
     )
-    assert refusal(sound, OWN.replace("m: 32", "m: 32, rows: 4")) == (
-        f"extra1.yaml:4: geometries.own: {file}:4: plan of workload mine: KeyError: 'nothing'"
-    )
+    jobs = by_id(load_text(sound, OWN.replace("m: 32", "m: 32, rows: 4")))
+    assert "device/emu/tiny/fused/small" in jobs
+    with pytest.raises(WorkloadError) as caught:
+        subject_of(jobs["device/emu/own/gemm/small"]).plan  # noqa: B018 (raises)
+    assert str(caught.value) == f"{file}:4: plan of workload mine: KeyError: 'nothing'"
