@@ -5,7 +5,8 @@ the last thing it does, so that none of this is taken for success. It also repor
 imported: a fresh process always finds the same ones, whatever other processes imported before.
 
 The verdict is kept in the environment, by the file's path and content, so that the processes of a run's jobs,
-which inherit it, do not try the file again.
+which inherit it, do not try the file again. PyPTO's own interpreter loads workloads too and has only the
+standard library and NumPy, so that verdicts are read with `json`.
 """
 
 from __future__ import annotations
@@ -19,11 +20,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from types import ModuleType
-
-import msgspec
 
 from workloads.base import WorkloadError
 from workloads.loading import declared, mistake
@@ -32,7 +31,7 @@ LIMIT = 10.0
 """Seconds that loading a file may take."""
 
 VARIABLE = "PIPELINE_WORKLOADS"
-"""The environment variable with the verdicts: JSON, by digest."""
+"""The environment variable with the verdicts: JSON, [mistake, sources] by digest."""
 
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import workloads.probe as p; p.serve()"
 _PROJECT = tuple(
@@ -40,14 +39,12 @@ _PROJECT = tuple(
 )
 
 
-class Verdict(msgspec.Struct, frozen=True):
+@dataclass(frozen=True)
+class Verdict:
     """How loading ended: the line that says what is wrong, or empty; the sources of the workload."""
 
     mistake: str
     sources: tuple[str, ...] = ()
-
-
-_VERDICTS = msgspec.json.Decoder(dict[str, Verdict])
 
 
 def probed(name: str, file: str) -> tuple[Path, ...]:
@@ -64,7 +61,7 @@ def probed(name: str, file: str) -> tuple[Path, ...]:
     known = _known()
     if digest not in known:
         known[digest] = _tried(name, file)
-        os.environ[VARIABLE] = json.dumps(msgspec.to_builtins(known))
+        os.environ[VARIABLE] = json.dumps({key: astuple(verdict) for key, verdict in known.items()})
     verdict = known[digest]
     if verdict.mistake:
         raise WorkloadError(verdict.mistake)
@@ -73,10 +70,25 @@ def probed(name: str, file: str) -> tuple[Path, ...]:
 
 def _known() -> dict[str, Verdict]:
     """The verdicts of the environment; none if something else is written there."""
+    found = _decoded(os.environ.get(VARIABLE, "{}"))
+    verdicts = {key: _verdict(value) for key, value in found.items()} if isinstance(found, dict) else {}
+    return {key: verdict for key, verdict in verdicts.items() if verdict}
+
+
+def _decoded(text: str | bytes) -> object:
+    """What JSON text holds; None if it is no JSON."""
     try:
-        return _VERDICTS.decode(os.environ.get(VARIABLE, "{}"))
-    except msgspec.DecodeError:
-        return {}
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _verdict(value: object) -> Verdict | None:
+    """The verdict that decoded JSON holds, if it is one."""
+    match value:
+        case [str(words), [*sources]] if all(isinstance(source, str) for source in sources):
+            return Verdict(words, tuple(map(str, sources)))
+    return None
 
 
 def _content(file: str) -> bytes:
@@ -110,8 +122,8 @@ def _tried(name: str, file: str) -> Verdict:
         except subprocess.TimeoutExpired:
             return Verdict(f"{file}: did not load within {LIMIT:.0f} s")
         answer.seek(0)
-        with suppress(msgspec.DecodeError):
-            return msgspec.json.decode(answer.read(), type=Verdict)
+        if verdict := _verdict(_decoded(answer.read())):
+            return verdict
     ended = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
     return Verdict(f"{file}: cannot be loaded: it ended the process with {ended}")
 
@@ -133,7 +145,7 @@ def serve() -> None:
         verdict = Verdict(str(error))
     except KeyboardInterrupt as error:  # the file's own: this process gets no Ctrl-C
         verdict = Verdict(str(mistake(error, file)))
-    os.write(answer, msgspec.json.encode(verdict))
+    os.write(answer, json.dumps(astuple(verdict)).encode())
     os._exit(0)  # what the file registered for the end of the process is not run
 
 

@@ -255,7 +255,7 @@ def test_a_process_that_inherits_the_verdict_does_not_try_the_file_again(
         probe.probed("mine", file)
 
 
-@pytest.mark.parametrize("odd", ["", "[", "[]", "7", '{"a": 1}'])
+@pytest.mark.parametrize("odd", ["", "[", "[" * 9999, "[]", "7", '{"a": 1}', '{"a": ["", [1]]}'])
 def test_another_value_of_the_variable_is_no_verdict(
     odd: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
