@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ def ended_with_cli(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
         (folder / room).symlink_to(ROOT / room)
     (folder / "pipeline" / "commands" / "cli.py").write_text(text)
     command = [sys.executable, "-m", "pipeline", "list"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    # A shell makes what it starts with `&` ignore Ctrl-C, and its children inherit that.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, preexec_fn=heard)
 
 
 @pytest.mark.parametrize(
