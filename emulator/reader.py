@@ -6,12 +6,14 @@ import ast
 import difflib
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import permutations
 from types import FunctionType
 from typing import Any, NoReturn
 
 from emulator.errors import SourceError, TypeMismatchError
+from emulator.names import Change, Held, Made, Renewal, assign, joined, updated
 from emulator.operators import OPERATORS, MisfitError, Operator
 from emulator.program import (
     Binary,
@@ -50,15 +52,6 @@ class Inline:
     file: str
     node: ast.FunctionDef
     names: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Held:
-    """A tile or tensor in scope: the program's name for it, its type, and which parameter a tensor is."""
-
-    name: str
-    type: TileType | TensorType
-    parameter: str = ""
 
 
 @dataclass
@@ -207,9 +200,10 @@ class _FunctionReader:
 
     def read(self, node: ast.FunctionDef) -> Function:
         self._orchestration = self._is_orchestration(node)
-        params = tuple(self._param(argument) for argument in self._arguments(node)[1:])
-        for param in params:
-            self._scope.held[param.name] = Held(param.name, param.type, param.name)
+        arguments = self._arguments(node)[1:]
+        params = tuple(self._param(argument) for argument in arguments)
+        for param, argument in zip(params, arguments, strict=True):
+            self._scope.held[param.name] = Held(param.name, param.type, param.name, self._made(argument))
         *statements, last = node.body
         body = tuple(self._block(statements))
         if not isinstance(last, ast.Return):
@@ -309,17 +303,25 @@ class _FunctionReader:
         else:
             yield self._operator_call(node, names[0], node.value)
 
-    def _hold(self, node: ast.AST, name: str, typed: TileType | TensorType, parameter: str = "") -> str:
+    def _made(self, node: ast.stmt | ast.arg) -> Made:
+        return frozenset({(self._scope.at(node), node.col_offset)})
+
+    def _hold(self, node: ast.Assign, name: str, source: Held, change: Change | None = None) -> str:
         """Bind a source name, which must keep its type and its tensor; return the program's name for it."""
         held = self._scope.held.get(name)
-        if held is not None and held.type != typed:
-            problem = f"a name keeps its type: {name} was {held.type}, this is {typed}"
+        if held is not None and held.type != source.type:
+            problem = f"a name keeps its type: {name} was {held.type}, this is {source.type}"
             self._refuse(node, f"assignment to {name}", problem)
-        if held is not None and held.parameter != parameter:
-            problem = f"a name keeps its tensor: {name} was {held.parameter}, this is {parameter}"
+        if held is not None and held.parameter != source.parameter:
+            problem = f"a name keeps its tensor: {name} was {held.parameter}, this is {source.parameter}"
             self._refuse(node, f"assignment to {name}", problem)
-        self._scope.held[name] = Held(held.name if held else name, typed, parameter)
-        return self._scope.held[name].name
+        value = replace(source, name=held.name if held else name)
+        if change is None and value.name != source.name:
+            change = Change.REPLACED
+        if change is not None:
+            assign(self._scope.held, name, value, Renewal(name, self._scope.at(node), change))
+        self._scope.held[name] = value
+        return value.name
 
     def _operator_call(self, node: ast.Assign, target: str, call: ast.Call) -> Call:
         operator = self._operator(call)
@@ -336,15 +338,15 @@ class _FunctionReader:
             written = operands[operator.destination]
             assert isinstance(written, Ref)
             self._refuse(node, label, f"writes {written.name}, which is not marked pl.Out")
-        parameter = ""
         if operator.destination:
             source = call.args[list(operator.positional).index(operator.destination)]
             if not (isinstance(source, ast.Name) and source.id == target):
                 self._refuse(
                     node, label, f"writes its {operator.destination} in place: assign to the same name"
                 )
-            parameter = self._scope.held[target].parameter
-        held = self._hold(node, target, result, parameter)
+            held = self._hold(node, target, self._scope.held[target], Change.WRITTEN)
+        else:
+            held = self._hold(node, target, Held(target, result, "", self._made(node)), Change.REPLACED)
         return Call(self._scope.at(node), held, operator.name, operands, result)
 
     def _operator(self, call: ast.Call) -> Operator:
@@ -402,7 +404,10 @@ class _FunctionReader:
             self._refuse(node, what, f"{ast.unparse(node)}: must be the name of a tile or tensor")
         if node.id not in self._scope.held:
             self._refuse(node, what, f"{node.id} is not a tile or tensor here")
-        return self._scope.held[node.id]
+        held = self._scope.held[node.id]
+        if held.old:
+            self._refuse(node, what, held.why_old(node.id))
+        return held
 
     def _space(self, node: ast.expr, what: str) -> Space:
         name = _dotted(node)
@@ -430,11 +435,20 @@ class _FunctionReader:
             self._refuse(node, called, f"{variable} already means something here; use another name")
         bounds = [self._expr(bound, called) for bound in node.iter.args]
         start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
+        rounds = stop - start if isinstance(start, int) and isinstance(stop, int) else None
         held, indices = dict(self._scope.held), dict(self._scope.indices)
-        self._scope.indices[variable] = LoopVar(variable)
-        body = tuple(self._block(node.body))
-        self._scope.held, self._scope.indices = held, indices  # a name first bound in a loop ends with it
-        if not (isinstance(start, int) and isinstance(stop, int) and stop - start < 2):
+        while True:  # a further round begins with the names as a round leaves them
+            self._scope.held = dict(held)
+            self._scope.indices = {**indices, variable: LoopVar(variable)}
+            body = tuple(self._block(node.body))
+            left = self._scope.held
+            again = held | joined(held, left)
+            if again == held or (rounds is not None and rounds < 2):
+                break
+            held = again
+        # A name first bound in a loop ends with it.
+        self._scope.held, self._scope.indices = updated(held, left) if rounds else again, indices
+        if rounds is None or rounds > 1:
             self._refuse_carried_twins(body)
         return For(self._scope.at(node), variable, start, stop, body)
 
@@ -444,8 +458,8 @@ class _FunctionReader:
         The loop carries both. PyPTO would then move the tile onto itself, which it cannot do.
         """
         tiles = {held.name for held in self._scope.held.values() if isinstance(held.type, TileType)}
-        for twin in _binds(body):
-            if twin.target in tiles and twin.source in tiles:
+        for twin in _leaves(body):
+            if isinstance(twin, Bind) and twin.target in tiles and twin.source in tiles:
                 problem = f"the loop carries two names of one tile: bind {twin.source} only inside the loop"
                 raise SourceError(twin.position, f"assignment to {twin.target}", problem)
 
@@ -459,11 +473,13 @@ class _FunctionReader:
         orelse = tuple(self._block(node.orelse))
         self._scope.indices = indices
         # A name that only one branch binds ends with the branch.
-        in_both = {name: held for name, held in self._scope.held.items() if after_then.get(name) == held}
-        self._scope.held = before | in_both
+        in_both = joined(after_then, self._scope.held)
         if isinstance(condition, int):
+            taken = after_then if condition else self._scope.held
+            self._scope.held = before | {name: taken[name] for name in in_both}
             yield from then if condition else orelse
         else:
+            self._scope.held = before | in_both
             yield If(self._scope.at(node), condition, then, orelse)
 
     def _condition(self, node: ast.expr) -> Expr:
@@ -480,6 +496,9 @@ class _FunctionReader:
         if not outputs or [value.parameter if value else "" for value in held] != outputs:
             wanted = ", ".join(outputs) or "at least one, but no parameter is marked pl.Out"
             self._refuse(node, "return", f"must return the outputs by name, in order: {wanted}")
+        for value in values:
+            assert value is not None
+            self._held(value, "return")
         return Return(self._scope.at(node), tuple(value.name for value in held if value))
 
     # -- calls of other functions
@@ -508,22 +527,35 @@ class _FunctionReader:
             if param.type.out and not held.type.out:
                 self._refuse(node, called, f"writes {held.name}, which is not marked pl.Out")
             arguments.append(held)
+        self._refuse_output_twins(node, called, function.params, arguments)
         outputs = [held for param, held in zip(function.params, arguments, strict=True) if param.type.out]
         if len(targets) != len(outputs):
             problem = f"returns {len(outputs)} outputs, but names to assign them to: {len(targets)}"
             self._refuse(node, called, problem)
         held_targets = [
-            self._hold(node, name, held.type, held.parameter)
-            for name, held in zip(targets, outputs, strict=True)
+            self._hold(node, name, held, Change.WRITTEN) for name, held in zip(targets, outputs, strict=True)
         ]
         names = tuple(held.name for held in arguments)
         return Invoke(self._scope.at(node), tuple(held_targets), function.name, names)
+
+    def _refuse_output_twins(
+        self, node: ast.AST, called: str, params: Sequence[Param], arguments: Sequence[Held]
+    ) -> None:
+        """Refuse a call in which an output is also another parameter: what is read would depend on when."""
+        for (param, held), (other, twin) in permutations(zip(params, arguments, strict=True), 2):
+            if param.type.out and held.made & twin.made:
+                self._refuse(
+                    node,
+                    called,
+                    f"{held.name} is passed as {param.name} and as {other.name}: an output is passed once",
+                )
 
     def _expand(self, node: ast.Assign, target: str, helper: Inline, call: ast.Call) -> Iterator[Statement]:
         """The body of an inline helper, with its result bound to `target`.
 
         As in PyPTO the body shares the caller's names: parameters and locals stay bound after the call, an
-        assignment to a parameter assigns the caller's tile, and a name keeps its type over all calls.
+        assignment to a parameter assigns the caller's tile, and a name keeps its type over all calls. A tile
+        that the body writes in place and returns goes on as `target`: any other name that was passed is old.
         """
         name = helper.node.name
         params = [argument.arg for argument in helper.node.args.args]
@@ -532,7 +564,8 @@ class _FunctionReader:
         if helper.node in self._expanding:
             self._refuse(node, name, "calls itself")
         self._refuse_hidden_names(node, helper)
-        for param, argument in [(p, self._argument(a, name)) for p, a in zip(params, call.args, strict=True)]:
+        arguments = [self._argument(argument, name) for argument in call.args]
+        for param, argument in zip(params, arguments, strict=True):
             self._scope.held.pop(param, None)
             self._scope.indices.pop(param, None)
             if isinstance(argument, Held):
@@ -544,20 +577,41 @@ class _FunctionReader:
         scope.file, scope.constants = helper.file, {**helper.names, **scope.constants}
         scope.caller = position
         self._expanding.append(helper.node)
-        *body, last = helper.node.body
-        yield from self._block(body)
+        *nodes, last = helper.node.body
+        body = list(self._block(nodes))
+        yield from body
         if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
             self._refuse(last, name, "an inline helper ends by returning one name")
         result = self._held(last.value, name)
         self._expanding.pop()
         scope.file, scope.constants, scope.caller = around
-        bound = self._hold(node, target, result.type, result.parameter)
+        written = {
+            leaf.target
+            for leaf in _leaves(body)
+            if isinstance(leaf, Call) and OPERATORS[leaf.operator].destination
+        }
+        for param, passed, argument in zip(params, call.args, arguments, strict=True):
+            if isinstance(passed, ast.Name) and isinstance(argument, Held) and passed.id != target:
+                old = Renewal(target, position)
+                self._follow(old, passed.id, argument, param, result, written=argument.name in written)
+        bound = self._hold(node, target, result)
         if bound != result.name:
             yield Bind(position, bound, result.name)
 
+    def _follow(
+        self, old: Renewal, name: str, passed: Held, param: str, result: Held, *, written: bool
+    ) -> None:
+        """Settle what a name that was passed to a helper holds after it; `old` is why it may be old."""
+        names = self._scope.held
+        now = names.get(name, passed)
+        if (now.old or written) and passed.made & result.made:
+            names[name] = replace(passed, old=old)
+        elif now.old and (own := names.get(param, now)).name == passed.name and not own.old:
+            names[name] = own
+
     def _argument(self, node: ast.expr, helper: str) -> Held | Expr:
         if isinstance(node, ast.Name) and node.id in self._scope.held:
-            return self._scope.held[node.id]
+            return self._held(node, helper)
         return self._expr(node, helper)
 
     def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
@@ -635,14 +689,15 @@ def _shown(constant: Any) -> str:
     return f"a {type(constant).__name__}"
 
 
-def _binds(body: Sequence[Statement]) -> Iterator[Bind]:
+def _leaves(body: Sequence[Statement]) -> Iterator[Statement]:
+    """All statements that are no loops or branches, those in loops and branches too."""
     for statement in body:
-        if isinstance(statement, Bind):
-            yield statement
-        elif isinstance(statement, For):
-            yield from _binds(statement.body)
+        if isinstance(statement, For):
+            yield from _leaves(statement.body)
         elif isinstance(statement, If):
-            yield from _binds((*statement.then, *statement.orelse))
+            yield from _leaves((*statement.then, *statement.orelse))
+        else:
+            yield statement
 
 
 def _fold(expr: Binary) -> Expr:

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import pytest
 
+import emulator.language
 from emulator.engine import Report
+from emulator.errors import SourceError
 from emulator.program import Program, Space
 from golden.geometry import MC62, Conv, Geometry
+from kernels import unfused_conv2d
 from kernels.plan import Limits, Plan, PlanError, make_plan
 
 Compiled = Callable[[str, Plan], Report]
@@ -37,3 +43,22 @@ def test_more_planes_than_pass1_keeps_are_refused(
     wide = make_plan(Geometry(16, 16, 160, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)), limits)
     with pytest.raises(PlanError, match="pass1 holds at most 4 C1 planes: x has 5"):
         build("pass1", wide)
+
+
+def test_an_accumulator_passed_under_its_first_name_is_refused(tmp_path: Path, limits: Limits) -> None:
+    """It went on as acc1 through a helper: what acc0 seems to hold, the first plane alone, is gone."""
+    source = Path(unfused_conv2d.__file__).read_text(encoding="utf-8")
+    right, wrong = "acc2 = add2(acc1, ", "acc2 = add2(acc0, "
+    assert right in source
+    copy = tmp_path / "passes.py"
+    copy.write_text(source.replace(right, wrong), encoding="utf-8")
+    spec = spec_from_file_location("passes", copy)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(SourceError) as caught:
+        module.build_pass1(emulator.language, make_plan(MC62, limits))
+    assert wrong in linecache.getline(str(copy), caught.value.position.line)
+    assert "acc0 is an old name of the tile that passes.py:" in caught.value.problem
+    assert "use acc1 here" in caught.value.problem
