@@ -21,6 +21,8 @@ from emulator.program import (
     Return,
     Space,
     Statement,
+    TensorType,
+    TileType,
 )
 
 
@@ -29,7 +31,7 @@ def listing(program: Program) -> str:
     lines = [f"program {program.name}  # {program.position}"]
     for function in program.functions.values():
         kind = "orchestration" if function.orchestration else "incore"
-        params = ", ".join(f"{param.name}: {param.type}" for param in function.params)
+        params = ", ".join(f"{param.name}: {_type(param.type)}" for param in function.params)
         lines.append(f"  {kind} {function.name}({params})  # {function.position}")
         lines.extend("    " + line for line in _block(function.body))
     return "\n".join(lines) + "\n"
@@ -59,8 +61,13 @@ def _plain(statement: Call | Bind | Invoke | Return) -> str:
     if isinstance(statement, Invoke):
         return f"{', '.join(statement.targets)} = {statement.function}({', '.join(statement.arguments)})"
     operands = _operands(statement.operands)
-    new = "" if OPERATORS[statement.operator].destination else f" -> {statement.result}"
+    new = "" if OPERATORS[statement.operator].destination else f" -> {_type(statement.result)}"
     return f"{statement.target} = {statement.operator}({operands}){new}"
+
+
+def _type(typed: TensorType | TileType) -> str:
+    place = typed.space.value if isinstance(typed, TileType) else "out" if typed.out else ""
+    return f"{place} {'x'.join(map(str, typed.shape))} {typed.dtype.value}".lstrip()
 
 
 def _operands(operands: Mapping[str, Operand]) -> str:

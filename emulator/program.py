@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -57,10 +57,6 @@ class Space(Enum):
     Vec = "UB"
 
 
-def _by(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape))
-
-
 @dataclass(frozen=True)
 class TensorType:
     """A tensor in global memory."""
@@ -70,7 +66,7 @@ class TensorType:
     out: bool = False
 
     def __str__(self) -> str:
-        return f"{'out ' if self.out else ''}{_by(self.shape)} {self.dtype.value}"
+        return f"tensor {list(self.shape)} {self.dtype.value}"
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class TileType:
     space: Space
 
     def __str__(self) -> str:
-        return f"{self.space.value} {_by(self.shape)} {self.dtype.value}"
+        return f"{self.space.name} tile {list(self.shape)} {self.dtype.value}"
 
     @cached_property
     def size(self) -> int:
@@ -216,6 +212,16 @@ class Return:
 
 
 Statement = Call | Bind | For | If | Invoke | Return
+
+
+def flat(body: Iterable[Statement]) -> Iterator[Statement]:
+    """The statements of a body, each followed by those inside it if it is a loop or a branch."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For):
+            yield from flat(statement.body)
+        elif isinstance(statement, If):
+            yield from flat((*statement.then, *statement.orelse))
 
 
 @dataclass(frozen=True)

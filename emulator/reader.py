@@ -37,6 +37,7 @@ from emulator.program import (
     TensorType,
     TileType,
     evaluate,
+    flat,
 )
 
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
@@ -267,7 +268,7 @@ class _FunctionReader:
         if isinstance(node, ast.Assign):
             yield from self._assign(node)
         elif self._orchestration:
-            self._refuse(node, type(node).__name__.lower(), "an orchestration only calls functions")
+            self._refuse(node, _first_words(node), "an orchestration only calls functions")
         elif isinstance(node, ast.For):
             yield self._for(node)
         elif isinstance(node, ast.If):
@@ -278,7 +279,7 @@ class _FunctionReader:
             call = _dotted(node.value.func) or "call"
             self._refuse(node, call, "its result is dropped: write name = ... (the destination is returned)")
         else:
-            self._refuse(node, type(node).__name__.lower(), "is not part of the language")
+            self._refuse(node, _first_words(node), "is not part of the language")
 
     def _assign(self, node: ast.Assign) -> Iterator[Statement]:
         target = node.targets[0]
@@ -365,10 +366,10 @@ class _FunctionReader:
         if len(call.args) != len(operator.positional):
             wanted = ", ".join(operator.positional)
             self._refuse(call, label, f"takes {len(operator.positional)} positional operands ({wanted})")
-        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        given = {key.arg or f"**{ast.unparse(key.value)}": key.value for key in call.keywords}
         if set(given) != set(operator.keyword):
             wanted = ", ".join(operator.keyword) or "none"
-            got = ", ".join(str(name) for name in given) or "none"
+            got = ", ".join(given) or "none"
             self._refuse(call, label, f"takes the keywords {wanted}; got {got}")
         for (name, kind), value in zip(operator.positional.items(), call.args, strict=True):
             yield name, kind, value
@@ -458,7 +459,7 @@ class _FunctionReader:
         The loop carries both. PyPTO would then move the tile onto itself, which it cannot do.
         """
         tiles = {held.name for held in self._scope.held.values() if isinstance(held.type, TileType)}
-        for twin in _leaves(body):
+        for twin in flat(body):
             if isinstance(twin, Bind) and twin.target in tiles and twin.source in tiles:
                 problem = f"the loop carries two names of one tile: bind {twin.source} only inside the loop"
                 raise SourceError(twin.position, f"assignment to {twin.target}", problem)
@@ -587,7 +588,7 @@ class _FunctionReader:
         scope.file, scope.constants, scope.caller = around
         written = {
             leaf.target
-            for leaf in _leaves(body)
+            for leaf in flat(body)
             if isinstance(leaf, Call) and OPERATORS[leaf.operator].destination
         }
         for param, passed, argument in zip(params, call.args, arguments, strict=True):
@@ -676,28 +677,27 @@ class _FunctionReader:
             self._refuse(node, what, f"{node.id} is not defined here")
         value = self._scope.constants[node.id]
         if type(value) is not int:
-            self._refuse(node, what, f"{node.id} is a {type(value).__name__}: must be a plain Python int")
+            self._refuse(node, what, f"{node.id} is {_shown(value)}: must be a plain Python int")
         return value
 
 
 def _shown(constant: Any) -> str:
-    """A Python constant as a message shows it: numbers as they are, anything else by its kind."""
+    """A Python constant as a message shows it: numbers and text as they are, anything else by its kind."""
     if isinstance(constant, Inline):
         return f"the helper {constant.node.name} of line {constant.node.lineno}"
-    if isinstance(constant, (int, str, list, tuple)):
+    if isinstance(constant, (list, tuple)):
+        return "[" + ", ".join(map(_shown, constant)) + "]"
+    if isinstance(constant, (DType, Space)):
+        return f"pl.{'MemorySpace.' * isinstance(constant, Space)}{constant.name}"
+    if constant is None or type(constant) in (bool, int, float, str):
         return repr(constant)
-    return f"a {type(constant).__name__}"
+    kind = type(constant).__name__
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _leaves(body: Sequence[Statement]) -> Iterator[Statement]:
-    """All statements that are no loops or branches, those in loops and branches too."""
-    for statement in body:
-        if isinstance(statement, For):
-            yield from _leaves(statement.body)
-        elif isinstance(statement, If):
-            yield from _leaves((*statement.then, *statement.orelse))
-        else:
-            yield statement
+def _first_words(node: ast.stmt) -> str:
+    """The first line of a statement, without the colon of what has a body."""
+    return ast.unparse(node).splitlines()[0].rstrip(":")
 
 
 def _fold(expr: Binary) -> Expr:

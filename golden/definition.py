@@ -144,11 +144,13 @@ def _misfit(arrays: object, forms: list[_Form], wanted: str) -> str:
 def _check_shapes(kind: type[Any]) -> None:
     """Refuse a type that is not a dataclass of integers and of such dataclasses."""
     if not (isinstance(kind, type) and is_dataclass(kind)):
-        raise TypeError(f"geometry type {kind!r} is not a dataclass")
+        what = kind.__name__ if isinstance(kind, type) else f"(a {type(kind).__name__})"
+        raise TypeError(f"geometry type {what} is not a dataclass")
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
         if is_dataclass(hint):
             _check_shapes(cast(type[Any], hint))
         elif hint is not int:
-            raise TypeError(f"{kind.__name__}.{field.name} is {hint}: a geometry holds whole numbers only")
+            what = hint.__name__ if isinstance(hint, type) else hint
+            raise TypeError(f"{kind.__name__}.{field.name} is {what}: a geometry holds whole numbers only")

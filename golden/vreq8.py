@@ -80,7 +80,7 @@ def pack(
     offset = np.asarray(offsets)
     if scale.ndim != 1 or offset.ndim != 1 or not np.issubdtype(offset.dtype, np.integer):
         raise Vreq8Error(
-            f"scales of shape {scale.shape} and offsets of shape {offset.shape}, {offset.dtype}: "
+            f"scales of shape {list(scale.shape)} and offsets of shape {list(offset.shape)}, {offset.dtype}: "
             "both must be one-dimensional, offsets of an integer type"
         )
     _check_channels(("scale", scale.size), ("offset", offset.size))
@@ -111,7 +111,7 @@ def unpack(table: Table) -> Fields:
         Vreq8Error: the shape or dtype is wrong, a bit outside the fields is set, a scale is NaN or infinite.
     """
     if table.ndim != 2 or table.shape[0] != 1 or table.dtype != np.uint64:
-        raise Vreq8Error(f"table of shape {table.shape}, {table.dtype}: must be uint64 [1, channels]")
+        raise Vreq8Error(f"table of shape {list(table.shape)}, {table.dtype}: must be uint64 [1, channels]")
     entries = table[0]
     _refuse(
         entries & ~np.uint64(_FIELD_BITS) != 0, "table entry", entries, "0 outside bits 31..0, 45..37 and 46"
@@ -143,7 +143,9 @@ def requantise(
     _check_variant(variant)
     fields = unpack(table)
     if acc.ndim != 2 or acc.dtype != np.int32:
-        raise Vreq8Error(f"accumulators of shape {acc.shape}, {acc.dtype}: must be int32 [rows, channels]")
+        raise Vreq8Error(
+            f"accumulators of shape {list(acc.shape)}, {acc.dtype}: must be int32 [rows, channels]"
+        )
     _check_channels(("accumulator", acc.shape[1]), ("table entry", table.shape[1]))
     _refuse(fields.signed != fields.signed[:1], "bit 46", fields.signed, "the same in every channel")
     if variant != "scale32":

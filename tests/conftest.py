@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -38,3 +41,31 @@ def torch_installed() -> None:
     """Goldens are computed with torch; where it is not installed, a test that needs one is skipped."""
     if find_spec("torch") is None:
         pytest.skip("computing a golden needs torch, which is not installed")
+
+
+REPR = re.compile(
+    r"\b[A-Z]\w*\(\w+=|<[\w.]+(?:: | object\b| at 0x)|<(?:class|function|module) "
+    r"|\b(?:dtype|array|np\.\w+|frozenset|mappingproxy|\w*Path)\(|\b(?:DType|Space|Role)\.\w|\(\d+,\)"
+)
+"""Dataclasses, members of enums, objects, NumPy's dtypes and scalars, shapes of one dimension."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_refusal_holds_a_repr() -> Iterator[None]:
+    """Every refusal that a test provokes in these packages is read: one that holds a repr fails that test."""
+    from emulator.errors import KernelError
+    from golden.errors import UserError
+    from golden.layout import LayoutError
+
+    def reading(init: Callable[..., None]) -> Callable[..., None]:
+        def read(self: Exception, *arguments: Any) -> None:
+            init(self, *arguments)
+            if type(self).__module__.partition(".")[0] in ("emulator", "golden", "kernels"):
+                assert not REPR.search(str(self)), f"a refusal holds a repr: {self}"
+
+        return read
+
+    with pytest.MonkeyPatch.context() as patch:
+        for parent in (KernelError, UserError, LayoutError):
+            patch.setattr(parent, "__init__", reading(parent.__init__))
+        yield

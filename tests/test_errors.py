@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import golden
 import kernels
 import pipeline
+from emulator.errors import KernelError
+from emulator.program import DType, Position, Space, TensorType, TileType
 from golden.errors import UserError
+from golden.geometry import Conv, GeometryError
+from golden.layout import LayoutError
+from golden.specs import Role
 from pipeline.commands import cli
 from pipeline.ground.jobs import OUTCOMES, State
 
@@ -74,3 +80,42 @@ def test_an_error_that_nobody_handles_is_the_users_or_a_fault_of_ours() -> None:
     for error in heirs(Exception):
         ours = (RuntimeError, ValueError) if error.__module__.startswith("golden.") else RuntimeError
         assert issubclass(error, UserError) or issubclass(error, ours) or error.__name__ in handled, error
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        TileType((16, 64), DType.INT8, Space.Mat),
+        TensorType((16, 64), DType.INT8),
+        Conv(3, 1, 1),
+        DType.INT8,
+        Space.Mat,
+        Role.TABLE,
+        np.dtype(np.int8),
+        np.zeros(1),
+        (16,),
+        int,
+        object(),
+        Path("a"),
+        test_it_ends_in_its_line_and_its_exit_code,
+    ],
+    ids=lambda thing: type(thing).__name__,
+)
+def test_a_refusal_that_holds_a_repr_fails_the_test_that_provokes_it(thing: object) -> None:
+    said = f"this is {thing!r}: must be another"
+    with pytest.raises(AssertionError, match="a refusal holds a repr"):
+        KernelError(Position("kernel.py", 1), "pl.load", said)
+    with pytest.raises(AssertionError, match="a refusal holds a repr"):
+        LayoutError(said)
+    with pytest.raises(AssertionError, match="a refusal holds a repr"):
+        GeometryError("height", 1, said)
+
+
+def test_a_refusal_may_quote_what_the_user_wrote() -> None:
+    for said in (
+        "operators are called as pl.<name>; a helper needs @pl.inline",
+        "min(1, 2): not an index expression",
+        f"t was {TileType((16, 64), DType.INT8, Space.Mat)}, this is {TensorType((16, 64), DType.INT8)}",
+        "must be pl.MemorySpace.Mat / Left, at (0, 1) of 'x'",
+    ):
+        assert said in str(KernelError(Position("kernel.py", 1), "pl.load", said))

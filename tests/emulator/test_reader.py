@@ -124,7 +124,12 @@ def test_what_the_language_has_is_read_and_compiles(read: Read, factory: str, bo
             "takes (stop) or (start, stop)",
         ),
         ("", "for i in pl.range(2):\n    pass", "pass: is not part of the language"),
-        ("", "while True:\n    t = pl.load(x, [0, 0], [64, 64], @Vec)", "while: is not part of the language"),
+        ("", "t = pl.load(x, [0, 0], [64, 64], @Vec)\nt += 1", "t += 1: is not part of the language"),
+        (
+            "",
+            "while True:\n    t = pl.load(x, [0, 0], [64, 64], @Vec)",
+            "while True: is not part of the language",
+        ),
         ("", "n = 3", "the right side must be a call"),
         ("", "t = u = pl.load(x, [0, 0], [64, 64], @Vec)", "must assign to one plain name"),
         ("", "t, u = pl.load(x, [0, 0], [64, 64], @Vec)", "gives one result"),
@@ -148,9 +153,20 @@ def test_what_the_language_has_is_read_and_compiles(read: Read, factory: str, bo
         (
             "import numpy as np\nn = np.int64(64)",
             "t = pl.load(x, [0, 0], [n, 64], @Vec)",
-            "must be a plain Python int",
+            "n is an int64: must be a plain Python int",
         ),
-        ("n = True", "t = pl.load(x, [n, 0], [64, 64], @Vec)", "n is a bool: must be a plain Python int"),
+        ("n = pl.INT8", "t = pl.load(x, [n, 0], [64, 64], @Vec)", "n is pl.INT8: must be a plain Python int"),
+        (
+            "n = [pl.MemorySpace.Mat, range(2)]",
+            "t = pl.load(x, [n, 0], [64, 64], @Vec)",
+            "n is [pl.MemorySpace.Mat, a range]: must be a plain Python int",
+        ),
+        (
+            "kinds = dict(take=1)",
+            "t = pl.load(x, [0, 0], [64, 64], **kinds)",
+            "takes the keywords target_memory; got **kinds",
+        ),
+        ("n = True", "t = pl.load(x, [n, 0], [64, 64], @Vec)", "n is True: must be a plain Python int"),
         ("shape = [64.0, 64]", "t = pl.load(x, [0, 0], shape, @Vec)", "not a list or tuple of Python ints"),
         ("plan = [1]", "t = pl.load(x, [plan.rows, 0], [64, 64], @Vec)", "bind it to a name in the factory"),
         ("plan = [1]", "t = pl.load(x, [0, 0], plan.shape, @Vec)", "bind it to a name in the factory"),
@@ -234,7 +250,7 @@ def test_what_the_language_has_is_read_and_compiles(read: Read, factory: str, bo
         (
             "",
             "t = pl.load(x, [0, 0], [64, 64], @Vec)\nt = pl.load(x, [0, 0], [32, 64], @Vec)",
-            "a name keeps its type: t was UB 64x64 int8, this is UB 32x64 int8",
+            "a name keeps its type: t was Vec tile [64, 64] int8, this is Vec tile [32, 64] int8",
         ),
     ],
 )
@@ -372,7 +388,7 @@ def loader_of(rows):
             "rows = 32",
             "rows = pl.INT8",
             LOAD.format("rows"),
-            "its rows is hidden by the caller's: 32 in the helper, a DType in the caller",
+            "its rows is hidden by the caller's: 32 in the helper, pl.INT8 in the caller",
         ),
     ],
 )
@@ -405,7 +421,7 @@ def build():
 """
     with pytest.raises(SourceError) as caught:
         read_module(text)
-    assert caught.value.problem == "x needs shape [64, 64]: half is 32x64 int8"
+    assert caught.value.problem == "x needs shape [64, 64]: half is tensor [32, 64] int8"
 
 
 CLASS = """

@@ -28,14 +28,14 @@ def test_a_geometry_holds_whole_numbers_and_dataclasses_of_them() -> None:
 @pytest.mark.parametrize(
     ("geometry", "said"),
     [
-        (int, "geometry type <class 'int'> is not a dataclass"),
-        (Nested(1, Conv()), "is not a dataclass"),
-        (lambda: Nested, "is not a dataclass"),
-        (make_dataclass("Named", [("name", str)]), "Named.name is <class 'str'>: a geometry holds"),
-        (make_dataclass("Flagged", [("flag", bool)]), "Flagged.flag is <class 'bool'>: a geometry holds"),
+        (int, "geometry type int is not a dataclass"),
+        (Nested(1, Conv()), "geometry type (a Nested) is not a dataclass"),
+        (lambda: Nested, "geometry type (a function) is not a dataclass"),
+        (make_dataclass("Named", [("name", str)]), "Named.name is str: a geometry holds"),
+        (make_dataclass("Flagged", [("flag", bool)]), "Flagged.flag is bool: a geometry holds"),
         (
             make_dataclass("Outer", [("inner", make_dataclass("Inner", [("share", float)]))]),
-            "Inner.share is <class 'float'>: a geometry holds",
+            "Inner.share is float: a geometry holds",
         ),
     ],
 )
