@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -123,6 +125,75 @@ def test_what_is_counted(read: Read) -> None:
         "tile.fixpipe_requant": 1,
     }
     assert counts.macs == 64 * 64 * 64
+
+
+PLANES = {
+    "load": "m = pl.load(x, [0, 0], [64, 64], @Mat)",
+    "load into UB": "m = pl.load(x, [0, 0], [64, 64], @Vec)",
+    "gather": "m = pl.tile.create([64, 64], pl.INT8, @Mat)\n"
+    "m = pl.tile.gather_row(m, x, dst_offset=[0, 0], src_offset=[0, 0], shapes=[64, 64])",
+    "gather by rows": "m = pl.tile.create([64, 64], pl.INT8, @Mat)\nfor i in pl.range(4):\n"
+    "    m = pl.tile.gather_row(\n"
+    "        m, x, dst_offset=[i * 16, 0], src_offset=[i * 16, 0], shapes=[16, 64])",
+    "gather by planes": "m = pl.tile.create([64, 64], pl.INT8, @Mat)\nfor i in pl.range(2):\n"
+    "    m = pl.tile.gather_row(\n"
+    "        m, x, dst_offset=[0, i * 32], src_offset=[0, i * 32], shapes=[64, 32])",
+}
+READERS = {
+    "store": "y = pl.store(m, [0, 0], y)",
+    "left": """
+        eye = pl.load(w, [0, 0], [64, 64], @Mat)
+        a = pl.tile.extract(m, 0, 0, shape=[64, 64], @Left)
+        r = pl.move(eye, @Right)
+        acc = pl.tile.matmul(a, r)
+        """,
+    "left by planes": """
+        eye = pl.load(w, [0, 0], [64, 64], @Mat)
+        a = pl.tile.extract(m, 0, 0, shape=[64, 32], @Left)
+        r = pl.tile.extract(eye, 0, 0, shape=[32, 64], @Right)
+        acc = pl.tile.matmul(a, r)
+        a = pl.tile.extract(m, 0, 32, shape=[64, 32], @Left)
+        r = pl.tile.extract(eye, 32, 0, shape=[32, 64], @Right)
+        acc = pl.tile.matmul_acc(acc, a, r)
+        """,
+    "right": """
+        eye = pl.load(w, [0, 0], [64, 64], @Mat)
+        a = pl.move(eye, @Left)
+        r = pl.tile.extract(m, 0, 0, shape=[64, 64], @Right)
+        acc = pl.tile.matmul(a, r)
+        """,
+    "img2col": """
+        eye = pl.load(w, [0, 0], [64, 64], @Mat)
+        a = pl.tile.img2col(
+            m, 0, 0, [64, 64],
+            image_shape=(8, 8), kernel_size=(1, 1), stride=(1, 1), padding=(0, 0, 0, 0),
+        )
+        r = pl.move(eye, @Right)
+        acc = pl.tile.matmul(a, r)
+        """,
+}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        pytest.param(PLANES[writer], READERS[reader], id=f"{writer}, {reader}")
+        for writer, reader in product(PLANES, READERS)
+        if reader == "store" or writer != "load into UB"  # from UB there is no way to L0
+    ],
+)
+def test_each_c0_group_comes_from_its_own_place(read: Read, writer: str, reader: str) -> None:
+    """What goes through a tile of two C1 planes, and through the unit matrix, is what it was."""
+    x = (np.arange(64 * 64).reshape(64, 64) % 251 - 125).astype(np.int8)
+    assert not np.array_equal(x[:, :32], x[:, 32:])
+    tensors = {"x": "pl.Tensor[[64, 64], pl.INT8]", "w": "pl.Tensor[[64, 64], pl.INT8]"}
+    by_l0c, lines = "acc" in reader, dedent(reader)
+    dtype, ends = (np.int32, "y = pl.store(acc, [0, 0], y)") if by_l0c else (np.int8, "")
+    tensors["y"] = f"pl.Out[pl.Tensor[[64, 64], pl.{'INT32' if by_l0c else 'INT8'}]]"
+    y = np.full((64, 64), 99, dtype)
+    arrays_of = {"x": x, "w": np.eye(64, dtype=np.int8), "y": y}
+    run_program(read(f"{writer}\n{lines}\n{ends}", **tensors), A2A3, arrays_of)
+    np.testing.assert_array_equal(y, x)
 
 
 SUMS = """

@@ -68,10 +68,22 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_whole_unfolded_image(read: Read, case: tuple[Any, ...]) -> None:
-    """Every whole tile of M rows and K columns, multiplied by the unit matrix and stored as it is."""
+@pytest.mark.parametrize(
+    ("case", "groups"),
+    [
+        pytest.param(case, groups, id=f"{name}, {groups} C0 groups")
+        for name, case in CASES.items()
+        for groups in (1, 2, 3, 6)
+        if case[1][0] * case[1][1] * case[4] // 32 % groups == 0
+    ],
+)
+def test_a_whole_unfolded_image(read: Read, case: tuple[Any, ...], groups: int) -> None:
+    """Every whole tile of M rows and K columns, multiplied by the unit matrix and stored as it is.
+
+    A tile has several C0 groups: taps that follow one another, up to the first ones of the next C1 plane.
+    """
     size, kernel, stride, padding, channels = case
+    step = groups * 32
     window = Window(size, kernel, stride, padding)
     positions, rows = window.out[0] * window.out[1] // 16 * 16, size[0] * size[1]
     depth = kernel[0] * kernel[1] * channels
@@ -82,24 +94,24 @@ def test_a_whole_unfolded_image(read: Read, case: tuple[Any, ...]) -> None:
             image = pl.tile.gather_row(
                 image, x, dst_offset=[0, plane * 32], src_offset=[plane * {rows}, 0], shapes=[{rows}, 32]
             )
-        unit = pl.load(eye, [0, 0], [32, 32], @Mat)
+        unit = pl.load(eye, [0, 0], [{step}, {step}], @Mat)
         b = pl.move(unit, @Right)
         for m in pl.range({positions // 16}):
-            for k in pl.range({depth // 32}):
+            for k in pl.range({depth // step}):
                 a = pl.tile.img2col(
-                    image, m * 16, k * 32, [16, 32],
+                    image, m * 16, k * {step}, [16, {step}],
                     image_shape={size}, kernel_size={kernel}, stride={stride}, padding={padding},
                 )
                 acc = pl.tile.matmul(a, b)
-                z = pl.store(acc, [m * 16, k * 32], z)
+                z = pl.store(acc, [m * 16, k * {step}], z)
         """,
         x=f"pl.Tensor[[{channels // 32 * rows}, 32], pl.INT8]",
-        eye="pl.Tensor[[32, 32], pl.INT8]",
+        eye=f"pl.Tensor[[{step}, {step}], pl.INT8]",
         z=f"pl.Out[pl.Tensor[[{positions}, {depth}], pl.INT32]]",
     )
     image = np.random.default_rng(5).integers(-128, 128, (channels, *size)).astype(np.int8)
     x = np.ascontiguousarray(image.reshape(channels // 32, 32, rows).transpose(0, 2, 1)).reshape(-1, 32)
     z = np.zeros((positions, depth), np.int32)
-    run_program(program, SOCS["a2a3"], {"x": x, "eye": np.eye(32, dtype=np.int8), "z": z})
+    run_program(program, SOCS["a2a3"], {"x": x, "eye": np.eye(step, dtype=np.int8), "z": z})
     expected = [[by_definition(image, window, m, k) for k in range(depth)] for m in range(positions)]
     assert z.tolist() == expected

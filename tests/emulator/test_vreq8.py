@@ -71,3 +71,18 @@ def test_a_scale_that_is_no_number_is_refused(bits: int, shown: str) -> None:
     table[0, 1] |= np.uint64(bits)
     with pytest.raises(ScaleError, match=f"channel 1 of the scale table holds {shown}: must be finite"):
         requantise(np.zeros((1, 2), np.int32), table, READINGS["vreq8"])
+
+
+@pytest.mark.parametrize("variant", READINGS)
+@pytest.mark.parametrize("low_bits", [0x1000, 0x0800, 0x0400, 0x1FFF])
+def test_a_scale_has_19_bits(variant: str, low_bits: int) -> None:
+    """Bits 31..13 of an entry, 31..0 in scale32: 9 * 1479/2048 is below 6.5, and above with any more."""
+    entry = 126 << 23 | (1479 - 1024) << 13 | low_bits | 1 << 46
+    table = np.array([[entry]], np.uint64)
+    assert value(9, table, variant, signed=True) == (7 if variant == "scale32" else 6)
+
+
+def test_a_scale_has_all_of_its_19_bits() -> None:
+    """0.5 * (1 + 2**-10): without its last bit the product is a tie, which goes to 0."""
+    table = np.array([[126 << 23 | 1 << 13 | 1 << 46]], np.uint64)
+    assert value(1, table, "vreq8", signed=True) == 1

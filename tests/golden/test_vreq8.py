@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +131,35 @@ def test_accumulators_beyond_2_to_the_24_round_to_fp32_first() -> None:
     # 2**24 + 1 is no fp32 number: it becomes 2**24, so the result is 64 exactly and not the next value above.
     assert one(2**24 + 1, 2.0**-18, 0) == 64
     assert one(2**24 + 3, 1.0, -256) == 127
+
+
+@pytest.mark.parametrize(
+    ("acc", "fp32", "scale", "product", "wanted", "of_the_int32"),
+    [
+        # In fp32 the product is a tie; that of the int32 is beside it, in fp32 and in double.
+        (1161179969, 1161180032, Fraction(1228, 2**35), Fraction(83, 2), 42, 41),
+        (-560213152, -560213120, Fraction(1288, 2**36), Fraction(-21, 2), -10, -11),
+        # In fp32 the product is beside a tie; that of the int32 rounds to it.
+        (57588230, 57588232, Fraction(2023, 2**30), Fraction(217 * 2**16 + 1, 2**17), 109, 108),
+        (-17985625, -17985624, Fraction(1791, 2**32), Fraction(-15 * 2**20 + 1, 2**21), -7, -8),
+    ],
+)
+def test_the_product_is_that_of_the_accumulator_in_fp32(
+    acc: int, fp32: int, scale: Fraction, product: Fraction, wanted: int, of_the_int32: int
+) -> None:
+    """By exact arithmetic: each step rounds to 24 bits, the last to a whole number, ties to even."""
+
+    def in_24_bits(value: Fraction) -> Fraction:
+        last = Fraction(2) ** (math.frexp(value)[1] - 24)
+        return round(value / last) * last
+
+    assert in_24_bits(Fraction(acc)) == fp32
+    assert in_24_bits(fp32 * scale) == product
+    assert round(product) == wanted
+    assert round(in_24_bits(acc * scale)) == of_the_int32
+    assert one(acc, float(scale), 0) == wanted
+    assert one(acc, float(scale), 0, "offset-unsigned") == wanted
+    assert one(acc, float(scale), 0, "round-then-add") == wanted
 
 
 def test_channels_do_not_mix() -> None:
