@@ -79,10 +79,14 @@ def assign(names: dict[str, Held], name: str, value: Held, renewal: Renewal) -> 
 def joined(one: Mapping[str, Held], other: Mapping[str, Held]) -> dict[str, Held]:
     """The names that two ways to one place both leave, each with what it may hold."""
     return {
-        name: replace(held, made=held.made | other[name].made, old=held.old or other[name].old)
+        name: _either(held, other[name])
         for name, held in one.items()
         if name in other and held.like(other[name])
     }
+
+
+def _either(one: Held, other: Held) -> Held:
+    return one if one is other else replace(one, made=one.made | other.made, old=one.old or other.old)
 
 
 def updated(before: Mapping[str, Held], after: Mapping[str, Held]) -> dict[str, Held]:

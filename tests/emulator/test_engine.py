@@ -138,6 +138,10 @@ PLANES = {
     "gather by planes": "m = pl.tile.create([64, 64], pl.INT8, @Mat)\nfor i in pl.range(2):\n"
     "    m = pl.tile.gather_row(\n"
     "        m, x, dst_offset=[0, i * 32], src_offset=[0, i * 32], shapes=[64, 32])",
+    "gather by planes, the last one first": "m = pl.tile.create([64, 64], pl.INT8, @Mat)\n"
+    "for i in pl.range(2):\n"
+    "    m = pl.tile.gather_row(\n"
+    "        m, x, dst_offset=[0, 32 - i * 32], src_offset=[0, 32 - i * 32], shapes=[64, 32])",
 }
 READERS = {
     "store": "y = pl.store(m, [0, 0], y)",

@@ -54,9 +54,18 @@ def test_a_tap_reads_the_rows_of_the_definition(window: Window, data: st.DataObj
     read = image[0].reshape(-1)[index]
     if outside is not None:
         assert outside.any()
+        assert not index[outside].any()
         read[outside] = 0
     k = (kh * window.kernel[1] + kw) * 32
     assert read.tolist() == [by_definition(image, window, m, k) for m in range(start, total)]
+
+
+@given(window=windows())
+def test_an_output_is_a_window_that_lies_in_the_padded_image(window: Window) -> None:
+    top, bottom, left, right = window.padding
+    sides = (window.image[0] + top + bottom, window.image[1] + left + right)
+    for side, size, stride, out in zip(sides, window.kernel, window.stride, window.out, strict=True):
+        assert out == sum(start + size <= side for start in range(0, side, stride))
 
 
 CASES = {
