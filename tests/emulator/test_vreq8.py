@@ -86,3 +86,11 @@ def test_a_scale_has_all_of_its_19_bits() -> None:
     """0.5 * (1 + 2**-10): without its last bit the product is a tie, which goes to 0."""
     table = np.array([[126 << 23 | 1 << 13 | 1 << 46]], np.uint64)
     assert value(1, table, "vreq8", signed=True) == 1
+
+
+@pytest.mark.parametrize("bit", range(13))
+def test_none_of_the_other_bits_is_read(bit: int) -> None:
+    """0.5 is a tie, which goes to 0; with any bit more it would go to 1."""
+    table = np.array([[126 << 23 | 1 << bit | 1 << 46]], np.uint64)
+    read = {variant: value(1, table, variant, signed=True) for variant in ("vreq8", "scale19-rne", "scale32")}
+    assert read == {"vreq8": 0, "scale19-rne": 0, "scale32": 1}

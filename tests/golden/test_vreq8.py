@@ -176,6 +176,12 @@ def test_channels_do_not_mix() -> None:
         ([float("-inf"), 1.0], [0, 0], "vreq8", "channel 0: scale is -inf"),
         ([1e39], [0], "vreq8", "channel 0: scale is inf"),
         ([1.0, 3.4028235e38], [0, 0], "scale19-rne", "channel 1: scale is 3.4028"),
+        (
+            [2.0**127 * (2 - 2.0**-11)],
+            [0],
+            "scale19-rne",
+            "channel 0: scale is 3.40",
+        ),  # a tie, up to infinity
         ([1.0, 1.0], [0, 256], "vreq8", "channel 1: offset is 256: must be -256..255"),
         ([1.0], [-257], "vreq8", "channel 0: offset is -257"),
         ([1.0], [2**40], "vreq8", "channel 0: offset is 1099511627776"),
