@@ -94,3 +94,12 @@ def test_none_of_the_other_bits_is_read(bit: int) -> None:
     table = np.array([[126 << 23 | 1 << bit | 1 << 46]], np.uint64)
     read = {variant: value(1, table, variant, signed=True) for variant in ("vreq8", "scale19-rne", "scale32")}
     assert read == {"vreq8": 0, "scale19-rne": 0, "scale32": 1}
+
+
+@pytest.mark.parametrize(
+    ("acc", "scale", "wanted"),
+    [(1161179969, 1228 / 2**35, 42), (57588230, 2023 / 2**30, 109), (-17985625, 1791 / 2**32, -7)],
+)
+def test_the_product_is_that_of_the_accumulator_in_fp32(acc: int, scale: float, wanted: int) -> None:
+    """By exact arithmetic, in `tests/golden/test_vreq8.py`: the int32's own product gives 41, 108, -8."""
+    assert value(acc, golden.pack([scale], [0]), "vreq8", signed=True) == wanted
