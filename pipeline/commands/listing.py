@@ -21,7 +21,7 @@ def list_jobs(arguments: Namespace) -> int:
     today = arguments.date or date.today()
     matrix = read_matrix(arguments.matrix)
     if arguments.explain:
-        lines = [str(origin) for origin in explain(matrix, arguments.explain, today)]
+        lines = explain(matrix, arguments.explain, today)
     else:
         lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
         lines = [job.id for job in select_jobs(matrix, lanes, arguments, today)[0]]

@@ -9,7 +9,7 @@ from pipeline.commands.options import REFERENCES
 from pipeline.commands.selection import BASE
 from pipeline.ground.files import destination
 from pipeline.ground.settings import DECLARED
-from pipeline.matrix.errors import shown
+from pipeline.ground.words import shown
 from pipeline.matrix.select import FilterError
 
 

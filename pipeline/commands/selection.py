@@ -12,8 +12,8 @@ from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, Result, State
 from pipeline.ground.subject import subject_of
 from pipeline.matrix.expand import COMPARED, expand, named, settled
 from pipeline.matrix.load import load
-from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines
+from pipeline.matrix.schema import Matrix
 from pipeline.matrix.select import (
     EmptySelectionError,
     FilterError,

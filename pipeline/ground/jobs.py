@@ -212,17 +212,13 @@ class Job:
 
         In the compile lane there is no profile; in the compare lane, which runs all programs, no kernel.
         """
-        return work_name(self.lane, self.kernel, self.written_profile or self.profile)
-
-
-def work_name(lane: Lane, kernel: str, profile: str | None) -> str:
-    """The value of `Job.work` for a job with this lane, kernel and profile."""
-    named: Mapping[Lane, tuple[str | None, ...]] = {
-        Lane.COMPILE: (kernel,),
-        Lane.DEVICE: (kernel, profile),
-        Lane.COMPARE: (profile,),
-    }
-    return "/".join(filter(None, named[lane]))
+        profile = self.written_profile or self.profile
+        named = {
+            Lane.COMPILE: (self.kernel,),
+            Lane.DEVICE: (self.kernel, profile),
+            Lane.COMPARE: (profile,),
+        }
+        return "/".join(filter(None, named[self.lane]))
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from pipeline.ground.files import read_file
 from pipeline.matrix.check import checked_matrix, refuse_idle_entries
-from pipeline.matrix.errors import MatrixError
-from pipeline.matrix.model import Matrix
-from pipeline.matrix.strict_yaml import KeyPath, Node, read_yaml
+from pipeline.matrix.schema import Matrix
+from pipeline.matrix.strict_yaml import KeyPath, MatrixError, Node, read_yaml
 from pipeline.matrix.typed import typed
 
 APPENDED: frozenset[KeyPath] = frozenset(
@@ -26,23 +26,15 @@ APPENDED: frozenset[KeyPath] = frozenset(
 
 
 def load(paths: Sequence[Path]) -> Matrix:
-    """Load a matrix.
+    """Load a matrix: its file, then overlays in the order in which they are laid on top.
 
-    Args:
-        paths: the matrix, then overlays in the order in which they are laid on top. Each file must make sense
-            together with those before it: a later overlay may leave an earlier entry without use.
+    Each file must make sense together with those before it: a later overlay may leave an earlier entry
+    without use.
 
     Raises:
         MatrixError: at the first thing that is wrong.
-        ValueError: no path is given.
     """
-    if not paths:
-        raise ValueError("a matrix needs at least one file")
-    source = _read(paths[0])
-    matrix = checked_matrix(typed(source), source)
-    refuse_idle_entries(matrix, of_file=str(paths[0]))
-    for path in paths[1:]:
-        source = merge(source, _read(path))
+    for path, source in zip(paths, accumulate(map(_read, paths), merge), strict=True):
         matrix = checked_matrix(typed(source), source)
         refuse_idle_entries(matrix, of_file=str(path))
     return matrix
@@ -52,9 +44,8 @@ def _read(path: Path) -> Node:
     try:
         data = read_file(path)
     except OSError as error:
-        raise MatrixError(
-            str(path), None, (), f"cannot be read: {error.strerror}; name a matrix file"
-        ) from None
+        what = f"cannot be read: {error.strerror}; name a matrix file"
+        raise MatrixError(str(path), None, (), what) from None
     return read_yaml(data, str(path))
 
 

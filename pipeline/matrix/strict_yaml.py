@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import yaml
 
+from golden.errors import UserError
+from pipeline.ground.words import shown
 from pipeline.matrix.durations import FORMS
-from pipeline.matrix.errors import MatrixError, shown
 
 Scalar = str | int | float | bool
 KeyPath = tuple[str | int, ...]
@@ -48,6 +49,28 @@ _TRAPS = (
     (re.compile(r"[-+]?0b[01]+"), "binary numbers are not read; write it in decimal"),
     (re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"), "is not a finite number; write one"),
 )
+
+
+class MatrixError(UserError):
+    """A matrix is refused: one line, `file:line: key: what; remedy`.
+
+    Args:
+        file: path of the file as the user gave it.
+        line: line of the fault, from 1; None where the file could not be read at all.
+        path: keys and list positions that lead to the fault.
+        message: what is wrong, and the remedy.
+    """
+
+    def __init__(self, file: str, line: int | None, path: Iterable[str | int], message: str) -> None:
+        place = file if line is None else f"{file}:{line}"
+        key = dotted(path)
+        super().__init__(": ".join(part for part in (place, key, message) if part))
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """Write a path as `lanes.device.include[0].platforms`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{shown(step)}" for step in path)
+    return "".join(steps).lstrip(".")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pipeline.diff import render
 from pipeline.diff.compare import digest
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, WRONG_STEP, JobContext, Result, StageResult, State
-from pipeline.matrix.errors import closest
+from pipeline.ground.words import closest
 from pipeline.run.journal import Record
 from pipeline.work.comparison import INPUTS_FILE, Comparison, actual_file, comparison
 from pipeline.work.stages import concluded, stage_parts, stages_of
