@@ -126,6 +126,6 @@ class Engine(Protocol):
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
         """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`.
 
-        If the engine writes outputs in place, they are first filled as `pipeline.ground.sentinel` says.
+        If the engine writes outputs in place, they are first filled as `pipeline.ground.memory` says.
         """
         ...

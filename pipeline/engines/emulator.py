@@ -25,8 +25,8 @@ from pipeline.engines.base import (
 )
 from pipeline.faults.injection import program_with
 from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
-from pipeline.ground.sentinel import untouched_output
 from pipeline.ground.subject import Subject
 from workloads.base import Workload, WorkloadError
 from workloads.faults import fault_named

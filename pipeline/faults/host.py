@@ -12,7 +12,7 @@ from golden import layout
 from golden.chain import INPUT, image_of
 from golden.geometry import C0
 from golden.specs import Array, Int8, Tensors
-from pipeline.ground.sentinel import SENTINEL
+from pipeline.ground.memory import SENTINEL
 from workloads.faults import FAULTS, Fault, can_show, no_place
 from workloads.form import Form, Loading
 

@@ -85,7 +85,6 @@ OUTCOMES: Mapping[State, Ending] = {
 }
 """All end states. docs/states.md shows the same table; a test keeps them equal."""
 
-
 INPUTS = "inputs"
 """The name of the profile of a job that runs on a user's tensors."""
 
@@ -97,7 +96,6 @@ DIAGNOSIS = "diagnosis"
 
 WRONG_STEP = "wrong_step"
 """The fact of a result that says in one line which step is at fault."""
-
 
 REPRODUCE = "reproduce"
 """The fact of a result that gives the command line to rerun its job on the same inputs."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from golden.cache import Wanted
 from golden.definition import Definition
 from golden.geometry import GeometryError
+from golden.inputs import load_inputs
 from kernels.plan import PlanError
 from pipeline.ground.jobs import Job, Lane, Platform
-from pipeline.ground.tiling import limits_of
+from pipeline.ground.memory import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
 from workloads.form import Form, FormError
 from workloads.own import blamed, reason_of
@@ -22,14 +25,7 @@ from workloads.registry import workload_named
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A workload in one geometry on one soc.
-
-    Attributes:
-        workload: the declaration.
-        geometry: the shapes, of the workload's type.
-        soc: the chip whose limits apply.
-        plan_options: what the matrix sets for the plan.
-    """
+    """A workload in one geometry, of the workload's type, on one soc, whose limits apply to the plan."""
 
     workload: Workload
     geometry: Any
@@ -131,3 +127,18 @@ def subject_of(job: Job, platform: Platform | None = None) -> Subject:
         raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
     workload.definition.specs(geometry)
     return Subject(workload, geometry, soc, job.plan_options)
+
+
+def wanted_golden(job: Job, inputs: Path | None) -> Wanted:
+    """The golden that a job, which has a profile, is compared with.
+
+    `inputs` is a file of tensors that replace those of the profile, or None.
+
+    Raises:
+        InputsError: the file's tensors do not fit the job's geometry.
+        WorkloadError: the job's workload cannot be loaded.
+    """
+    subject = subject_of(job)
+    definition, geometry = subject.definition, subject.geometry
+    source = load_inputs(inputs, definition.specs(geometry)) if inputs is not None else str(job.profile)
+    return Wanted(definition, geometry, source, job.platform.variant)

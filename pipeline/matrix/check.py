@@ -10,8 +10,8 @@ from golden.profiles import ProfileError, parse, resolve
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import Platform, PlatformKind
+from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import geometry_of
-from pipeline.ground.tiling import limits_of
 from pipeline.ground.words import closest, shown
 from pipeline.matrix.expand import Made, blocks, included, kept, matching, with_compared
 from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
@@ -20,12 +20,12 @@ from workloads.base import WorkloadError
 from workloads.registry import SHIPPED, workload_named
 
 
-def checked_matrix(document: Document, source: Node) -> Matrix:
-    """Return the matrix of a document.
+def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
+    """Return the matrix of a document; what one of its files adds must be of use.
 
     Raises:
         MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
-            workload, a job is written twice, a pattern is not a regular expression.
+            workload, a job is written twice, a pattern is not a regular expression, no job uses an entry.
     """
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
     matrix = Matrix(document, platforms, source)
@@ -36,15 +36,12 @@ def checked_matrix(document: Document, source: Node) -> Matrix:
     _refuse_repeated_jobs(matrix)
     for place, pattern in enumerate(document.retries.patterns):
         _check_pattern(source, ("retries", "patterns", place), pattern)
+    _refuse_idle_entries(matrix, of_file)
     return matrix
 
 
-def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
-    """Refuse entries of one file that no job uses: workloads, geometries, platforms, rules.
-
-    Raises:
-        MatrixError: at the first of them.
-    """
+def _refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
+    """Refuse entries of one file that no job uses: workloads, geometries, platforms, rules."""
     document = matrix.document
     made = with_compared(matrix)
     used = {

@@ -9,7 +9,7 @@ from pipeline.ground.jobs import Job, Lane
 from pipeline.ground.words import closest, shown
 from pipeline.matrix.expand import excusing_rule, matching, with_compared
 from pipeline.matrix.schema import Document, Matrix
-from pipeline.matrix.select import FilterError
+from pipeline.matrix.select import NAMES, FilterError
 from pipeline.matrix.strict_yaml import KeyPath, Node, dotted
 
 Origins = Iterator[tuple[KeyPath, str]]
@@ -42,13 +42,9 @@ def explain(matrix: Matrix, job_id: str, today: date) -> list[str]:
 def _of_block(source: Node, job: Job, block: KeyPath) -> Origins:
     compared = job.lane is Lane.COMPARE
     yield block, "the first block with device jobs it compares" if compared else "its block"
-    names = {
-        "platforms": job.platform.name,
-        "geometries": job.geometry_name,
-        "kernels": job.kernel,
-        "profiles": job.profile,
-    }
-    for section, name in names.items():
+    for section in ("platforms", "geometries", "kernels", "profiles"):
+        _, name_of = NAMES[section]
+        name = name_of(job)
         written = source.at((*block, section)).plain()
         if isinstance(written, list) and name in written:
             yield (*block, section, written.index(name)), str(name)

@@ -8,21 +8,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from pipeline.ground.files import read_file
-from pipeline.matrix.check import checked_matrix, refuse_idle_entries
+from pipeline.matrix.check import checked_matrix
 from pipeline.matrix.schema import Matrix
-from pipeline.matrix.strict_yaml import KeyPath, MatrixError, Node, read_yaml
+from pipeline.matrix.strict_yaml import MatrixError, Node, read_yaml
 from pipeline.matrix.typed import typed
-
-APPENDED: frozenset[KeyPath] = frozenset(
-    {
-        ("lanes", "compile", "include"),
-        ("lanes", "device", "include"),
-        ("exclude",),
-        ("timeouts",),
-        ("expected_failures",),
-    }
-)
-"""The lists that an overlay extends; it replaces every other list."""
 
 
 def load(paths: Sequence[Path]) -> Matrix:
@@ -35,8 +24,7 @@ def load(paths: Sequence[Path]) -> Matrix:
         MatrixError: at the first thing that is wrong.
     """
     for path, source in zip(paths, accumulate(map(_read, paths), merge), strict=True):
-        matrix = checked_matrix(typed(source), source)
-        refuse_idle_entries(matrix, of_file=str(path))
+        matrix = checked_matrix(typed(source), source, of_file=str(path))
     return matrix
 
 
@@ -49,16 +37,20 @@ def _read(path: Path) -> Node:
     return read_yaml(data, str(path))
 
 
-def merge(base: Node, overlay: Node, path: KeyPath = ()) -> Node:
-    """Merge an overlay into a matrix: mappings key by key, the lists in `APPENDED` one after the other.
+def merge(base: Node, overlay: Node) -> Node:
+    """Merge an overlay into a matrix: mappings key by key, lists of blocks or rules one after the other.
 
-    For everything else that both have, the overlay's value counts.
+    For everything else that both have, lists of names and numbers among it, the overlay's value counts.
     """
     if isinstance(base.value, Mapping) and isinstance(overlay.value, Mapping):
         merged = dict(base.value)
         for key, node in overlay.value.items():
-            merged[key] = merge(merged[key], node, (*path, key)) if key in merged else node
+            merged[key] = merge(merged[key], node) if key in merged else node
         return replace(base, value=merged)
-    if path in APPENDED and isinstance(base.value, tuple) and isinstance(overlay.value, tuple):
+    if (
+        isinstance(base.value, tuple)
+        and isinstance(overlay.value, tuple)
+        and any(isinstance(item.value, Mapping) for item in base.value)
+    ):
         return replace(base, value=base.value + overlay.value)
     return overlay

@@ -132,16 +132,14 @@ class PlatformEntry(Entry, frozen=True):
         ),
     ] = ()
     required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
+    # `pipeline.matrix.check` refuses an unknown kind: it says which kinds the backend has.
     kind: Annotated[
         Annotated[str, _choice("what its jobs run on", (kind.value for kind in PlatformKind))] | None,
         Meta(description="what its jobs run on: card or simulator; only backend pypto needs it written"),
     ] = None
 
 
-Kernel = Annotated[
-    str,
-    Meta(pattern=_NAME, description="a kernel of the workload of the block's geometries"),
-]
+Kernel = Annotated[str, Meta(pattern=_NAME, description="a kernel of the workload of the block's geometries")]
 Profile = Annotated[
     str,
     Meta(

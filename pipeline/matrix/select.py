@@ -42,21 +42,19 @@ class Filters:
     ids: tuple[str, ...] = ()
 
 
-_NAMES: Mapping[str, tuple[str, Callable[[Job], str | None]]] = {
+NAMES: Mapping[str, tuple[str, Callable[[Job], str | None]]] = {
     "geometries": ("geometry", lambda job: job.geometry_name),
     "platforms": ("platform", lambda job: job.platform.name),
     "kernels": ("kernel", lambda job: job.kernel),
     "profiles": ("profile", lambda job: job.profile),
 }
+"""What each filter, and each list of an `include` block, names, and that name of a job."""
 
 
 def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tuple[Job, ...]:
     """Return the jobs of some lanes that the filters keep, in the plan's order.
 
-    Args:
-        jobs: the whole plan; a name is known if any job of any lane has it.
-        lanes: the lanes to take jobs from.
-        filters: what to keep of them.
+    `jobs` are the whole plan; a name is known if any job of any lane has it.
 
     Raises:
         FilterError: no job of the plan has a name that a filter asks for, or the kernels or profiles belong
@@ -65,7 +63,7 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
     """
     kept = [job for job in jobs if job.lane in lanes]
     _refuse_empty(kept, "lane", [lane.value for lane in lanes])
-    for field, (what, name_of) in _NAMES.items():
+    for field, (what, name_of) in NAMES.items():
         wanted = getattr(filters, field)
         if wanted:
             known = {name for job in jobs if (name := name_of(job)) is not None}
@@ -77,13 +75,11 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
             kept = [job for job in kept if name_of(job) in wanted]
             _refuse_empty(kept, what, wanted)
     if filters.ids:
-        _refuse_unknown(
-            "job", [glob for glob in filters.ids if not re.search(r"[*?[]", glob)], [job.id for job in jobs]
-        )
-        patterns = [as_pattern(glob) for glob in filters.ids]
-        for glob, pattern in zip(filters.ids, patterns, strict=True):
-            _refuse_empty([job for job in kept if pattern.match(job.id)], "job", [glob])
-        kept = [job for job in kept if any(pattern.match(job.id) for pattern in patterns)]
+        exact = [glob for glob in filters.ids if not re.search(r"[*?[]", glob)]
+        _refuse_unknown("job", exact, [job.id for job in jobs])
+        for glob in filters.ids:
+            _refuse_empty([job for job in kept if as_pattern(glob).match(job.id)], "job", [glob])
+        kept = [job for job in kept if any(as_pattern(glob).match(job.id) for glob in filters.ids)]
     return tuple(kept)
 
 

@@ -28,10 +28,13 @@ _VALUES = 20_000
 _DEPTH = 16
 _DIGITS = 18
 
-_REFUSED_CHARACTER = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|\r(?!\n)"
-)
-_TAB_INDENT = re.compile(r"^ *\t\s*\S", re.MULTILINE)
+_REFUSED = {
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|\r(?!\n)": (
+        "character U+{:04X} is not allowed; remove it"
+    ),
+    r"^ *\t\s*\S": "there is a tab in the indentation; indent with spaces",
+}
+"""What a file must not have anywhere, each with what is said of it; `{}` stands for its first character."""
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -54,11 +57,8 @@ _TRAPS = (
 class MatrixError(UserError):
     """A matrix is refused: one line, `file:line: key: what; remedy`.
 
-    Args:
-        file: path of the file as the user gave it.
-        line: line of the fault, from 1; None where the file could not be read at all.
-        path: keys and list positions that lead to the fault.
-        message: what is wrong, and the remedy.
+    `line` counts from 1, and is None where the file, as the user named it, could not be read at all; `path`
+    leads to the fault.
     """
 
     def __init__(self, file: str, line: int | None, path: Iterable[str | int], message: str) -> None:
@@ -108,17 +108,12 @@ class Node:
 
 
 def read_yaml(data: bytes, file: str) -> Node:
-    """Read one YAML file whose top is a mapping.
-
-    Args:
-        data: the bytes of the file.
-        file: its name in messages.
+    """Read the bytes of one YAML file whose top is a mapping; `file` is its name in messages.
 
     Raises:
         MatrixError: where anything in it could be read in two ways; see docs/matrix.md.
     """
-    text = _decode(data, file)
-    return _Reader(text, file).read()
+    return _Reader(_decode(data, file), file).read()
 
 
 def _decode(data: bytes, file: str) -> str:
@@ -128,17 +123,12 @@ def _decode(data: bytes, file: str) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise MatrixError(
-            file, line, (), f"byte {data[error.start]:#04x} is not UTF-8; save it as UTF-8"
-        ) from None
-    refused = _REFUSED_CHARACTER.search(text)
-    if refused:
-        line = text.count("\n", 0, refused.start()) + 1
-        raise MatrixError(file, line, (), f"character U+{ord(refused[0]):04X} is not allowed; remove it")
-    tab = _TAB_INDENT.search(text)
-    if tab:
-        line = text.count("\n", 0, tab.start()) + 1
-        raise MatrixError(file, line, (), "there is a tab in the indentation; indent with spaces")
+        what = f"byte {data[error.start]:#04x} is not UTF-8; save it as UTF-8"
+        raise MatrixError(file, line, (), what) from None
+    for pattern, said in _REFUSED.items():
+        if refused := re.search(pattern, text, re.MULTILINE):
+            line = text.count("\n", 0, refused.start()) + 1
+            raise MatrixError(file, line, (), said.format(ord(refused[0][0])))
     return text
 
 

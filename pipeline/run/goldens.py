@@ -28,9 +28,8 @@ from golden.profiles import ProfileError
 from golden.reference import TorchError
 from kernels.plan import PlanError
 from pipeline.engines.registry import takes_tiles
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job
-from pipeline.ground.subject import subject_of
+from pipeline.ground.subject import subject_of, wanted_golden
 from pipeline.run import processes
 from pipeline.run.messages import encode
 from workloads.base import WorkloadError

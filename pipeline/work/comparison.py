@@ -23,10 +23,9 @@ from pipeline.engines.base import CompileError, Engine, NotSupportedError, Reque
 from pipeline.engines.registry import engine_for
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with, why_not
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Job, JobContext, StageResult, State
-from pipeline.ground.sentinel import sentinel_of
-from pipeline.ground.subject import Subject, subject_of
+from pipeline.ground.memory import sentinel_of
+from pipeline.ground.subject import Subject, subject_of, wanted_golden
 from workloads.base import TileProgram
 from workloads.faults import Fault, fault_named
 from workloads.form import Form

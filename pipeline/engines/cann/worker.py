@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from pipeline.engines.cann.order import Check, Work, decode
-from pipeline.ground.sentinel import sentinel_of
+from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import geometry_of
 from workloads.registry import workload_named
 

@@ -31,8 +31,7 @@ from pipeline.engines.pypto.messages import (
     encode,
 )
 from pipeline.ground.jobs import Metric, Source
-from pipeline.ground.sentinel import untouched_output
-from pipeline.ground.tiling import limits_of
+from pipeline.ground.memory import limits_of, untouched_output
 from workloads.base import TileProgram
 from workloads.registry import workload_named
 

@@ -157,7 +157,7 @@ BROKEN = """
 from dataclasses import replace
 
 from kernels.plan import tile_bands
-from pipeline.ground.tiling import limits_of
+from pipeline.ground.memory import limits_of
 from workloads import conv_pair
 
 _FUSED = conv_pair.WORKLOAD.program("fused")

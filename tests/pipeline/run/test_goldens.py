@@ -13,10 +13,9 @@ import pytest
 
 from golden import conv_pair, inputs
 from golden.cache import golden_for, is_cached
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job, Lane, State, WorkloadName
 from pipeline.ground.settings import Settings
-from pipeline.ground.subject import subject_of
+from pipeline.ground.subject import subject_of, wanted_golden
 from pipeline.run import goldens
 from pipeline.run.controller import RunOptions
 from pipeline.run.goldens import Goldens, Wanted, missing_goldens
