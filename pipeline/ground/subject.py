@@ -96,21 +96,18 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
     what = f"a geometry of workload {workload.name}"
     try:
         return msgspec.convert(dict(shapes), workload.definition.geometry)
-    except (GeometryError, KeyboardInterrupt, MemoryError):
+    except (KeyboardInterrupt, MemoryError):
         raise
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, GeometryError):
-            raise error.__cause__ from None
-        if error.__cause__ is not None:  # the type raised ValueError or TypeError
-            raise _blamed(error.__cause__, what, workload) from error
-        raise WorkloadError(f"{what}: {error}") from error
     except BaseException as error:  # the type may come from a user's file
-        raise _blamed(error, what, workload) from error
-
-
-def _blamed(error: BaseException, what: str, workload: Workload) -> WorkloadError:
-    sources = workload.definition.sources
-    return blamed(error, what, str(sources[0])) if sources else WorkloadError(f"{what}: {reason_of(error)}")
+        # msgspec raises its own error from a ValueError or TypeError of the type, and from nothing else.
+        cause = error.__cause__ if isinstance(error, msgspec.ValidationError) else error
+        if isinstance(cause, GeometryError):
+            raise cause from None
+        if cause is None:
+            raise WorkloadError(f"{what}: {error}") from error
+        if sources := workload.definition.sources:
+            raise blamed(cause, what, str(sources[0])) from error
+        raise WorkloadError(f"{what}: {reason_of(cause)}") from error
 
 
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:

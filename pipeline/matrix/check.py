@@ -129,7 +129,9 @@ def _check_kernels(matrix: Matrix, path: KeyPath, block: Block) -> None:
             declared = matrix.geometries[name].declaration
             if declared is None or kernel in declared.kernel_names:
                 continue  # what a broken file declares is not known
-            if owner := everywhere.get(kernel) or _shipped_with(kernel):
+            # Importing all shipped workloads takes long, so they are asked about an unknown name only.
+            shipped = (each for each in SHIPPED if kernel in workload_named(each).kernel_names)
+            if owner := everywhere.get(kernel) or next(shipped, ""):
                 matrix.source.refuse(
                     (*path, item),
                     f"`{shown(kernel)}` is a kernel of workload {owner}, and geometry {name} is one of "
@@ -138,11 +140,6 @@ def _check_kernels(matrix: Matrix, path: KeyPath, block: Block) -> None:
             _check_known(
                 matrix.source, (*path, item), "kernel", kernel, [*declared.kernel_names, *everywhere]
             )
-
-
-def _shipped_with(kernel: str) -> str:
-    """The shipped workload that has a kernel, or empty; imports them all, so only for an unknown name."""
-    return next((name for name in SHIPPED if kernel in workload_named(name).kernel_names), "")
 
 
 def _check_profile(matrix: Matrix, path: KeyPath, block: Block, profile: str) -> None:
