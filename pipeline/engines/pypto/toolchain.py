@@ -20,6 +20,7 @@ from emulator.operators import OPERATORS
 from pipeline.engines.base import Availability
 from pipeline.engines.identity import Framework
 from pipeline.engines.npu_smi import survey_host
+from pipeline.engines.process import child_environment
 from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
 from pipeline.engines.pypto.operators import operators_of
@@ -32,7 +33,6 @@ PYTHON = "PIPELINE_PYTHON"
 PTOAS = "PTOAS_ROOT"
 CANN = "ASCEND_HOME_PATH"
 
-_ROOT = Path(__file__).resolve().parents[3]
 _PTOAS_FILES = ("ptoas", "ptoas.sh", "bin/ptoas")
 """Where releases of PTOAS have their executable; a launcher is preferred to the bare binary."""
 
@@ -45,12 +45,6 @@ _UNKNOWN = "of unknown version"
 def interpreter(environment: Mapping[str, str]) -> Path:
     """The interpreter that runs PyPTO."""
     return Path(environment.get(PYTHON) or sys.executable)
-
-
-def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Environment of a process under that interpreter, with this project's sources on its search path."""
-    search = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(search)}
 
 
 def toolchain_name(platform: Platform) -> str:
