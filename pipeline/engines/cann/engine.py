@@ -21,9 +21,8 @@ from kernels.tensor.plan import Capacities, TilingError
 from pipeline.engines.base import (
     ACCEPTED_PASSES,
     Availability,
-    Compiled,
     CompileError,
-    Executed,
+    Done,
     InfrastructureError,
     NotSupportedError,
     Request,
@@ -108,7 +107,7 @@ class CannEngine:
     def check(self, subject: Subject, program: str) -> None:
         """Nothing: the tensor-level programs follow no plan, and the compiler itself reads them."""
 
-    def compile(self, request: Request) -> Compiled:
+    def compile(self, request: Request) -> Done:
         """Compile to AICore C++ and estimate the cycles; keeps `program.json`, the C++ and the cost report.
 
         Raises:
@@ -125,9 +124,9 @@ class CannEngine:
             cycles = Metric("cycles", read_cycles(output), "cycles", Source.COST_MODEL)
             artefacts.append(_keep(output / COST_REPORT, request.folder / "cost.txt"))
         metrics = (*_metrics(request, program), cycles)
-        return Compiled(_facts(program, tiling), tuple(artefacts), metrics)
+        return Done(_facts(program, tiling), tuple(artefacts), metrics)
 
-    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
         """Compile with every pass interpreted on `inputs` and compared with our golden, at zero tolerance.
 
         The output is the verifier's interpretation of the kernel's tensor graph, read as raw bytes, without
@@ -159,7 +158,7 @@ class CannEngine:
         accepted = Metric(ACCEPTED_PASSES, passes - len(failed), "passes", Source.VERIFIER, passes)
         outputs = {launch.output: verification.output[launch.kept]}
         metrics = (*_metrics(request, program), accepted)
-        return Executed(outputs, facts, tuple(artefacts), tuple(failed), metrics)
+        return Done(facts, tuple(artefacts), metrics, outputs, tuple(failed))
 
     def _order(
         self,

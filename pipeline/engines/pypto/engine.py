@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -15,9 +14,8 @@ from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.engines.base import (
     Availability,
-    Compiled,
     CompileError,
-    Executed,
+    Done,
     InfrastructureError,
     Request,
 )
@@ -25,13 +23,10 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.process import do, ending
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import INPUTS, OUTPUT, REPLY, Order, Reply
-from pipeline.ground.jobs import Blame, Platform, Source
+from pipeline.ground.jobs import Blame, Platform
 from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.subject import Subject
 from workloads.base import Workload, WorkloadError
-
-_LOG = "pypto.log"
-_DEVICE_MODEL = "device_model"
 
 
 class PyptoError(RuntimeError):
@@ -57,15 +52,10 @@ class PyptoEngine:
         return toolchain.available(platform, workload, programs, compile_only, self._environment)
 
     def check(self, subject: Subject, program: str) -> None:
-        """Plan the geometry and look at the parameters of `main`; PyPTO is not asked.
-
-        Raises:
-            CompileError: the geometry cannot be tiled, or `main` takes other parameters than the declaration
-                says.
-        """
+        """Plan the geometry and look at the parameters of `main`; PyPTO is not asked."""
         _check(subject, program, None)
 
-    def compile(self, request: Request) -> Compiled:
+    def compile(self, request: Request) -> Done:
         """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
         Raises:
@@ -74,11 +64,9 @@ class PyptoEngine:
             PyptoError: PyPTO's process ended without a reply.
         """
         _check(request.subject, request.program, None)
-        assemble = toolchain.find_ptoas(self._environment) is not None
-        reply = self._order(request, assemble=assemble, run=False)
-        return Compiled(self._facts(request, reply), _files(request.folder, reply), reply.metrics)
+        return self._ask(request, assemble=toolchain.find_ptoas(self._environment) is not None, run=False)
 
-    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
         """Compile and run on the request's card or on the CPU simulator; raises the errors of `compile`.
 
         A CANN error code of the device is an `InfrastructureError`.
@@ -93,21 +81,13 @@ class PyptoEngine:
         arrays.mkdir()
         for name in entry.inputs:
             np.save(arrays / f"{name}.npy", np.ascontiguousarray(inputs[name]))
-        reply = self._order(request, assemble=True, run=True)
-        output = np.load(request.folder / OUTPUT)
-        facts = self._facts(request, reply)
-        # Times of different models of cards cannot be compared.
-        metrics = tuple(
-            replace(metric, model=facts.get(_DEVICE_MODEL, ""))
-            if metric.source is Source.DEVICE_CLOCK
-            else metric
-            for metric in reply.metrics
-        )
-        return Executed({entry.output: output}, facts, _files(request.folder, reply), metrics=metrics)
+        done = self._ask(request, assemble=True, run=True)
+        return replace(done, outputs={entry.output: np.load(request.folder / OUTPUT)})
 
-    def _order(self, request: Request, *, assemble: bool, run: bool) -> Reply:
+    def _ask(self, request: Request, *, assemble: bool, run: bool) -> Done:
         """Have PyPTO's interpreter compile, or also run, the request's program; its output goes to a log."""
-        subject, folder = request.subject, request.folder
+        subject, folder, device = request.subject, request.folder, request.device
+        model = survey_host().model(device) if device is not None else ""
         order = Order(
             program=request.program,
             workload=request.workload.name,
@@ -119,9 +99,10 @@ class PyptoEngine:
             simulated=not request.platform.on_cards,
             assemble=assemble,
             run=run,
-            device=request.device or 0,
+            device=device or 0,
+            model=model,
         )
-        path, log = folder / "order.json", folder / _LOG
+        path, log = folder / "order.json", folder / "pypto.log"
         path.write_bytes(msgspec.json.encode(order))
         python = str(toolchain.interpreter(self._environment))
         code = do(path, "pipeline.engines.pypto.worker", python, self._environment, log)
@@ -130,20 +111,16 @@ class PyptoEngine:
         except FileNotFoundError:
             sys.stdout.write(log.read_text(errors="replace"))
             raise PyptoError(f"PyPTO's process {ending(code)}") from None
+        artefacts = (*(folder / name for name in reply.artefacts), log)
         if reply.refusal:
-            raise CompileError(reply.refusal, _files(folder, reply))
+            raise CompileError(reply.refusal, artefacts)
         if reply.failure:
             sys.stdout.write(f"{reply.failure}\n")
             first = reply.failure.partition("\n")[0]
             known = reply.blames is not Blame.NOTHING
             raise InfrastructureError(first, reply.blames) if known else PyptoError(first)
-        return reply
-
-    def _facts(self, request: Request, reply: Reply) -> dict[str, str]:
         facts = {**toolchain.versions(self._environment), **reply.facts}
-        if request.device is not None:
-            facts[_DEVICE_MODEL] = survey_host().model(request.device)
-        return facts
+        return Done(facts | ({"device_model": model} if model else {}), artefacts, reply.metrics)
 
 
 def _check(subject: Subject, name: str, inputs: Mapping[str, Array] | None) -> None:
@@ -160,7 +137,3 @@ def _check(subject: Subject, name: str, inputs: Mapping[str, Array] | None) -> N
         check_main(program, subject, name, inputs)
     except WorkloadError as error:
         raise CompileError(str(error)) from error
-
-
-def _files(folder: Path, reply: Reply) -> tuple[Path, ...]:
-    return (*(folder / name for name in reply.artefacts), folder / _LOG)

@@ -35,6 +35,7 @@ class Order:
         assemble: whether to hand the kernels to PTOAS.
         run: whether to run the kernel; otherwise it is only compiled.
         device: physical id of the card; 0 on a simulator, which has none.
+        model: the card's model, because times of different models cannot be compared; empty on a simulator.
     """
 
     program: str
@@ -48,6 +49,7 @@ class Order:
     assemble: bool
     run: bool
     device: int
+    model: str
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,9 @@ def _run(
     runtime.execute_compiled(build, [torch.from_numpy(array) for array in (*inputs, output)], **where)
     np.save(build.parent / OUTPUT, output)
     arguments = [torch.from_numpy(array.copy()) for array in (*inputs, output)]
-    rounds = {"rounds": 1, "warmup": 0} if order.simulated else {"rounds": _ROUNDS, "warmup": _WARMUP}
+    launches = {"rounds": 1, "warmup": 0} if order.simulated else {"rounds": _ROUNDS, "warmup": _WARMUP}
     try:
-        stats = runtime.benchmark(compiled, arguments, **rounds, **where)
+        stats = runtime.benchmark(compiled, arguments, **launches, **where)
     except RuntimeError as error:
         if _DEVICE_ERROR.search(str(error)):
             raise
@@ -137,8 +137,9 @@ def _run(
         if order.simulated
         else ("device_us", Source.DEVICE_CLOCK, stats.device_wall_us)
     )
-    median = Metric(name, round(statistics.median(times), 1), "us", clock)
-    return {}, (median, Metric("timed_rounds", len(times), "rounds", clock))
+    median = round(statistics.median(times), 1)
+    rounds = Metric("timed_rounds", len(times), "rounds", clock, model=order.model)
+    return {}, (Metric(name, median, "us", clock, model=order.model), rounds)
 
 
 def _refusal(error: Exception) -> Iterator[str]:

@@ -21,8 +21,8 @@ from golden.specs import Array
 from kernels.tensor import programs
 from kernels.tensor.plan import plan_path, read_plan
 from pipeline.engines.base import (
-    Compiled,
     CompileError,
+    Done,
     InfrastructureError,
     NotSupportedError,
     Request,
@@ -167,7 +167,7 @@ class Compilation:
     """One compilation of `fused`: its folder, what it gave, and the home and working folder it had."""
 
     folder: Path
-    compiled: Compiled
+    compiled: Done
     home: Path
     working: Path
 
