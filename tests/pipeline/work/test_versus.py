@@ -9,7 +9,8 @@ import pytest
 
 from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
-from pipeline.work.versus import ODD, execute, odd_ones
+from pipeline.work.stages import execute
+from pipeline.work.versus import ODD, odd_ones
 
 ONE, TWO = Platform("one", "emulator", "a2a3"), Platform("two", "emulator", "a5")
 Run = Callable[..., Result]
