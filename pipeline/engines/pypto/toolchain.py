@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -23,8 +23,9 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.process import child_environment
 from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
-from pipeline.engines.pypto.operators import operators_of
 from pipeline.ground.jobs import Platform
+from pipeline.ground.programs import typed_program
+from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
 PYTHON = "PIPELINE_PYTHON"
@@ -60,6 +61,15 @@ def find_ptoas(environment: Mapping[str, str]) -> Path | None:
         return next((file for file in files if file.is_file() and os.access(file, os.X_OK)), None)
     found = shutil.which("ptoas", path=environment.get("PATH"))
     return Path(found) if found else None
+
+
+@cache
+def operators_of(workload: Workload, program: str, soc: str) -> frozenset[str]:
+    """The operators that a program calls. It is read for the workload's example geometry.
+
+    The geometry changes only how often operators are called, not which ones.
+    """
+    return typed_program(Subject(workload, workload.example, soc), program).operators
 
 
 def available(
