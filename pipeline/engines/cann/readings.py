@@ -57,8 +57,7 @@ def read_program(folder: Path) -> Program:
         InfrastructureError: there is no program, or it has another form.
     """
     try:
-        program = json.loads((folder / PROGRAM).read_bytes())
-        return _read_program(program)
+        return _read_program(json.loads((folder / PROGRAM).read_bytes()))
     except (OSError, ValueError, LookupError) as error:
         raise InfrastructureError(f"{PROGRAM} cannot be read: {type(error).__name__}: {error}") from error
 

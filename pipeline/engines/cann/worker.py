@@ -9,9 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
 from typing import Any
 
 import msgspec
@@ -47,7 +46,7 @@ def main(path: Path) -> None:
     assert workload.tensor_level is not None
     geometry = geometry_of(workload, order.geometry)
     tiling = msgspec.convert(order.tiling, workload.tensor_level.tiling_type)
-    kernel = _kernels(order.kernels).BUILD[order.program](pypto, geometry, tiling, options)
+    kernel = run_path(order.kernels)["BUILD"][order.program](pypto, geometry, tiling, options)
     parameters = kernel._cached_signature[0]
     if order.work is Work.VERIFY:
         arrays = [np.load(path.parents[1] / ARRAYS / f"{each.name}.npy") for each in parameters]
@@ -89,15 +88,6 @@ def _pretend_toolkit(folder: Path) -> None:
     """
     (folder / "toolkit" / "include" / "pto").mkdir(parents=True)
     os.environ["ASCEND_HOME_PATH"] = str(folder / "toolkit")
-
-
-def _kernels(path: str) -> ModuleType:
-    spec = spec_from_file_location("tensor_kernels", path)
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def preflight(platforms: Sequence[Platform], environment: Mapping[str, str]) -> 
     problems = [found] if environment.get(PYTHON) else []
     if found:
         installed = inquire(environment)
-        if installed.runtime_problem and not _lacks_simpler(installed):
+        if installed.runtime_problem and "No module named 'simpler" not in installed.runtime_problem:
             problems.append(
                 Availability(
                     f"{installed.description} and its runtime do not fit: {installed.runtime_problem}",
@@ -222,10 +222,6 @@ def _runtime(installed: Installed, environment: Mapping[str, str]) -> Availabili
         remedy = f"install simpler, PyPTO's runtime, in the environment of {PYTHON}"
         return Availability(f"PyPTO's runtime cannot be imported: {installed.runtime_problem}", remedy)
     return Availability()
-
-
-def _lacks_simpler(installed: Installed) -> bool:
-    return "No module named 'simpler" in installed.runtime_problem
 
 
 def _simulator(environment: Mapping[str, str]) -> Availability:

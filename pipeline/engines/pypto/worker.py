@@ -20,6 +20,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from pipeline.engines.pypto.inquiry import words
 from pipeline.engines.pypto.messages import BACKEND_TYPES, INPUTS, OUTPUT, REPLY, Order, Reply
 from pipeline.ground.jobs import Blame, Metric, Source
 from pipeline.ground.sentinel import untouched_output
@@ -62,14 +63,15 @@ def perform(order: Order, folder: Path) -> Reply:
     try:
         compiled = _compile(order, entry, plan, build)
     except (ImportError, OSError) as error:
-        return Reply(failure=_words(error), blames=Blame.HOST)
+        return Reply(failure=words(error), blames=Blame.HOST)
     except Exception as error:
         return Reply(artefacts=_kept(build), refusal="\n".join(_refusal(error)))
-    facts = {"pto_sha256": _digest(build)}
+    texts = b"".join(path.read_bytes() for path in sorted(build.rglob("*.pto")))
+    facts = {"pto_sha256": hashlib.sha256(texts).hexdigest()}
     try:
         metrics = _memory(build, order)
     except (ImportError, AttributeError, OSError, ValueError, SyntaxError) as error:
-        metrics, facts["memory"] = (), f"unavailable: {_words(error)}"
+        metrics, facts["memory"] = (), f"unavailable: {words(error)}"
     shutil.rmtree(build / _PASS_DUMPS, ignore_errors=True)
     reply = Reply(facts, _kept(build), metrics)
     if not order.run:
@@ -77,10 +79,10 @@ def perform(order: Order, folder: Path) -> Reply:
     try:
         timing, times = _run(order, entry, untouched_output(*form), compiled, build)
     except ImportError as error:
-        return replace(reply, failure=_words(error), blames=Blame.HOST)
+        return replace(reply, failure=words(error), blames=Blame.HOST)
     except Exception as error:
         blames = Blame.DEVICE if _DEVICE_ERROR.search(str(error)) else Blame.NOTHING
-        return replace(reply, failure=_words(error), blames=blames)
+        return replace(reply, failure=words(error), blames=blames)
     return replace(reply, facts=facts | timing, metrics=(*metrics, *times))
 
 
@@ -131,7 +133,7 @@ def _run(
     except RuntimeError as error:
         if _DEVICE_ERROR.search(str(error)):
             raise
-        return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}, ()
+        return {"timing": f"unavailable: {words(error).splitlines()[0]}"}, ()
     name, clock, times = (
         ("host_us", Source.HOST_CLOCK, stats.host_wall_us)
         if order.simulated
@@ -154,18 +156,6 @@ def _refusal(error: Exception) -> Iterator[str]:
     place = f"{Path(file).name}:{line}: " if file else ""
     yield f"{place}{type(error).__name__}: {head}" + (f" ({hint})" if hint else "")
     yield from rest
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _digest(build: Path) -> str:
-    """SHA-256 over the kernels' PTO text."""
-    digest = hashlib.sha256()
-    for path in sorted(build.rglob("*.pto")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _memory(build: Path, order: Order) -> tuple[Metric, ...]:
