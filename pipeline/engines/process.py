@@ -17,7 +17,7 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, "PYTHONPATH": os.pathsep.join(search)}
 
 
-def do(order: Path, module: str, python: str, environment: Mapping[str, str], log: Path) -> int:
+def perform(order: Path, module: str, python: str, environment: Mapping[str, str], log: Path) -> int:
     """Have a module of this project do an order; gives the exit code, or minus the signal that ended it.
 
     The process is in this process's group and works in the order's folder; what it prints goes to `log`.

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -96,7 +95,7 @@ class Comparison:
     def run(self, stage: Stage) -> StageResult:
         """Run one stage; it is skipped with a reason if the output of a stage it needs is missing."""
         start = time.perf_counter()
-        missing = [name for name in _needed(stage) if name not in self.outputs]
+        missing = [name for name in stage.needs if name not in self.outputs]
         if missing:
             return missing_output(stage, missing[0])
         if isinstance(stage, OutputsCompared):
@@ -169,9 +168,7 @@ class Comparison:
         golden = self.golden.outputs[entry.tensor]
         return golden if entry.shape is None else golden[:rows]
 
-    def judge(
-        self, stage: Stage, facts: Mapping[str, str] = MappingProxyType({}), problems: Sequence[str] = ()
-    ) -> StageResult:
+    def judge(self, stage: Stage, facts: Mapping[str, str] = {}, problems: Sequence[str] = ()) -> StageResult:
         """Compare the output of a stage with what it must be, and diagnose a difference.
 
         Args:
@@ -262,13 +259,6 @@ def request_for(job: Job, context: JobContext, subject: Subject, stage: ProgramR
     folder = context.folder / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     return Request(stage.program, job.workload, subject, job.platform, folder, context.device)
-
-
-def _needed(stage: Stage) -> list[str]:
-    """The stages whose outputs a stage needs."""
-    if isinstance(stage, ProgramRun):
-        return [one.name for one in stage.given.values()]
-    return [stage.one, stage.other]
 
 
 def named(files: Iterable[Path], context: JobContext) -> tuple[str, ...]:

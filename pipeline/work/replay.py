@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import cast
@@ -105,17 +104,13 @@ def _kept(path: Path) -> Array:
 
 def account(result: Result) -> str:
     """The text of a replay: the verdict and each stage, with all details of wrong stages."""
-    return "\n".join(_account(result)) + "\n"
-
-
-def _account(result: Result) -> Iterator[str]:
-    yield f"{result.job.id}: {result.state.value}: {result.message}"
-    for name in (DIAGNOSIS, WRONG_STEP, REPRODUCE):
-        if name in result.facts:
-            yield f"{name}: {result.facts[name]}"
+    lines = [f"{result.job.id}: {result.state.value}: {result.message}"]
+    facts = result.facts
+    lines += [f"{name}: {facts[name]}" for name in (DIAGNOSIS, WRONG_STEP, REPRODUCE) if name in facts]
     for stage in result.stages:
-        yield f"\n{stage.name}: {stage.state.value}"
+        lines.append(f"\n{stage.name}: {stage.state.value}")
         if stage.state is State.MISMATCH:
-            yield from map(render.full, stage.diffs)
+            lines += map(render.full, stage.diffs)
         if stage.details:
-            yield stage.details
+            lines.append(stage.details)
+    return "\n".join(lines) + "\n"

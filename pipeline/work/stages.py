@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 from golden.definition import DefinitionError
 from pipeline.diff.steps import wrong_side
@@ -194,7 +193,7 @@ def concluded(
     job: Job,
     stages: Sequence[StageResult],
     steps: Sequence[Step] = (),
-    facts: Mapping[str, str] = MappingProxyType({}),
+    facts: Mapping[str, str] = {},
 ) -> Result:
     """A job's result. State and message are those of the first wrong stage, else of the first skipped one.
 

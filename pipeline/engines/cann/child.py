@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from pipeline.engines.base import CompileError, InfrastructureError
-from pipeline.engines.process import do, ending
+from pipeline.engines.process import ending, perform
 from pipeline.ground.jobs import WorkloadName
 
 LOG = "child.log"
@@ -97,7 +97,7 @@ def run(order: Order, scratch: Path) -> Path:
         "ASCEND_PROCESS_LOG_PATH": str(logs),
         "ASCEND_SLOG_PRINT_TO_STDOUT": "1",
     }
-    code = do(path, "pipeline.engines.cann.worker", sys.executable, environment, log)
+    code = perform(path, "pipeline.engines.cann.worker", sys.executable, environment, log)
     outputs = list(output.glob("output_*"))
     if code == 0 and len(outputs) == 1:
         return outputs[0]

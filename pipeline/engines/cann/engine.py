@@ -141,7 +141,8 @@ class CannEngine:
             output = child.run(order, scratch)
             compiled = _compiled(output, request, order)
             verdicts, given = read_verification(output, launch.expected.shape, launch.expected.dtype)
-            report = _keep(next(output.glob(VERDICTS)), request.folder / "verdicts.csv")
+            (brief,) = output.glob(VERDICTS)
+            report = _keep(brief, request.folder / "verdicts.csv")
         said, failed = {}, []
         for verdict in verdicts:
             said[f"verdict.{verdict.compiler_pass}"] = "pass" if verdict.passed else "fail"

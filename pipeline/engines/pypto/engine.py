@@ -20,7 +20,7 @@ from pipeline.engines.base import (
     Request,
 )
 from pipeline.engines.npu_smi import survey_host
-from pipeline.engines.process import do, ending
+from pipeline.engines.process import ending, perform
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import INPUTS, OUTPUT, REPLY, Order, Reply
 from pipeline.ground.jobs import Blame, Platform
@@ -105,7 +105,7 @@ class PyptoEngine:
         path, log = folder / "order.json", folder / "pypto.log"
         path.write_bytes(msgspec.json.encode(order))
         python = str(toolchain.interpreter(self._environment))
-        code = do(path, "pipeline.engines.pypto.worker", python, self._environment, log)
+        code = perform(path, "pipeline.engines.pypto.worker", python, self._environment, log)
         try:
             reply = msgspec.json.decode((folder / REPLY).read_bytes(), type=Reply)
         except FileNotFoundError:
