@@ -62,13 +62,19 @@ def execute(job: Job, context: JobContext) -> Result:
         InfrastructureError: the engine fails for a reason that says nothing about the kernel.
     """
     try:
-        if job.other:
-            return with_odd_one(_judged(job, context, steps_of(job, context), []))
-        return _executed(job, context)
+        return _compared(job, context) if job.other else _executed(job, context)
     except (WorkloadError, DefinitionError) as error:
         if isinstance(error, DefinitionError) and not job.workload.file:
             raise
         return Result(job, State.COMPILE_ERROR, str(error))
+
+
+def _compared(job: Job, context: JobContext) -> Result:
+    steps = steps_of(job, context)
+    if steps:
+        return with_odd_one(_judged(job, context, steps, []))
+    both = " and ".join(platform.name for platform in job.platforms)
+    return Result(job, State.SKIPPED, f"no program of workload {job.workload.name} runs on both {both}")
 
 
 def _executed(job: Job, context: JobContext) -> Result:
@@ -138,9 +144,9 @@ def _judged(job: Job, context: JobContext, steps: Sequence[Step], compiled: Sequ
     A program of which the compile stage in `compiled` did not pass is not run. Nothing is run if the fault to
     inject is committed in no step of the first platform, which alone has it.
     """
-    first = [stage for work, stage in steps if work is steps[0][0]]
-    if steps and (uncommitted := steps[0][0].admit(first)):
-        return Result(job, State.SKIPPED, uncommitted, steps[0][0].excuses)
+    first, _ = steps[0]
+    if uncommitted := first.admit([stage for work, stage in steps if work is first]):
+        return Result(job, State.SKIPPED, uncommitted, first.excuses)
     results, kept, lost = list(compiled), False, []
     uncompiled = _uncompiled(compiled)
     for work, stage in steps:
