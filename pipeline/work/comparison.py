@@ -171,10 +171,7 @@ class Comparison:
     def judge(self, stage: Stage, facts: Mapping[str, str] = {}, problems: Sequence[str] = ()) -> StageResult:
         """Compare the output of a stage with what it must be, and diagnose a difference.
 
-        Args:
-            stage: the stage; `outputs` has its output.
-            facts: what the engine says about the run.
-            problems: what the engine found wrong; any problem fails the stage.
+        `facts` and `problems` are what the engine says about its run; any problem fails the stage.
         """
         evidence = self._evidence(stage)
         ran = isinstance(stage, ProgramRun)

@@ -27,13 +27,7 @@ class ReplayError(UserError):
 
 
 def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result:
-    """Compare the kept outputs of a job with its golden again, and diagnose them.
-
-    Args:
-        record: the journal of the run.
-        run_folder: the folder of the run.
-        job_id: the id of the job.
-        cache: the folder of the golden cache.
+    """Compare the kept outputs of a job of a run with its golden again, and diagnose them.
 
     Returns:
         The result as it would be today, with the facts that the run recorded.

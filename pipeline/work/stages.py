@@ -203,13 +203,8 @@ def concluded(
 ) -> Result:
     """A job's result. State and message are those of the first wrong stage, else of the first skipped one.
 
-    Causes and facts say what the first diagnosis says that explains a stage, and which step is wrong.
-
-    Args:
-        job: the job that the stages belong to.
-        stages: how each ended.
-        steps: those of the stages that were judged.
-        facts: further facts of the job.
+    Causes and facts say what the first diagnosis says that explains a stage, and which step is wrong. `steps`
+    are those of the stages that were judged; `facts` are further facts of the job.
     """
     diagnoses = [work.diagnoses[stage.name] for work, stage in steps if stage.name in work.diagnoses]
     explaining = next((found for found in diagnoses if found.findings), None)

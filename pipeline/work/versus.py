@@ -76,9 +76,7 @@ def _stages(
 def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
     """The odd one out of each program whose outputs do not all agree; empty if nothing differs.
 
-    Args:
-        job: a job of two platforms.
-        clean: by stage, whether its output equals what it was compared with; stages without one are left out.
+    `clean` says by stage if its output equals what it was compared with; stages without one are left out.
     """
     one, two = job.platforms
     workload = workload_of(job)

@@ -106,13 +106,7 @@ class CannEngine:
         """Nothing: the tensor-level programs follow no plan, and the compiler itself reads them."""
 
     def compile(self, request: Request) -> Done:
-        """Compile to AICore C++ and estimate the cycles; keeps `program.json`, the C++ and the cost report.
-
-        Raises:
-            CompileError: the framework refuses the kernel.
-            NotSupportedError: these kernels do not support the geometry.
-            InfrastructureError: the framework's process ended for another reason.
-        """
+        """Compile to AICore C++ and estimate cycles; keeps `program.json`, the C++ and the cost report."""
         order = self._order(request)
         with _scratch(request.folder) as scratch:
             compiled = _compiled(child.run(order, scratch), request, order)
@@ -125,7 +119,7 @@ class CannEngine:
         """Compile with every pass interpreted on `inputs` and compared with our golden, at zero tolerance.
 
         The output is the verifier's interpretation of the kernel's tensor graph, read as raw bytes, without
-        the columns that the host drops. Raises the errors of `compile`.
+        the columns that the host drops.
         """
         order = self._order(request)
         program = request.subject.workload.tensor_programs[request.program]

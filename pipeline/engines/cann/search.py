@@ -55,13 +55,8 @@ def search(
 ) -> dict[str, Found]:
     """Search the best tiling of a geometry for every tensor-level program of its workload.
 
-    Args:
-        named: which workload.
-        workload: its declaration.
-        geometry: of the workload's type.
-        folder: scratch for the compilations; exists, and is empty again afterwards.
-        budget: compilations per program; at least 1.
-        tell: is called with one line for every compilation.
+    Compiles in `folder`, which exists and is empty again afterwards, at most `budget` times for each program
+    and at least once, and calls `tell` with a line each time.
 
     Raises:
         SearchError: the workload declares no search.

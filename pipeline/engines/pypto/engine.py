@@ -58,10 +58,7 @@ class PyptoEngine:
     def compile(self, request: Request) -> Done:
         """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
-        Raises:
-            CompileError: the geometry cannot be tiled, or PyPTO refuses the kernel.
-            InfrastructureError: a part of the toolchain is missing.
-            PyptoError: PyPTO's process ended without a reply.
+        Raises `PyptoError` too, if PyPTO's process ends without a reply.
         """
         _check(request.subject, request.program, None)
         return self._ask(request, assemble=toolchain.find_ptoas(self._environment) is not None, run=False)
