@@ -218,9 +218,9 @@ class Return:
 Statement = Call | Bind | For | If | Invoke | Return
 
 
-def flat(body: Iterable[Statement]) -> Iterator[Statement]:
-    """The statements of a body, each followed by those inside it if it is a loop or a branch."""
-    for statement in body:
+def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement as it is written, and after a loop or branch those in it, at any depth."""
+    for statement in statements:
         yield statement
         if isinstance(statement, For):
             yield from flat(statement.body)
