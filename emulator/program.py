@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -218,6 +218,16 @@ class Return:
 Statement = Call | Bind | For | If | Invoke | Return
 
 
+def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement as it is written, and after a loop or branch those in it, at any depth."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, For):
+            yield from flat(statement.body)
+        elif isinstance(statement, If):
+            yield from flat((*statement.then, *statement.orelse))
+
+
 @dataclass(frozen=True)
 class Param:
     """A tensor parameter; `type.out` says whether it is written."""
@@ -249,3 +259,9 @@ class Program:
     def main(self) -> Function:
         """The orchestration function."""
         return self.functions["main"]
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators that it calls, such as `tile.img2col`."""
+        statements = flat(statement for function in self.functions.values() for statement in function.body)
+        return frozenset(statement.operator for statement in statements if isinstance(statement, Call))

@@ -44,7 +44,6 @@ from pipeline.run.listener import Listener
 from pipeline.run.verdict import Mark
 
 _KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
-_SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute"
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,6 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
         deadline=arguments.deadline,
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
-        target=_PAIRED if any(job.other for job in asked.plan) else _SINGLE,
         facts={**asked.settings.facts(asked.begun), **asked.shard, **workload_facts(asked.plan)},
     )
     if asked.retries.limit is not None:
