@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from golden import vreq8
 from golden.geometry import C0
+from golden.layout import FRACTAL_ROWS
 from pipeline.diff.compare import regions, untouched
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
@@ -19,7 +20,6 @@ from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.ground.jobs import Diff, Region
 
-_FRACTAL_ROWS = 16
 _EDGES = ("interior", "top edge", "bottom edge", "left edge", "right edge", "corners")
 _TILES = (
     "first ACC tiles of bands",
@@ -102,7 +102,7 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
     if evidence.form is not None:
         model = model_of(evidence, evidence.form)
         layer = model.last
-        acc = View(model, np.arange(len(wrong))).sums() + layer.bias
+        acc = View(model, np.arange(len(wrong))).sums(layer) + layer.bias
         tie = _halfway(vreq8.unrounded(acc, layer.scale, layer.offsets, layer.variant))
         rounded = vreq8.unsaturated(acc, layer.scale, layer.offsets, layer.variant)
         saturation = np.select([rounded < -128, rounded > 127], [1, 2])
@@ -154,17 +154,17 @@ def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
     row, column = position // width, position % width
     rows, planes = -(-positions // width), -(-channels // C0)
     plane_names = [f"{across} {C0 * plane}..{C0 * plane + C0 - 1}" for plane in range(planes)]
-    fractal_rows = range(0, positions, _FRACTAL_ROWS)
+    fractal_rows = range(0, positions, FRACTAL_ROWS)
     yield "row", [f"row {number}" for number in range(rows)], row
     yield "column block" if matrix else "C1 plane", plane_names, channel // C0
     yield (
         "fractal",
         [
-            f"{down} {first}..{min(first + _FRACTAL_ROWS, positions) - 1}, {plane}"
+            f"{down} {first}..{min(first + FRACTAL_ROWS, positions) - 1}, {plane}"
             for first in fractal_rows
             for plane in plane_names
         ],
-        position // _FRACTAL_ROWS * planes + channel // C0,
+        position // FRACTAL_ROWS * planes + channel // C0,
     )
     if matrix:
         return
@@ -177,9 +177,9 @@ def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
 def _tiles(layer: Layer, position: Ints) -> Ints:
     """Which of `_TILES` each position is in."""
     part, within = layer.split(position)
-    tile = within // layer.tile.positions
+    tile = within // layer.form.tile.positions
     sizes = np.array([last - first for first, last in pairwise(layer.start.tolist())])
-    last = ((sizes - 1) // layer.tile.positions)[part]
+    last = ((sizes - 1) // layer.form.tile.positions)[part]
     return np.select([last == 0, tile == 0, tile == last], [3, 0, 2], default=1)
 
 

@@ -20,12 +20,11 @@ from emulator.program import (
     evaluate,
 )
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS
-from kernels.plan import Window
 from pipeline.faults import spoils
 from pipeline.faults.origins import origins, requantised_by
 from pipeline.ground.words import counted
 from workloads.base import FaultModel
-from workloads.faults import Fault, band_class, no_place, shift_of, shifted_bands
+from workloads.faults import Fault, band_class, moved_windows, no_place
 from workloads.form import Convolution, Form, FormError, Loading
 
 Block = tuple[Statement, ...]
@@ -35,15 +34,7 @@ def faulty_plan(fault: Fault, plan: Any, model: FaultModel) -> Any:
     """The plan of a kernel that has the fault; the same for a fault that is not in the plan."""
     if fault.id not in ("band-up", "band-down"):
         return plan
-
-    def move(windows: Sequence[Window], height: int) -> Sequence[Window]:
-        moved = shifted_bands(fault, height, windows)
-        return [
-            replace(window, row=window.row + shift_of(fault)) if number in moved else window
-            for number, window in enumerate(windows)
-        ]
-
-    return model.moved(plan, move)
+    return model.moved(plan, lambda windows, height: moved_windows(fault, height, windows))
 
 
 def faulty_program(fault: Fault, program: Program, form: Form, variant: str) -> Program:
