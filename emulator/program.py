@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -216,6 +216,16 @@ class Return:
 
 
 Statement = Call | Bind | For | If | Invoke | Return
+
+
+def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement as it is written, and after a loop or branch those in it, at any depth."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, For):
+            yield from flat(statement.body)
+        elif isinstance(statement, If):
+            yield from flat((*statement.then, *statement.orelse))
 
 
 @dataclass(frozen=True)
