@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from golden.geometry import C0
 from golden.layout import FRACTAL_ROWS
 from pipeline.diff.compare import regions, untouched
 from pipeline.diff.evidence import Evidence
-from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.ground.jobs import Diff, Region
@@ -100,14 +98,17 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
     labels_of = [*_by_place(width, wrong)]
     arrays: dict[str, Any] = {}
     if evidence.form is not None:
-        model = model_of(evidence, evidence.form)
-        layer = model.last
-        acc = View(model, np.arange(len(wrong))).sums(layer) + layer.bias
-        tie = _halfway(vreq8.unrounded(acc, layer.scale, layer.offsets, layer.variant))
-        rounded = vreq8.unsaturated(acc, layer.scale, layer.offsets, layer.variant)
+        layer, positions = model_of(evidence, evidence.form).last, np.arange(len(wrong))
+        sums = layer.sums(layer.held, layer.windows(positions))
+        tie = _halfway(vreq8.unrounded(sums + layer.bias, layer.scale, layer.offsets, layer.variant))
+        rounded = layer.rounded(sums)
         saturation = np.select([rounded < -128, rounded > 127], [1, 2])
-        tiles = _tiles(layer, np.arange(len(wrong)))[:, None]
-        labels_of += [("ACC tile", _TILES, tiles), *_by_value(layer, tie, saturation)]
+        labels_of += [
+            ("ACC tile", _TILES, _tiles(layer, positions)[:, None]),
+            ("rounding", _ROUNDING, tie.astype(np.int64)),
+            ("saturation", _SATURATION, saturation),
+            ("offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)),
+        ]
         arrays = {"tie": tie, "saturated": saturation > 0}
     across = "column" if diff.matrix else "channel"
     found = {"band": _known(diff.bands), across: _known(diff.channels)}
@@ -178,15 +179,8 @@ def _tiles(layer: Layer, position: Ints) -> Ints:
     """Which of `_TILES` each position is in."""
     part, within = layer.split(position)
     tile = within // layer.form.tile.positions
-    sizes = np.array([last - first for first, last in pairwise(layer.start.tolist())])
-    last = ((sizes - 1) // layer.form.tile.positions)[part]
+    last = ((np.diff(layer.start) - 1) // layer.form.tile.positions)[part]
     return np.select([last == 0, tile == 0, tile == last], [3, 0, 2], default=1)
-
-
-def _by_value(layer: Layer, tie: npt.NDArray[np.bool_], saturation: Ints) -> Iterator[_Labels]:
-    yield "rounding", _ROUNDING, tie.astype(np.int64)
-    yield "saturation", _SATURATION, saturation
-    yield "offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)
 
 
 def _known(found: Sequence[Region]) -> Division:

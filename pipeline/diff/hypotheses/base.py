@@ -80,13 +80,13 @@ class View:
         altered, sites = own.altered(layer), self._sites(layer)
         upstream = layer.number - 1 in hypothesis.layers
         if own.keeps_sums and not upstream:
-            sums = self.sums(layer)
+            sums = self._right_sums(layer)
         else:
             held = self._handed_over(hypothesis) if upstream else layer.held
             sums = own.sums(altered, own.held(altered, held), sites)
         return own.values(altered, sums, sites)
 
-    def sums(self, layer: Layer) -> Int32:
+    def _right_sums(self, layer: Layer) -> Int32:
         """The right accumulators without bias of a layer at its sites, int32 [sites, C]."""
         if layer.number not in self._sums:
             self._sums[layer.number] = RIGHT.sums(layer, layer.held, self._sites(layer))
