@@ -29,10 +29,11 @@ from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.journal import Journal
-from pipeline.run.keeper_client import KeeperClient, KeeperLost, Nursery
+from pipeline.run.keeper import KeeperClient, KeeperLost
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
-from pipeline.run.messages import Order, Role
-from pipeline.run.signals import SignalWatch
+from pipeline.run.messages import Cancel, Order, Role
+from pipeline.run.nursery import Nursery
+from pipeline.run.processes import SignalWatch
 
 _LOCK_POLL = 0.2
 _KEEPER_MARGIN = 5.0
@@ -376,7 +377,7 @@ class _Run:
         give_up_at = time.monotonic() + order.limit + self._patience()
         self._running[keeper] = _Running(task, order, device, self._time(), give_up_at)
         self._everybody.job_started(task.job, order.device, task.attempt)
-        keeper.give(order)
+        keeper.send(order)
 
     def _queued(self, job: Job) -> bool:
         return self._options.queue is not None and job.platform.on_cards
@@ -503,7 +504,7 @@ class _Run:
             self._end(task, Result(task.job, State.INTERRUPTED, reason))
         for keeper, running in self._running.items():
             running.give_up_at = min(running.give_up_at, time.monotonic() + self._patience())
-            keeper.cancel(self._options.grace)
+            keeper.send(Cancel(self._options.grace))
 
     def _give_up_on_silent_keepers(self) -> None:
         for keeper, running in self._running.items():

@@ -32,7 +32,7 @@ from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job
 from pipeline.ground.subject import subject_of
 from pipeline.run import processes
-from pipeline.run.messages import encode
+from pipeline.run.messages import Channel
 from workloads.base import WorkloadError
 
 _TORCH_IMPORT = 60.0
@@ -103,7 +103,7 @@ def _needs_none(one: Wanted, cache: Path) -> bool:
         return True  # the job itself says what is wrong
 
 
-class Goldens:
+class Goldens(Channel[bool]):
     """The controller's side: which jobs wait for a golden, and the process that computes the goldens.
 
     Args:
@@ -115,13 +115,9 @@ class Goldens:
     """
 
     def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
-        self._socket = connection
+        super().__init__(connection, msgspec.json.Decoder(bool))
         self._missing = dict(missing)
         self._ask()
-
-    def fileno(self) -> int:
-        """Descriptor that is readable when `receive` has something."""
-        return self._socket.fileno()
 
     def holds(self, job_id: str) -> bool:
         """Whether a job still has to wait."""
@@ -133,41 +129,33 @@ class Goldens:
         Returns:
             False if there is nothing more to wait for: all are computed, or the process has ended.
         """
-        with suppress(ConnectionError):
-            if self._socket.recv(1):
-                self._missing = {job: one for job, one in self._missing.items() if one != self._asked}
-                self._ask()
-                return bool(self._missing)
-        return False
+        if not self.read():
+            return False
+        if self.arrived:
+            self.arrived.clear()
+            self._missing = {job: one for job, one in self._missing.items() if one != self._asked}
+            self._ask()
+        return bool(self._missing)
 
     def _ask(self) -> None:
         if self._missing:
             self._asked = next(iter(self._missing.values()))
             self.give_up_at = time.monotonic() + self._asked.limit
-            with suppress(ConnectionError):  # the process has ended: the next read shows it
-                self._socket.sendall(encode(self._asked) + b"\n")
-
-    def close(self) -> None:
-        """Let the process end after the golden it is computing; the end of the run ends it in any case."""
-        self._socket.close()
+            self.send(self._asked)
 
 
-def serve(descriptor: int) -> None:
-    """Compute each golden requested over the socket `descriptor` and answer with a byte; end when it closes.
+def serve(connection: socket.socket) -> None:
+    """Compute each golden that is asked for and answer with `true`; end when the other end closes.
 
     A golden that cannot be computed is answered as well: the job that needs it will report why. An error that
     is neither the host's nor the user's fault is printed here too.
     """
     processes.die_with_parent()
-    with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as lines:
-        for line in lines:
-            wanted = msgspec.json.decode(line, type=Wanted)
-            try:
-                with suppress(InputsError, TorchError, WorkloadError, DefinitionError, MemoryError):
-                    golden_for(wanted.wanted(), Path(wanted.cache))
-            except Exception:
-                traceback.print_exc()
-            try:
-                connection.sendall(b".")
-            except ConnectionError:
-                return  # the controller has stopped waiting
+    asked = Channel(connection, msgspec.json.Decoder(Wanted))
+    while (one := asked.next()) is not None:
+        try:
+            with suppress(InputsError, TorchError, WorkloadError, DefinitionError, MemoryError):
+                golden_for(one.wanted(), Path(one.cache))
+        except Exception:
+            traceback.print_exc()
+        asked.send(True)

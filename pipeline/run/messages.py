@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+import socket
+from collections import deque
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -14,6 +16,8 @@ from pipeline.ground.jobs import Job, Result
 from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2
+
+Message = TypeVar("Message")
 
 
 class Role(Enum):
@@ -128,16 +132,46 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-class Lines:
-    """Splits a byte stream that arrives in pieces into lines."""
+class Channel(Generic[Message]):
+    """One end of a socket on which messages travel as lines of JSON.
 
-    def __init__(self) -> None:
+    `arrived` holds the messages that were read but not taken; for them the descriptor is not readable.
+    """
+
+    def __init__(self, connection: socket.socket, messages: msgspec.json.Decoder[Message]) -> None:
+        self._socket = connection
+        self._messages = messages
         self._rest = b""
+        self.arrived: deque[Message] = deque()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that `data` completes, without their line ends."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        yield from whole
+    def fileno(self) -> int:
+        """Descriptor that is readable when `read` has something."""
+        return self._socket.fileno()
+
+    def send(self, message: object) -> None:
+        """Send a message. If the other end has closed, the next `read` says so."""
+        with suppress(ConnectionError):
+            self._socket.sendall(encode(message) + b"\n")
+
+    def read(self) -> bool:
+        """Wait for data, and add the messages that it completes. False: the other end has closed."""
+        data = b""
+        with suppress(ConnectionError):
+            data = self._socket.recv(65536)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.arrived.extend(map(self._messages.decode, lines))
+        return bool(data)
+
+    def next(self) -> Message | None:
+        """Wait for the next message. None: the other end has closed."""
+        while not self.arrived:
+            if not self.read():
+                return None
+        return self.arrived.popleft()
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
 
 
 def read_result(path: Path, job: Job) -> Result:

@@ -13,15 +13,85 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
-from pipeline.run import goldens, keeper, processes
+from pipeline.run import goldens, keeper, processes, threads
 from pipeline.run.messages import Role
 
+_BOOT = "import sys; {path}; from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
+_CLOSE_PATIENCE = 5.0
 _SERVE = {Role.KEEPER: keeper.serve, Role.GOLDENS: goldens.serve}
+
+
+class Nursery:
+    """The controller's side: starts the process when it is first needed, and again if it was killed."""
+
+    def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        """`preload` are modules to import before forking; errors of all keepers are appended to `log`."""
+        self._preload = preload
+        self._environment = {
+            **environment,
+            **threads.variables(1),
+            processes.MARK: processes.blank_mark(),
+        }
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def new_keeper(self) -> keeper.KeeperClient:
+        """A new keeper. If it cannot be started, `receive` soon returns `KeeperLost`."""
+        return keeper.KeeperClient(self.new_process(Role.KEEPER))
+
+    def new_process(self, role: Role) -> socket.socket:
+        """The socket to a new process with that role; if it cannot start, the socket soon closes."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(ConnectionError):
+            socket.send_fds(self._socket, [role.value], [theirs.fileno()])
+        return ours
+
+    def _start(self) -> None:
+        self.close()
+        self._socket, theirs = socket.socketpair()
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        boot = _BOOT.format(path=f"sys.path[:] = {path!r}")
+        with theirs, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", boot, str(theirs.fileno()), *self._preload],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C signals the whole foreground group, but only the controller must get it.
+                start_new_session=True,
+            )
+
+    def fault(self) -> str:
+        """Why the nursery ended before a keeper was started; empty if it was killed."""
+        if self._process is None:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_PATIENCE)
+        status = self._process.returncode or 0
+        return f"exit code {status}, see {self._log}" if status > 0 else ""
+
+    def close(self) -> None:
+        """Let the nursery end, and wait for it."""
+        if self._process is None:
+            return
+        self._socket.close()
+        try:
+            self._process.wait(_CLOSE_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def serve(descriptor: int, preload: Sequence[str]) -> None:
@@ -41,18 +111,18 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
         role, received, *_ = socket.recv_fds(control, 1, 1)
         if not received:
             break
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                control.close()
-                _SERVE[Role(role)](received[0])
-                status = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        os.close(received[0])
+        with socket.socket(fileno=received[0]) as connection:
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    control.close()
+                    _SERVE[Role(role)](connection)
+                    status = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(status)
         if role == Role.GOLDENS.value:
             computing.append(child)
     # The goldens are no longer needed. Keepers are not killed: they still end their jobs' processes.

@@ -138,23 +138,33 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
-    """Kill every process whose mark contains `fragment`, and repeat this until none is found.
+def kill(find: Callable[[], list[psutil.Process]], seen: dict[int, str], patience: float) -> list[str]:
+    """Kill every process that `find` finds, and repeat this until it finds none.
 
-    Returns:
-        Descriptions of those found, and of those still alive after `patience` seconds.
+    Each process found is described in `seen`, by its id. Returns the descriptions of those still alive after
+    `patience` seconds.
     """
-    found: dict[int, str] = {}
     alive: list[psutil.Process] = []
 
     def none_left() -> bool:
-        alive[:] = [process for process in marked(fragment) if not _is_zombie(process)]
-        found.update((process.pid, describe(process)) for process in alive if process.pid not in found)
+        alive[:] = find()
+        seen.update((process.pid, describe(process)) for process in alive if process.pid not in seen)
         send(alive, signal.SIGKILL)
         return not alive
 
     wait_until(none_left, patience)
-    return list(found.values()), [describe(process) for process in alive]
+    return [describe(process) for process in alive]
+
+
+def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
+    """Kill every process whose mark contains `fragment`. See `kill`.
+
+    Returns:
+        Descriptions of those found, and of those still alive after `patience` seconds.
+    """
+    seen: dict[int, str] = {}
+    alive = kill(lambda: [one for one in marked(fragment) if not _is_zombie(one)], seen, patience)
+    return list(seen.values()), alive
 
 
 def _is_zombie(process: psutil.Process) -> bool:
@@ -162,3 +172,42 @@ def _is_zombie(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+class SignalWatch:
+    """While entered, the given signals only make this object readable, instead of raising at any line.
+
+    For the main thread only.
+    """
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self._numbers = numbers
+
+    def __enter__(self) -> SignalWatch:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        os.set_blocking(self._writing, False)
+        self._descriptor = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._handlers = {
+            number: signal.signal(number, lambda _number, _frame: None) for number in self._numbers
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._descriptor)
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when a signal has arrived."""
+        return self._reading
+
+    def take(self) -> list[signal.Signals]:
+        """The signals that arrived since the last call."""
+        arrived: list[signal.Signals] = []
+        with suppress(BlockingIOError):
+            while data := os.read(self._reading, 4096):
+                arrived += [signal.Signals(number) for number in data]
+        return [number for number in arrived if number in self._numbers]

@@ -104,12 +104,12 @@ def test_each_golden_is_asked_for_once_and_lets_all_its_jobs_go(tmp_path: Path, 
     with ours, theirs, theirs.makefile("rb") as asked:
         waited_for = Goldens(missing_goldens([first, alike, second], tmp_path, None), ours)
         assert msgspec.json.decode(asked.readline(), type=Wanted).job.profile == "small"
-        theirs.sendall(b".")
+        theirs.sendall(b"true\n")
         assert waited_for.receive()
         held = [waited_for.holds(job.id) for job in (first, alike, second)]
         assert held == [False, False, True]
         assert msgspec.json.decode(asked.readline(), type=Wanted).job.profile == "ties"
-        theirs.sendall(b".")
+        theirs.sendall(b"true\n")
         assert not waited_for.receive()
         assert not waited_for.holds(second.id)
 
