@@ -19,7 +19,7 @@ from pipeline.ground.jobs import OUTCOMES, Job, Platform, State
 from pipeline.ground.subject import workload_of
 from pipeline.matrix.expand import COMPARED, expand
 from pipeline.run.devices import choose_ids, parse_ids
-from pipeline.run.task_submit import require
+from pipeline.run.task import require
 from pipeline.work.versus import compared_programs
 from workloads.base import Workload, WorkloadError
 

@@ -74,33 +74,20 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
     first: dict[tuple[object, ...], Wanted | None] = {}
     missing = {}
     for job in plan:
-        if job.profile is None or _is_refused(job):
+        if job.profile is None:
             continue
         one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
-        if one.kind not in first:
-            first[one.kind] = None if _needs_none(one, cache) else one
+        try:
+            if job.other is None and takes_tiles(job.platform.backend):
+                subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
+            if one.kind not in first:
+                first[one.kind] = None if is_cached(one.wanted(), cache) else one
+        except (PlanError, ProfileError, WorkloadError):
+            continue
         found = first[one.kind]
         if found is not None:
             missing[job.id] = found
     return missing
-
-
-def _is_refused(job: Job) -> bool:
-    """Whether a job ends before it needs its golden, because its geometry cannot be tiled."""
-    if job.other is not None or not takes_tiles(job.platform.backend):
-        return False
-    try:
-        subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
-    except (PlanError, WorkloadError):
-        return True
-    return False
-
-
-def _needs_none(one: Wanted, cache: Path) -> bool:
-    try:
-        return is_cached(one.wanted(), cache)
-    except (ProfileError, WorkloadError):
-        return True  # the job itself says what is wrong
 
 
 class Goldens(Channel[bool]):

@@ -239,6 +239,5 @@ class _Execution:
         return tuple(swept.values()), tuple(alive)
 
     def _living(self) -> list[psutil.Process]:
-        found = {one.pid: one for one in processes.descendants()}
-        found.update((one.pid, one) for one in processes.marked(self._order.marker))
-        return list(found.values())
+        found = [*psutil.Process().children(recursive=True), *processes.marked(self._order.marker)]
+        return list({process.pid: process for process in found}.values())

@@ -32,17 +32,10 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
-class SetAside:
-    """A device that the run stopped using: its lock's name (`npu-0`) and why."""
-
-    device: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class RunSummary:
     """How a run ended. `results`, one per job in plan order, name only the artefacts that were kept.
 
+    `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`).
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
     itself; any of them makes `exit_code` 3. `notes` are those of `RunInfo`.
     """
@@ -52,7 +45,7 @@ class RunSummary:
     results: tuple[Result, ...]
     exit_code: int
     seconds: float
-    set_aside: tuple[SetAside, ...] = ()
+    set_aside: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -89,23 +82,8 @@ class Broadcast:
         self._listeners = listeners
         self.problems: list[str] = []
 
-    def run_started(self, run: RunInfo) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.run_started(run))
-
-    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.job_started(job, device, attempt))
-
-    def job_finished(self, result: Result) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.job_finished(result))
-
-    def run_finished(self, summary: Callable[[], RunSummary]) -> None:
-        """See `Listener`. `summary` is called for each listener, to include failures of earlier listeners."""
-        self._tell(lambda listener: listener.run_finished(summary()))
-
-    def _tell(self, event: Callable[[Listener], None]) -> None:
+    def tell(self, event: Callable[[Listener], None]) -> None:
+        """Call `event` for each listener, in order."""
         for listener in self._listeners:
             try:
                 event(listener)

@@ -35,11 +35,7 @@ class Nursery:
     def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """`preload` are modules to import before forking; errors of all keepers are appended to `log`."""
         self._preload = preload
-        self._environment = {
-            **environment,
-            **threads.variables(1),
-            processes.MARK: processes.blank_mark(),
-        }
+        self._environment = {**environment, **threads.variables(1), processes.MARK: processes.BLANK_MARK}
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -30,6 +30,9 @@ SUPPORTED = sys.platform == "linux"
 """If False, processes that leave their job's tree are not found once their parent has ended."""
 
 _MARK_WIDTH = 128
+BLANK_MARK = "_" * _MARK_WIDTH
+"""The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL = 0.01
@@ -64,11 +67,6 @@ def require_single_thread() -> None:
         raise ThreadsError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
 
 
-def blank_mark() -> str:
-    """The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
-    return "_" * _MARK_WIDTH
-
-
 def set_mark(mark: str) -> None:
     """Mark this process and all processes that it will start.
 
@@ -78,7 +76,7 @@ def set_mark(mark: str) -> None:
 
     Raises:
         ValueError: `mark` is too long.
-        RuntimeError: this process was not started with `blank_mark()` in its environment.
+        RuntimeError: this process was not started with `BLANK_MARK` in its environment.
     """
     if len(mark) > _MARK_WIDTH:
         raise ValueError(f"mark of {len(mark)} characters: at most {_MARK_WIDTH}")
@@ -88,7 +86,7 @@ def set_mark(mark: str) -> None:
         return
     at = Path("/proc/self/environ").read_bytes().find(f"{MARK}=_".encode())
     if at < 0:
-        raise RuntimeError(f"started without {MARK}={blank_mark()}")
+        raise RuntimeError(f"started without {MARK}={BLANK_MARK}")
     after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     env_start = int(after_name[47])  # field 50 of proc_pid_stat(5); the first two are before ")"
     ctypes.memmove(env_start + at + len(MARK) + 1, padded.encode(), _MARK_WIDTH)
@@ -104,11 +102,6 @@ def marked(fragment: str) -> list[psutil.Process]:
             if at >= 0 and fragment.encode() in block[at : at + len(MARK) + 1 + _MARK_WIDTH]:
                 found.append(psutil.Process(pid))
     return [process for process in found if process.pid != os.getpid()]
-
-
-def descendants() -> list[psutil.Process]:
-    """Living descendants of this process."""
-    return psutil.Process().children(recursive=True)
 
 
 def describe(process: psutil.Process) -> str:

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import OUTCOMES, Blame, Job, Result, State
 from pipeline.ground.patterns import Pattern
 from pipeline.run.messages import Ended, Report, read_result
-from pipeline.run.states import is_end
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A regular expression that marks an infrastructure error, and what such an error blames."""
+    """What marks an infrastructure error in a job's text, and what such an error blames."""
 
-    text: str
+    pattern: Pattern
     blames: Blame = Blame.DEVICE
 
 
@@ -28,35 +27,27 @@ _FULL = ("No space left on device", "Disk quota exceeded", "Read-only file syste
 _SICK = (507018, 507010, 507899, 507901)
 
 DEFAULT_MARKS = (
-    *(Mark(text, Blame.HOST) for text in _FULL),
-    *(Mark(f"(^|[^0-9]){code}([^0-9]|$)") for code in _SICK),
+    *(Mark(Pattern(text), Blame.HOST) for text in _FULL),
+    *(Mark(Pattern(f"(^|[^0-9]){code}([^0-9]|$)")) for code in _SICK),
 )
 """What the system reports when the disk is full or read-only, and what a sick device prints (CANN's aclError
 list): AICPU exception, lost heartbeat, driver internal error, host-device channel disconnected.
 
 The first one found counts, so a device is not blamed for a full disk."""
 
-Marks = Sequence[tuple[Pattern, Blame]]
-"""Marks, compiled."""
-
-
-def compiled(mark: Mark) -> tuple[Pattern, Blame]:
-    """A mark with its pattern compiled. Raises `PatternError`."""
-    return Pattern(mark.text), mark.blames
-
-
 _CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 # A mismatch or a compile error is a judgement on the kernel; a mark in the text does not change it.
 _MAYBE_INFRASTRUCTURE = frozenset({State.CRASHED, State.KILLED, State.TIMED_OUT, State.NO_RESULT})
-_JUDGED = frozenset({State.PASSED, State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
-_EXPECTABLE = frozenset({State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
-# The end states that only the controller sets.
-_NOT_A_WORKERS = frozenset(
-    {State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED}
-)
+JUDGED = frozenset({State.PASSED, State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
+"""The kernel was judged, so that a further repeat can be compared with this result."""
+
+# The controller alone sets the other end states.
+_WORKERS = frozenset(OUTCOMES) - {
+    *(State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED)
+}
 
 
-def judge(job: Job, report: Report, result_file: Path, marks: Marks) -> Result:
+def judge(job: Job, report: Report, result_file: Path, marks: Sequence[Mark]) -> Result:
     """The result of one process of `job`: the one it wrote if it ended well, else one that says how it ended.
 
     `marks` identify infrastructure errors in the text of a job that was not judged.
@@ -70,11 +61,16 @@ def judge(job: Job, report: Report, result_file: Path, marks: Marks) -> Result:
         seconds=report.seconds,
         output=report.output,
     )
-    if state in _MAYBE_INFRASTRUCTURE:
-        result = replace(result, details="\n".join(part for part in (result.details, report.stacks) if part))
     if report.swept:
         result = replace(result, facts={**result.facts, "swept_processes": "; ".join(report.swept)})
-    return _infrastructure(result, marks) if state in _MAYBE_INFRASTRUCTURE else result
+    if state not in _MAYBE_INFRASTRUCTURE:
+        return result
+    result = replace(result, details="\n".join(filter(None, (result.details, report.stacks))))
+    for mark in marks:
+        if any(map(mark.pattern.occurs, (result.message, result.details, result.output))):
+            message = f"infrastructure pattern {mark.pattern.text} ({state.value}: {result.message})"
+            return replace(result, state=State.INFRASTRUCTURE, message=message, blames=mark.blames)
+    return result
 
 
 def _read(path: Path, job: Job) -> tuple[Result | None, str]:
@@ -84,7 +80,7 @@ def _read(path: Path, job: Job) -> tuple[Result | None, str]:
         return None, "it wrote no result"
     except (msgspec.DecodeError, ValueError, OSError) as error:
         return None, f"its result file is damaged: {error}"
-    if not is_end(result.state) or result.state in _NOT_A_WORKERS:
+    if result.state not in _WORKERS:
         return None, f"its result claims the state {result.state.value}"
     return result, ""
 
@@ -102,7 +98,7 @@ def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tup
         memory = " (out of memory?)" if name == "SIGKILL" else ""
         return State.KILLED, f"killed from outside by {name}{memory}"
     if report.status > 0:
-        after = f"{fault}" if fault else f"its result said {written.state.value}" if written else ""
+        after = f"its result said {written.state.value}" if written else fault
         return State.CRASHED, f"exit code {report.status}; {after}"
     if written is None:
         return State.NO_RESULT, f"exit code 0, but {fault}"
@@ -130,20 +126,6 @@ def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
     return Result(job, State.KILLED, "its keeper was killed")
 
 
-def _infrastructure(result: Result, marks: Marks) -> Result:
-    """The result, turned into an infrastructure error if a pattern marks it as one."""
-    for pattern, blames in marks:
-        if any(map(pattern.occurs, (result.message, result.details, result.output))):
-            message = f"infrastructure pattern {pattern.text} ({result.state.value}: {result.message})"
-            return replace(result, state=State.INFRASTRUCTURE, message=message, blames=blames)
-    return result
-
-
-def is_judged(result: Result) -> bool:
-    """True if the kernel was judged, so that a further repeat can be compared with this result."""
-    return result.state in _JUDGED
-
-
 def merge_repeats(results: Sequence[Result]) -> Result:
     """The result of a job that ran several times: `nondeterministic` if the outputs or verdicts differ.
 
@@ -153,7 +135,7 @@ def merge_repeats(results: Sequence[Result]) -> Result:
     if len(results) == 1:
         return last
     where = f"repeat {len(results)}"
-    if not is_judged(last):
+    if last.state not in JUDGED:
         return replace(last, message=f"{where}: {last.message}")
     first, *others = (_outputs(one) for one in results)
     differing = [number for number, other in enumerate(others, 2) if other != first]
@@ -190,7 +172,7 @@ def apply_expectation(result: Result, today: date) -> Result:
     if expected is None or (expected.until is not None and today > expected.until):
         return result
     known = f"{expected.reason} ({expected.link})"
-    if result.state in _EXPECTABLE:
+    if result.state in JUDGED - {State.PASSED}:
         return replace(
             result,
             state=State.EXPECTED_FAILURE,
