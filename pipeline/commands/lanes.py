@@ -27,7 +27,6 @@ from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import ReportFiles
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.results.history import History
 from pipeline.results.performance import (
     TRACKED,
     References,
@@ -36,7 +35,7 @@ from pipeline.results.performance import (
     save_references,
     updated,
 )
-from pipeline.results.review import review
+from pipeline.results.review import History, review
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, prune_runs, read_run

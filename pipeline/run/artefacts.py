@@ -47,13 +47,11 @@ class Artefacts:
         self._kept[result.job.id] = _Kept(path, size, failed)
         while sum(kept.size for kept in self._kept.values()) > self._limit:
             # Old passes go first, then the newest failure: the first failures of a run tell the most.
-            passes = (job for job, kept in self._kept.items() if not kept.failed and kept.size)
-            self._drop(next(passes, result.job.id))
+            passes = (job_id for job_id, kept in self._kept.items() if not kept.failed and kept.size)
+            job_id = next(passes, result.job.id)
+            shutil.rmtree(self._kept.pop(job_id).path, ignore_errors=True)
+            self.dropped.add(job_id)
         return self.final(result)
-
-    def _drop(self, job: str) -> None:
-        shutil.rmtree(self._kept.pop(job).path, ignore_errors=True)
-        self.dropped.add(job)
 
     def final(self, result: Result) -> Result:
         """The result; if its artefacts were removed, without them and with a fact that says so."""

@@ -24,7 +24,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
-from pipeline.run import processes, states, threads, verdict
+from pipeline.run import processes, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
@@ -32,7 +32,7 @@ from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.journal import Journal, lost_result
 from pipeline.run.keeper import KeeperClient, KeeperLost
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
-from pipeline.run.messages import Cancel, Order, Role
+from pipeline.run.messages import Cancel, Order
 from pipeline.run.nursery import Nursery
 from pipeline.run.processes import SignalWatch
 
@@ -88,23 +88,16 @@ class RunOptions:
     review: Callable[[Result], Result] = lambda result: result
 
 
-def utc_now() -> datetime:
-    """The time of day, in UTC."""
-    return datetime.now(timezone.utc)
-
-
 @dataclass(frozen=True)
 class Host:
     """What a run needs from the machine it runs on.
 
-    Args:
-        available: says quickly whether a job can run here; if it cannot, it is skipped with that reason.
-        now: returns the time of day.
-        environment: of the jobs' processes.
+    `available` says quickly whether a job can run here; if it cannot, it is skipped with that reason.
+    `environment` is that of the jobs' processes.
     """
 
     available: Callable[[Job], Availability]
-    now: Callable[[], datetime] = utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -114,13 +107,8 @@ def run_jobs(
     """Run `plan` as a new run, in the main thread.
 
     SIGINT, SIGTERM and SIGHUP end the run in an orderly way: running jobs are ended, unfinished jobs become
-    `interrupted`, and the summary is as complete as that of any run.
-
-    Args:
-        plan: the jobs, each with an id of its own.
-        options: see `RunOptions`.
-        listeners: are told every event, in this order, after the run's own journal.
-        host: see `Host`.
+    `interrupted`, and the summary is as complete as that of any run. The listeners are told every event, in
+    their order, after the run's own journal.
 
     Raises:
         PlanError: two jobs have the same id.
@@ -195,7 +183,7 @@ class _Run:
         self._settings = options.settings
         given = options.settings.retries
         self._retries = options.retries if given is None else given
-        self._workers = max(1, min(options.jobs or threads.processors(), len(self._plan)))
+        self._workers = max(1, min(options.jobs or processes.processors(), len(self._plan)))
         self._watchers = Broadcast(self._listeners)
         self._everybody = Broadcast([Journal(folder.journal), *self._listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
@@ -277,7 +265,7 @@ class _Run:
         wanted = self._options.missing
         missing = {task.job.id: wanted[task.job.id] for task in self._waiting if task.job.id in wanted}
         if missing:
-            self._goldens = Goldens(missing, self._nursery.new_process(Role.GOLDENS))
+            self._goldens = self._nursery.new_goldens(missing)
             self._selector.register(self._goldens, selectors.EVENT_READ, self._receive_golden)
 
     def _receive_golden(self) -> None:
@@ -358,7 +346,7 @@ class _Run:
             settings=self._settings,
             device=device.number if device is not None else None,
             marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{self._orders}/",
-            threads=threads.share(self._workers),
+            threads=processes.thread_share(self._workers),
             grace=self._options.grace,
             queue=self._options.queue if self._queued(task.job) else None,
         )

@@ -20,13 +20,6 @@ _RESULT_LIMIT = 32 * 1024**2
 Message = TypeVar("Message")
 
 
-class Role(Enum):
-    """Controller to nursery: the task of the process to fork next."""
-
-    KEEPER = b"k"
-    GOLDENS = b"g"
-
-
 class Ended(str, Enum):
     """How a job's process ended: by itself, because its time ran out, or because it was cancelled."""
 

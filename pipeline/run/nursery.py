@@ -16,17 +16,19 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from pipeline.run import goldens, keeper, processes, threads
-from pipeline.run.messages import Role
+from pipeline.run import goldens, keeper, processes
+from pipeline.run.goldens import Goldens, Wanted
+from pipeline.run.keeper import KeeperClient
 
 _BOOT = "import sys; {path}; from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
 _CLOSE_PATIENCE = 5.0
-_SERVE = {Role.KEEPER: keeper.serve, Role.GOLDENS: goldens.serve}
+_TASKS = (keeper.serve, goldens.serve)
+"""What a process may be forked for. The request for it is its place here, in one byte."""
 
 
 class Nursery:
@@ -35,21 +37,28 @@ class Nursery:
     def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """`preload` are modules to import before forking; errors of all keepers are appended to `log`."""
         self._preload = preload
-        self._environment = {**environment, **threads.variables(1), processes.MARK: processes.BLANK_MARK}
+        self._environment = {
+            **environment,
+            **processes.thread_limits(1),
+            processes.MARK: processes.BLANK_MARK,
+        }
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
-    def new_keeper(self) -> keeper.KeeperClient:
+    def new_keeper(self) -> KeeperClient:
         """A new keeper. If it cannot be started, `receive` soon returns `KeeperLost`."""
-        return keeper.KeeperClient(self.new_process(Role.KEEPER))
+        return KeeperClient(self._new_process(keeper.serve))
 
-    def new_process(self, role: Role) -> socket.socket:
-        """The socket to a new process with that role; if it cannot start, the socket soon closes."""
+    def new_goldens(self, missing: Mapping[str, Wanted]) -> Goldens:
+        """A new process that computes goldens. If it cannot be started, `receive` soon returns False."""
+        return Goldens(missing, self._new_process(goldens.serve))
+
+    def _new_process(self, task: Callable[[socket.socket], None]) -> socket.socket:
         if self._process is None or self._process.poll() is not None:
             self._start()
         ours, theirs = socket.socketpair()
         with theirs, suppress(ConnectionError):
-            socket.send_fds(self._socket, [role.value], [theirs.fileno()])
+            socket.send_fds(self._socket, [bytes([_TASKS.index(task)])], [theirs.fileno()])
         return ours
 
     def _start(self) -> None:
@@ -104,22 +113,23 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     control = socket.socket(fileno=descriptor)
     computing = []
     while True:
-        role, received, *_ = socket.recv_fds(control, 1, 1)
+        asked, received, *_ = socket.recv_fds(control, 1, 1)
         if not received:
             break
+        task = _TASKS[asked[0]]
         with socket.socket(fileno=received[0]) as connection:
             child = os.fork()
             if child == 0:
                 status = 1
                 try:
                     control.close()
-                    _SERVE[Role(role)](connection)
+                    task(connection)
                     status = 0
                 except BaseException:
                     traceback.print_exc()
                 finally:
                     os._exit(status)
-        if role == Role.GOLDENS.value:
+        if task is goldens.serve:
             computing.append(child)
     # The goldens are no longer needed. Keepers are not killed: they still end their jobs' processes.
     for child in computing:

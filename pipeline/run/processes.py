@@ -1,6 +1,7 @@
-"""How a job's process tree is marked, found and ended, even if its processes try to leave it.
+"""How a job's process tree is marked, found and ended, and how many threads it may use.
 
-Three methods are combined, because each misses some processes:
+A tree is ended even if its processes try to leave it. Three methods are combined, because each misses some
+processes:
 
 - the keeper of a job is a **subreaper**: an orphan, even one that called `setsid` or forked twice, becomes
   the keeper's child instead of init's, so that `waitpid` knows exactly whether anything is left (Linux);
@@ -17,11 +18,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from threadpoolctl import threadpool_limits
 
 MARK = "PIPELINE_JOB"
 """Environment variable that every process of a job carries."""
@@ -29,6 +31,7 @@ MARK = "PIPELINE_JOB"
 SUPPORTED = sys.platform == "linux"
 """If False, processes that leave their job's tree are not found once their parent has ended."""
 
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _MARK_WIDTH = 128
 BLANK_MARK = "_" * _MARK_WIDTH
 """The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
@@ -156,15 +159,34 @@ def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
         Descriptions of those found, and of those still alive after `patience` seconds.
     """
     seen: dict[int, str] = {}
-    alive = kill(lambda: [one for one in marked(fragment) if not _is_zombie(one)], seen, patience)
+    alive = kill(lambda: marked(fragment), seen, patience)
     return list(seen.values()), alive
 
 
-def _is_zombie(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+def processors() -> int:
+    """Processors that this process may use."""
+    if SUPPORTED:
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_share(workers: int) -> int:
+    """Threads of the numeric libraries for each of `workers` jobs that run at the same time, at least one.
+
+    With more, the thread pools of the jobs would compete for the same processors.
+    """
+    return max(1, processors() // workers)
+
+
+def thread_limits(count: int) -> Mapping[str, str]:
+    """Environment variables that limit libraries loaded later, here and in programs that are started."""
+    return dict.fromkeys(_THREAD_VARIABLES, str(count))
+
+
+def limit_threads(count: int) -> None:
+    """Limit the threads of this process: of libraries it has loaded (BLAS, OpenMP) and of later ones."""
+    os.environ.update(thread_limits(count))
+    threadpool_limits(count)
 
 
 class SignalWatch:

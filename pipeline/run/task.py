@@ -27,7 +27,7 @@ import msgspec
 
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Result, State
-from pipeline.run import processes, threads, worker
+from pipeline.run import processes, worker
 from pipeline.run.devices import DeviceError, choose_ids, parse_ids
 from pipeline.run.messages import Order, encode, plain_text, read_result, write_atomically
 
@@ -153,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
     os.chdir(folder)
     # The scheduler ends a task without asking for stacks, so they are written shortly before that.
     faulthandler.dump_traceback_later(max(order.job.timeout - 5, order.job.timeout / 2))
-    threads.limit(order.threads)
+    processes.limit_threads(order.threads)
     write_atomically(folder / _BEGUN, encode(_Begun(device, time.time())))
     worker.perform(msgspec.structs.replace(order, device=device))
     return 0

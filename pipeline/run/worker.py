@@ -24,7 +24,7 @@ from golden.inputs import InputsError
 from golden.reference import TorchError
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Blame, Job, JobContext, Result, State
-from pipeline.run import processes, threads
+from pipeline.run import processes
 from pipeline.run.messages import Order, encode, write_atomically
 
 STACKS_SIGNAL = signal.SIGUSR1
@@ -50,7 +50,7 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
         # Files that a toolchain writes to its working directory are then among the job's artefacts.
         os.chdir(order.folder)
         if order.threads > 1:  # the libraries were loaded with a limit of one
-            threads.limit(order.threads)
+            processes.limit_threads(order.threads)
         perform(order)
         status = 0
     except SystemExit as leaving:
@@ -122,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write("usage: python -m pipeline.run.worker ORDER.json\n")
         return 4
     order = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order)
-    threads.limit(order.threads)
+    processes.limit_threads(order.threads)
     perform(order)
     return 0
 

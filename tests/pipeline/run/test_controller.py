@@ -378,7 +378,8 @@ def test_a_pattern_that_other_engines_search_for_all_night_does_not_hold_up_the_
     run: Run, make_job: MakeJob
 ) -> None:
     job = make_job(f"prints_and_exits:{'a' * 60}b 507018")
-    result = only(run(job, retries=0, marks=tuple(map(Mark, ("(a+)+$", "(a|a)+$", "507018")))))
+    marks = tuple(Mark(Pattern(text)) for text in ("(a+)+$", "(a|a)+$", "507018"))
+    result = only(run(job, retries=0, marks=marks))
     assert result.state is State.INFRASTRUCTURE
     assert result.message.startswith("infrastructure pattern 507018 (crashed: ")
 
