@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 
 from golden import profiles
@@ -38,7 +38,9 @@ def command_line(job: Job, settings: Settings) -> str:
     if profile and profile != INPUTS and job.lane is not Lane.COMPILE:
         words += ["--profile", profile]
     if job.written_profile and settings.date is None:
-        settings = replace(settings, date=_night(job))
+        # The night that gave the profile its seed.
+        night = datetime.strptime(str(profiles.seed_of(job.profile or "")), "%Y%m%d").date()
+        settings = replace(settings, date=night)
     return _call(job, words + settings.words())
 
 
@@ -50,20 +52,15 @@ def with_resume(summary: RunSummary) -> RunSummary:
     output = summary.folder.parent.parent
     settings = Settings(output=None if output == OUTPUT.absolute() else str(output))
     rest = ["--resume", summary.run_id, *settings.words()]
-    results = list(summary.results)
-    for place, result in enumerate(results):
-        if result.state is State.INTERRUPTED:
-            facts = {**result.facts, REPRODUCE: _call(result.job, rest)}
-            results[place] = replace(result, facts=facts)
-    return replace(summary, results=tuple(results))
+    results = tuple(
+        replace(result, facts={**result.facts, REPRODUCE: _call(result.job, rest)})
+        if result.state is State.INTERRUPTED
+        else result
+        for result in summary.results
+    )
+    return replace(summary, results=results)
 
 
 def _call(job: Job, words: Sequence[str]) -> str:
     command = next(name for name, lane in LANES.items() if lane is job.lane)
     return shlex.join([interpreter(), "-m", "pipeline", command, *words])
-
-
-def _night(job: Job) -> date:
-    """The night that gave the profile its seed, which is its date."""
-    seed = profiles.seed_of(job.profile or "")
-    return date(seed // 10_000, seed // 100 % 100, seed % 100)

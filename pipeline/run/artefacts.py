@@ -17,8 +17,13 @@ class _Kept:
     failed: bool
 
 
-def relocated(result: Result, place: Callable[[str], str]) -> Result:
-    """The result, with the paths of its and its stages' artefacts replaced by those that `place` returns."""
+def relocated(result: Result, folder: Path, run_folder: Path) -> Result:
+    """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder`."""
+
+    def place(artefact: str) -> str:
+        path = folder / artefact
+        return str(path.relative_to(run_folder) if path.is_relative_to(run_folder) else path)
+
     stages = (replace(stage, artefacts=tuple(map(place, stage.artefacts))) for stage in result.stages)
     return replace(result, artefacts=tuple(map(place, result.artefacts)), stages=tuple(stages))
 

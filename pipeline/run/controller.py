@@ -30,19 +30,15 @@ from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.journal import Journal, lost_result
-from pipeline.run.keeper import KeeperClient, KeeperLost
+from pipeline.run.keeper import KeeperClient
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
-from pipeline.run.messages import Cancel, Order
+from pipeline.run.messages import Cancel, Fault, Order
 from pipeline.run.nursery import Nursery
 from pipeline.run.processes import SignalWatch
 
 _LOCK_POLL = 0.2
 _KEEPER_MARGIN = 5.0
 _SWEEP_PATIENCE = 5.0
-
-
-class PlanError(ValueError):
-    """A plan cannot be run; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +107,13 @@ def run_jobs(
     their order, after the run's own journal.
 
     Raises:
-        PlanError: two jobs have the same id.
+        ValueError: two jobs have the same id.
         RunFolderError, DeviceError: a folder cannot be used.
     """
     ids = [job.id for job in plan]
     if len(set(ids)) < len(ids):
         twice = next(job for job in ids if ids.count(job) > 1)
-        raise PlanError(f"two jobs of the plan have the id {twice}")
+        raise ValueError(f"two jobs of the plan have the id {twice}")
     pool = DevicePool(options.locks)
     folder = create_run(options.root, host.now())
     return _Run(plan, {}, options, listeners, host, folder, pool).execute()
@@ -227,7 +223,7 @@ class _Run:
             except Exception:
                 # Also after a fault of the pipeline the run ends with a report, and with exit code 3.
                 self._problems.append(f"internal error:\n{traceback.format_exc()}")
-            return self._conclude(info, time.monotonic() - begun)
+            return self._conclude(time.monotonic() - begun)
 
     def _info(self, notes: Sequence[str], resumed: bool) -> RunInfo:
         remarks = [*notes, network_warning(self._options.locks)]
@@ -240,7 +236,7 @@ class _Run:
             self._time(),
             self._workers,
             self._options.facts,
-            tuple(remark for remark in remarks if remark),
+            tuple(filter(None, remarks)),
             resumed,
             self._settings,
         )
@@ -266,17 +262,7 @@ class _Run:
         missing = {task.job.id: wanted[task.job.id] for task in self._waiting if task.job.id in wanted}
         if missing:
             self._goldens = self._nursery.new_goldens(missing)
-            self._selector.register(self._goldens, selectors.EVENT_READ, self._receive_golden)
-
-    def _receive_golden(self) -> None:
-        if self._goldens is not None and not self._goldens.receive():
-            self._drop_goldens(self._goldens)
-
-    def _drop_goldens(self, goldens: Goldens) -> None:
-        """Stop waiting for goldens: all are computed, or the remaining ones will not be."""
-        self._selector.unregister(goldens)
-        goldens.close()
-        self._goldens = None
+            self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens.receive)
 
     def _loop(self) -> None:
         while True:
@@ -300,7 +286,10 @@ class _Run:
                     running.gave_up, running.give_up_at = True, math.inf
                     keeper.kill()
             if self._goldens is not None and now >= self._goldens.give_up_at:
-                self._drop_goldens(self._goldens)
+                # All are computed, or the remaining ones will not be.
+                self._selector.unregister(self._goldens)
+                self._goldens.close()
+                self._goldens = None
 
     def _start_ready(self) -> bool:
         """Start all jobs that can start. True if a job waits for a device while a worker is free."""
@@ -375,13 +364,13 @@ class _Run:
         if report is None:
             return
         running = self._running.pop(keeper, None)
-        if isinstance(report, KeeperLost):
+        if isinstance(report, Fault):
             self._selector.unregister(keeper)
             keeper.close()
             if running is None:
                 self._idle.remove(keeper)
             else:
-                self._lost(running, report)
+                self._lost(running, report.text if keeper.pid is not None else self._nursery.fault())
             return
         self._idle.append(keeper)
         if running is None:
@@ -390,10 +379,9 @@ class _Run:
         result = verdict.judge(running.task.job, report, Path(running.order.result), self._options.marks)
         self._settle(running, result)
 
-    def _lost(self, running: _Running, lost: KeeperLost) -> None:
+    def _lost(self, running: _Running, fault: str) -> None:
         _, alive = processes.kill_marked(running.order.marker, _SWEEP_PATIENCE)
         self._pool.release(running.device, alive)
-        fault = lost.fault if lost.born else self._nursery.fault()
         if fault:
             self._problems.append(f"a keeper failed: {fault}")
         self._settle(running, verdict.judge_lost(running.task.job, fault, running.gave_up))
@@ -402,13 +390,9 @@ class _Run:
         """After a process has ended, start another try or another repeat, or end the job."""
         task = running.task
         Path(running.order.result).unlink(missing_ok=True)
-        result = replace(
-            result,
-            device=running.order.device if running.order.queue is None else result.device,
-            started=running.started,
-            attempts=task.attempt,
-        )
-        result = relocated(result, lambda artefact: self._relative(running.order, artefact))
+        device = running.order.device if running.order.queue is None else result.device
+        result = replace(result, device=device, started=running.started, attempts=task.attempt)
+        result = relocated(result, Path(running.order.folder), self._folder.path)
         if result.state is State.INFRASTRUCTURE:
             self._note_failure(task, running.device, result)
             if task.attempt <= self._retries and not self._stopped:
@@ -428,11 +412,6 @@ class _Run:
         result = self._options.review(replace(result, facts={**result.facts, **tries}))
         result = verdict.apply_expectation(result, self._settings.date or self._host.now().date())
         self._end(task, verdict.apply_requirement(result))
-
-    def _relative(self, order: Order, artefact: str) -> str:
-        """Path of an artefact relative to the run folder, from its path relative to the job's folder."""
-        path, run = Path(order.folder) / artefact, self._folder.path
-        return str(path.relative_to(run) if path.is_relative_to(run) else path)
 
     def _note_failure(self, task: _Task, device: Device | None, result: Result) -> None:
         number = device.number if device is not None else result.device
@@ -485,7 +464,7 @@ class _Run:
             keeper.close()
         self._nursery.close()
 
-    def _conclude(self, info: RunInfo, seconds: float) -> RunSummary:
+    def _conclude(self, seconds: float) -> RunSummary:
         # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
         lost = [job for job in self._plan if job.id not in self._results]
         if lost and not self._problems:
@@ -494,16 +473,10 @@ class _Run:
             self._record(lost_result(job), self._everybody)
         results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
         shutil.rmtree(self._results_folder, ignore_errors=True)
-        summary = RunSummary(
-            info.run_id,
-            info.folder,
-            results,
-            states.exit_code(result.state for result in results),
-            seconds,
-            self._pool.set_aside,
-            info.notes,
-            tuple(sorted(self._artefacts.dropped)),
-        )
+        code = states.exit_code(result.state for result in results)
+        dropped = tuple(sorted(self._artefacts.dropped))
+        run, aside = self._folder, self._pool.set_aside
+        summary = RunSummary(run.run_id, run.path, results, code, seconds, aside, dropped)
         # Each listener is told of the failures of those before it.
         self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))
         return self._with_problems(summary)

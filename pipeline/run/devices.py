@@ -62,17 +62,11 @@ def choose_ids(
     lent: Sequence[int] | None = None,
     discovered: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The devices a run may use for `platform`.
+    """The devices a run may use for `platform`, in the order asked for; empty if it needs none.
 
-    Args:
-        platform: its `devices` are those of matrix.yaml.
-        requested: ids of `--devices`, or None.
-        lent: ids of `TASK_DEVICE`, or None. They are physical cards: a platform that does not run on cards
-            ignores them.
-        discovered: ids of the cards this host has for the platform, or None if they are not known.
-
-    Returns:
-        The ids in the order asked for; empty if the platform needs no device.
+    `requested` are the ids of `--devices`, `lent` those of `TASK_DEVICE` and `discovered` the cards that this
+    host has for the platform; None if they are not given or not known. What is lent are physical cards: a
+    platform that does not run on cards ignores them.
 
     Raises:
         DeviceError: an id is unknown, or outside what was lent.

@@ -51,13 +51,6 @@ class Wanted(msgspec.Struct, frozen=True):
     inputs: str | None
     limit: float
 
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """Everything that determines the golden: jobs that need the same golden have the same kind."""
-        job = self.job
-        geometry = msgspec.json.encode(job.geometry, order="deterministic")
-        return job.workload, geometry, job.profile, job.platform.variant
-
     def wanted(self) -> golden.cache.Wanted:
         """What the golden is computed from; raises what `wanted_golden` raises."""
         return wanted_golden(self.job, Path(self.inputs) if self.inputs is not None else None)
@@ -76,16 +69,17 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
     for job in plan:
         if job.profile is None:
             continue
-        one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
+        geometry = msgspec.json.encode(job.geometry, order="deterministic")
+        kind = job.workload, geometry, job.profile, job.platform.variant  # all that determines the golden
         try:
             if job.other is None and takes_tiles(job.platform.backend):
                 subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
-            if one.kind not in first:
-                first[one.kind] = None if is_cached(one.wanted(), cache) else one
+            if kind not in first:
+                one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
+                first[kind] = None if is_cached(one.wanted(), cache) else one
         except (PlanError, ProfileError, WorkloadError):
             continue
-        found = first[one.kind]
-        if found is not None:
+        if (found := first[kind]) is not None:
             missing[job.id] = found
     return missing
 
@@ -93,15 +87,12 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
 class Goldens(Channel[bool]):
     """The controller's side: which jobs wait for a golden, and the process that computes the goldens.
 
-    Args:
-        missing: by job id, the goldens to compute, in that order.
-        connection: the socket to a process that runs `serve`.
-
-    Attributes:
-        give_up_at: when to stop waiting for the golden that is being computed (monotonic, seconds).
+    `give_up_at` is when to stop waiting for the golden that is being computed (monotonic, seconds): at once
+    if all are computed or the process has ended.
     """
 
     def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
+        """Ask for the goldens `missing`, by job id, in that order; `connection` leads to `serve`."""
         super().__init__(connection, msgspec.json.Decoder(bool))
         self._missing = dict(missing)
         self._ask()
@@ -110,21 +101,17 @@ class Goldens(Channel[bool]):
         """Whether a job still has to wait."""
         return job_id in self._missing
 
-    def receive(self) -> bool:
-        """Release the jobs whose golden has been computed; to be called when the socket is readable.
-
-        Returns:
-            False if there is nothing more to wait for: all are computed, or the process has ended.
-        """
+    def receive(self) -> None:
+        """Release the jobs whose golden has been computed; to be called when the socket is readable."""
         if not self.read():
-            return False
-        if self.arrived:
+            self.give_up_at = 0.0
+        elif self.arrived:
             self.arrived.clear()
             self._missing = {job: one for job, one in self._missing.items() if one != self._asked}
             self._ask()
-        return bool(self._missing)
 
     def _ask(self) -> None:
+        self.give_up_at = 0.0
         if self._missing:
             self._asked = next(iter(self._missing.values()))
             self.give_up_at = time.monotonic() + self._asked.limit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,10 +75,9 @@ class Journal:
     most every half second, because a sync takes as long as a tiny job.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path) -> None:
         """Append to `path`, after removing a torn last line."""
         self._path = path
-        self._clock = clock
         self._synced = -_SYNC_INTERVAL
         self._file = path.open("ab")
         if self._file.tell():
@@ -100,7 +99,7 @@ class Journal:
     def job_finished(self, result: Result) -> None:
         """See `Listener`."""
         self._append(Finished(result))
-        if self._clock() - self._synced >= _SYNC_INTERVAL:
+        if time.monotonic() - self._synced >= _SYNC_INTERVAL:
             self._sync()
 
     def run_finished(self, summary: RunSummary) -> None:
@@ -118,7 +117,7 @@ class Journal:
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
-        self._synced = self._clock()
+        self._synced = time.monotonic()
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ import tempfile
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import IO
 
 import msgspec
 import psutil
 
+from pipeline.ground.jobs import State
 from pipeline.run import processes, worker
-from pipeline.run.messages import Cancel, Channel, Ended, Fault, Hello, Order, Report, plain_text
+from pipeline.run.messages import Cancel, Channel, Fault, Hello, Order, Report, plain_text
 from pipeline.run.processes import SignalWatch
 
 _STACKS_LIMIT = 256 * 1024
@@ -34,42 +34,40 @@ _SETTLE = 0.1
 _CLOSE_PATIENCE = 5.0
 
 
-@dataclass(frozen=True)
-class KeeperLost:
-    """A keeper ended. `fault` is its error, or empty; `born` is False if it died before its Hello message."""
-
-    fault: str
-    born: bool
-
-
 class KeeperClient(Channel[Hello | Report | Fault]):
-    """The controller's side of one keeper, which is idle or has one order."""
+    """The controller's side of one keeper, which is idle or has one order.
+
+    `pid` is its process id, or None before it has said Hello.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection, msgspec.json.Decoder(Hello | Report | Fault))
-        self._pid: int | None = None
-        self._fault = ""
+        self.pid: int | None = None
+        self._fault = Fault("")
 
-    def receive(self) -> Report | KeeperLost | None:
-        """The report, if it has arrived completely; to be called when the socket is readable."""
+    def receive(self) -> Report | Fault | None:
+        """The report, if it has arrived completely; to be called when the socket is readable.
+
+        If the keeper has ended, its fault instead, with an empty text if it was killed.
+        """
         if not self.read():
-            return KeeperLost(self._fault, born=self._pid is not None)
+            return self._fault
         report = None
         while self.arrived:
             message = self.arrived.popleft()
             if isinstance(message, Hello):
-                self._pid = message.pid
+                self.pid = message.pid
             elif isinstance(message, Fault):
-                self._fault = message.text
+                self._fault = message
             else:
                 report = message
         return report
 
     def kill(self) -> None:
         """Kill the keeper at once, in any state. The caller has to end its job's processes."""
-        if self._pid is not None:
+        if self.pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
+                os.kill(self.pid, signal.SIGKILL)
         self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
@@ -131,7 +129,7 @@ class _Execution:
         self._status: int | None = None
         self._childless = False
         self._grace = order.grace
-        self._ended = Ended.ITSELF
+        self._ended: State | None = None
 
     def report(self) -> Report:
         """Execute the order."""
@@ -149,7 +147,7 @@ class _Execution:
             try:
                 self._watch(reading, started + self._order.limit)
                 seconds = time.monotonic() - started
-                if self._ended is Ended.TIMED_OUT:
+                if self._ended is State.TIMED_OUT:
                     self._ask_for_stacks(stacks)
                 swept, alive = self._end_tree()
                 while self._take(reading):
@@ -172,7 +170,7 @@ class _Execution:
             while self._status is None:
                 left = deadline - time.monotonic()
                 if told or left <= 0:
-                    self._ended = Ended.CANCELLED if told else Ended.TIMED_OUT
+                    self._ended = State.INTERRUPTED if told else State.TIMED_OUT
                     break
                 for key, _ in selector.select(left):
                     if key.fileobj is children:
@@ -188,12 +186,11 @@ class _Execution:
 
     def _take(self, reading: int) -> bytes | None:
         """Read one piece of output, and only one, so that deadlines are still checked. None: nothing now."""
-        try:
+        with suppress(BlockingIOError):
             data = os.read(reading, 65536)
-        except BlockingIOError:
-            return None
-        self._capture.feed(data)
-        return data
+            self._capture.feed(data)
+            return data
+        return None
 
     def _reap(self) -> bool:
         """Collect children that have ended, also adopted ones. True when none is left."""

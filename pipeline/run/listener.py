@@ -37,7 +37,7 @@ class RunSummary:
 
     `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`).
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
-    itself; any of them makes `exit_code` 3. `notes` are those of `RunInfo`.
+    itself; any of them makes `exit_code` 3.
     """
 
     run_id: str
@@ -46,7 +46,6 @@ class RunSummary:
     exit_code: int
     seconds: float
     set_aside: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -60,19 +59,15 @@ class Listener(Protocol):
 
     def run_started(self, run: RunInfo) -> None:
         """Called once, first."""
-        ...
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         """Called each time a process is started for a job, also for retries and repeats."""
-        ...
 
     def job_finished(self, result: Result) -> None:
         """Called once for each job of the plan, also if it was skipped or interrupted."""
-        ...
 
     def run_finished(self, summary: RunSummary) -> None:
         """Called once, last, also if the run was interrupted."""
-        ...
 
 
 class Broadcast:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
 import socket
 from collections import deque
 from contextlib import suppress
-from enum import Enum
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result, State
 from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2
 
 Message = TypeVar("Message")
-
-
-class Ended(str, Enum):
-    """How a job's process ended: by itself, because its time ran out, or because it was cancelled."""
-
-    ITSELF = "itself"
-    TIMED_OUT = "timed-out"
-    CANCELLED = "cancelled"
 
 
 class Order(msgspec.Struct, frozen=True, tag=True):
@@ -76,13 +69,14 @@ class Fault(msgspec.Struct, frozen=True, tag=True):
 class Report(msgspec.Struct, frozen=True, tag=True):
     """Keeper to controller: how the process of an order ended. Only the processes in `alive` are still alive.
 
-    `status` is its exit code, or minus the signal that ended it. `ended` says what caused the end. `stacks`
-    is what faulthandler wrote (at a timeout: every thread). `swept` and `alive` describe processes that the
-    job left behind: those that were killed, and those that could not be killed.
+    `status` is its exit code, or minus the signal that ended it. `ended` is `timed-out` or `interrupted` if
+    the keeper ended it for that, else None. `stacks` is what faulthandler wrote (at a timeout: every thread).
+    `swept` and `alive` describe processes that the job left behind: those that were killed, and those that
+    could not be killed.
     """
 
     status: int
-    ended: Ended
+    ended: State | None
     seconds: float
     output: str
     stacks: str
@@ -100,17 +94,8 @@ def encode(message: object) -> bytes:
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_without_surrogates(msgspec.to_builtins(message)))
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_surrogates(item) for item in value]
-    return value
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
+        return re.sub("[\ud800-\udfff]", lambda lone: rf"\\u{ord(lone[0]):x}", text).encode()
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -46,11 +46,11 @@ class Nursery:
         self._process: subprocess.Popen[bytes] | None = None
 
     def new_keeper(self) -> KeeperClient:
-        """A new keeper. If it cannot be started, `receive` soon returns `KeeperLost`."""
+        """A new keeper. If it cannot be started, `receive` soon returns a `Fault`."""
         return KeeperClient(self._new_process(keeper.serve))
 
     def new_goldens(self, missing: Mapping[str, Wanted]) -> Goldens:
-        """A new process that computes goldens. If it cannot be started, `receive` soon returns False."""
+        """A new process that computes goldens. If it cannot be started, nothing is waited for."""
         return Goldens(missing, self._new_process(goldens.serve))
 
     def _new_process(self, task: Callable[[socket.socket], None]) -> socket.socket:
@@ -92,11 +92,10 @@ class Nursery:
         if self._process is None:
             return
         self._socket.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(_CLOSE_PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()  # does nothing if it has ended
+        self._process.wait()
 
 
 def serve(descriptor: int, preload: Sequence[str]) -> None:
@@ -105,7 +104,7 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     Ends when the socket has closed and all of them have ended.
 
     Raises:
-        processes.ThreadsError: an import has started a thread.
+        RuntimeError: an import has started a thread.
     """
     for name in preload:
         import_module(name)

@@ -59,15 +59,11 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class ThreadsError(RuntimeError):
-    """A process that is about to fork has more than one thread."""
-
-
 def require_single_thread() -> None:
-    """Raise `ThreadsError` if there are other threads: a fork would copy their locks but not the threads."""
+    """Raise `RuntimeError` if there are other threads: a fork would copy their locks but not the threads."""
     threads = psutil.Process().num_threads()
     if threads != 1:
-        raise ThreadsError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
+        raise RuntimeError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
 
 
 def set_mark(mark: str) -> None:

@@ -23,14 +23,10 @@ INTERNAL_ERROR = 3
 NOTHING_EXECUTED = 5
 
 
-class IllegalTransitionError(RuntimeError):
-    """A job was about to make a change of state that is not in `LEGAL`: a fault of the pipeline."""
-
-
 def advance(job_id: str, old: State, new: State) -> State:
-    """Return `new`. Raises `IllegalTransitionError` if `new` may not follow `old`."""
+    """Return `new`. Raises `RuntimeError` if it may not follow `old`, which is a fault of the pipeline."""
     if new not in LEGAL[old]:
-        raise IllegalTransitionError(f"{job_id}: {old.value} -> {new.value}")
+        raise RuntimeError(f"{job_id}: {old.value} -> {new.value}")
     return new
 
 

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -115,12 +116,10 @@ def _submit(order: Order, queue: float, folder: Path) -> tuple[int, list[str]]:
     try:
         code = client.wait()
     finally:
-        if client.poll() is None:
-            client.terminate()
-            try:
-                client.wait(_PATIENCE)
-            except subprocess.TimeoutExpired:
-                client.kill()
+        client.terminate()  # this and `kill` do nothing if it has ended
+        with suppress(subprocess.TimeoutExpired):
+            client.wait(_PATIENCE)
+        client.kill()
         swept, _ = processes.kill_marked(order.marker, _PATIENCE)
     return code, swept
 

@@ -12,7 +12,7 @@ import msgspec
 
 from pipeline.ground.jobs import OUTCOMES, Blame, Job, Result, State
 from pipeline.ground.patterns import Pattern
-from pipeline.run.messages import Ended, Report, read_result
+from pipeline.run.messages import Report, read_result
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,8 @@ def judge(job: Job, report: Report, result_file: Path, marks: Sequence[Mark]) ->
     """
     written, fault = _read(result_file, job)
     state, message = _ending(job, report, written, fault)
-    result = replace(
-        written or Result(job, state),
-        state=state,
-        message=message,
-        seconds=report.seconds,
-        output=report.output,
-    )
+    result = written or Result(job, state)
+    result = replace(result, state=state, message=message, seconds=report.seconds, output=report.output)
     if report.swept:
         result = replace(result, facts={**result.facts, "swept_processes": "; ".join(report.swept)})
     if state not in _MAYBE_INFRASTRUCTURE:
@@ -86,13 +81,15 @@ def _read(path: Path, job: Job) -> tuple[Result | None, str]:
 
 
 def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tuple[State, str]:
-    if report.ended is Ended.TIMED_OUT:
+    if report.ended is State.TIMED_OUT:
         stacks = "" if report.stacks else "; it did not write its stacks"
         return State.TIMED_OUT, f"did not end within {job.timeout:g} s{stacks}"
-    if report.ended is Ended.CANCELLED:
+    if report.ended is State.INTERRUPTED:
         return State.INTERRUPTED, ""
     if report.status < 0:
-        name = _name(-report.status)
+        # Most real-time signals have no name.
+        names = (one.name for one in signal.Signals if one == -report.status)
+        name = next(names, f"signal {-report.status}")
         if name in _CRASH_SIGNALS:
             return State.CRASHED, f"crashed by {name}"
         memory = " (out of memory?)" if name == "SIGKILL" else ""
@@ -103,14 +100,6 @@ def _ending(job: Job, report: Report, written: Result | None, fault: str) -> tup
     if written is None:
         return State.NO_RESULT, f"exit code 0, but {fault}"
     return written.state, written.message
-
-
-def _name(number: int) -> str:
-    """A signal's name; most real-time signals have none and are given by number."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
@@ -134,9 +123,8 @@ def merge_repeats(results: Sequence[Result]) -> Result:
     last = results[-1]
     if len(results) == 1:
         return last
-    where = f"repeat {len(results)}"
     if last.state not in JUDGED:
-        return replace(last, message=f"{where}: {last.message}")
+        return replace(last, message=f"repeat {len(results)}: {last.message}")
     first, *others = (_outputs(one) for one in results)
     differing = [number for number, other in enumerate(others, 2) if other != first]
     facts = {**results[0].facts, "repeats": str(len(results))}
@@ -173,11 +161,8 @@ def apply_expectation(result: Result, today: date) -> Result:
         return result
     known = f"{expected.reason} ({expected.link})"
     if result.state in JUDGED - {State.PASSED}:
-        return replace(
-            result,
-            state=State.EXPECTED_FAILURE,
-            message=f"expected: {known}; {result.state.value}: {result.message}",
-        )
+        message = f"expected: {known}; {result.state.value}: {result.message}"
+        return replace(result, state=State.EXPECTED_FAILURE, message=message)
     if result.state is State.PASSED:
         return replace(result, state=State.UNEXPECTED_PASS, message=f"passed, but expected to fail: {known}")
     return result
@@ -187,9 +172,5 @@ def apply_requirement(result: Result) -> Result:
     """Turn a skipped job into an error if its platform is required."""
     if result.state is not State.SKIPPED or not result.job.platform.required:
         return result
-    return replace(
-        result,
-        state=State.INFRASTRUCTURE,
-        message=f"required platform {result.job.platform.name} is not available: {result.message}",
-        blames=Blame.HOST,
-    )
+    message = f"required platform {result.job.platform.name} is not available: {result.message}"
+    return replace(result, state=State.INFRASTRUCTURE, message=message, blames=Blame.HOST)

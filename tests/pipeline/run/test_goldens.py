@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -105,12 +106,14 @@ def test_each_golden_is_asked_for_once_and_lets_all_its_jobs_go(tmp_path: Path, 
         waited_for = Goldens(missing_goldens([first, alike, second], tmp_path, None), ours)
         assert msgspec.json.decode(asked.readline(), type=Wanted).job.profile == "small"
         theirs.sendall(b"true\n")
-        assert waited_for.receive()
+        waited_for.receive()
+        assert waited_for.give_up_at > time.monotonic()
         held = [waited_for.holds(job.id) for job in (first, alike, second)]
         assert held == [False, False, True]
         assert msgspec.json.decode(asked.readline(), type=Wanted).job.profile == "ties"
         theirs.sendall(b"true\n")
-        assert not waited_for.receive()
+        waited_for.receive()
+        assert waited_for.give_up_at == 0
         assert not waited_for.holds(second.id)
 
 
@@ -196,4 +199,5 @@ def test_nothing_is_waited_for_from_a_process_that_is_gone(tmp_path: Path, make_
     with ours, theirs:
         waited_for = Goldens(missing_goldens([job], tmp_path, None), ours)
         theirs.shutdown(socket.SHUT_RDWR)
-        assert not waited_for.receive()
+        waited_for.receive()
+        assert waited_for.give_up_at == 0
