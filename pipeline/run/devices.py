@@ -27,6 +27,9 @@ from pipeline.run import processes
 LOCKS_VARIABLE = "PIPELINE_LOCKS"
 """Environment variable that names another lock folder; it must be the same for every run on the host."""
 
+LENT = "TASK_DEVICE"
+"""Environment variable in which a scheduler gives the physical ids of the cards it lends."""
+
 _DEVICE_ID = re.compile("[0-9]{1,5}")
 _LOCKS = "/tmp/conv-pair-device-locks"
 _NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "lustre", "gpfs", "fuse", "9p", "afs", "beegfs", "ceph")
@@ -76,10 +79,10 @@ def choose_ids(
         if not platform.devices:
             return ()
     known = platform.devices or discovered
-    sources = (("--devices", requested), ("TASK_DEVICE", lent), ("matrix.yaml", platform.devices or None))
+    sources = (("--devices", requested), (LENT, lent), ("matrix.yaml", platform.devices or None))
     source, chosen = next(((name, ids) for name, ids in sources if ids is not None), ("", discovered or ()))
     limits = (
-        ("what TASK_DEVICE lent", lent),
+        (f"what {LENT} lent", lent),
         (f"the devices of platform {platform.name}", known),
         ("the cards of this host", discovered),
     )

@@ -29,14 +29,11 @@ import msgspec
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Result, State
 from pipeline.run import processes, worker
-from pipeline.run.devices import DeviceError, choose_ids, parse_ids
+from pipeline.run.devices import LENT, DeviceError, choose_ids, parse_ids
 from pipeline.run.messages import Order, encode, plain_text, read_result, write_atomically
 
 PROGRAM = "task-submit"
 LOG = "task-submit.log"
-
-LENT = "TASK_DEVICE"
-"""Environment variable in which the scheduler gives the physical ids of the cards it lends."""
 
 _ORDER, _BEGUN, _RESULT = "task.json", "task-begun.json", "task-result.json"
 _PATIENCE = 2.0
@@ -81,15 +78,10 @@ def work_in_task(order: Order, queue: float) -> Result:
             f" ({ended - submitted:.0f} s, at most {queue:g} s in the queue): {last}"
         ) from None
     result = _result(order, code, ended - begun.at)
-    facts = {"queue_s": f"{begun.at - submitted:.1f}", "run_s": f"{ended - begun.at:.1f}"}
+    facts = {**result.facts, "queue_s": f"{begun.at - submitted:.1f}", "run_s": f"{ended - begun.at:.1f}"}
     if swept:
         facts["swept_processes"] = "; ".join(swept)
-    return replace(
-        result,
-        device=begun.device,
-        facts={**result.facts, **facts},
-        artefacts=(*result.artefacts, LOG),
-    )
+    return replace(result, device=begun.device, facts=facts, artefacts=(*result.artefacts, LOG))
 
 
 def _submit(order: Order, queue: float, folder: Path) -> tuple[int, list[str]]:

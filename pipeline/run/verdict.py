@@ -41,10 +41,9 @@ _MAYBE_INFRASTRUCTURE = frozenset({State.CRASHED, State.KILLED, State.TIMED_OUT,
 JUDGED = frozenset({State.PASSED, State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
 """The kernel was judged, so that a further repeat can be compared with this result."""
 
-# The controller alone sets the other end states.
-_WORKERS = frozenset(OUTCOMES) - {
-    *(State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED)
-}
+# The end states that only the controller sets; a worker can claim the others.
+_CONTROLLERS = (State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED)
+_WORKERS = frozenset(OUTCOMES).difference(_CONTROLLERS)
 
 
 def judge(job: Job, report: Report, result_file: Path, marks: Sequence[Mark]) -> Result:
