@@ -65,14 +65,14 @@ def create_run(root: Path, now: datetime) -> RunFolder:
     return _hold(root, run_id)
 
 
-def reopen_run(root: Path, name: str) -> tuple[RunFolder, Record]:
-    """Hold the folder of an earlier run, named by its id or by `last`, and read its journal.
+def reopen_run(root: Path, run_id: str) -> tuple[RunFolder, Record]:
+    """Hold the folder of an earlier run and read its journal.
 
     Raises:
         RunFolderError: there is no such run, or it is still being written.
         JournalError: its journal cannot be used.
     """
-    folder = _hold(root, _find(root, name))
+    folder = _hold(root, _find(root, run_id))
     try:
         return folder, read_journal(folder.journal)
     except BaseException:
