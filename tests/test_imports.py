@@ -42,7 +42,6 @@ LAYERS = (
     ("pipeline.commands.options", "pipeline.commands.facts", "pipeline.results.performance"),
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
-    ("pipeline.results.history",),
     ("pipeline.commands.doctor", "pipeline.results.review", "pipeline.work.replay"),
     ("pipeline.commands", "pipeline.faults.matrix"),
     ("pipeline.commands.cli",),

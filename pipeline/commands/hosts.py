@@ -18,8 +18,8 @@ from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.ground.jobs import OUTCOMES, Job, Platform, State
 from pipeline.ground.subject import workload_of
 from pipeline.matrix.expand import COMPARED, expand
-from pipeline.run.devices import choose_ids, parse_ids
-from pipeline.run.task_submit import require
+from pipeline.run.devices import LENT, choose_ids, parse_ids
+from pipeline.run.task import require
 from pipeline.work.versus import compared_programs
 from workloads.base import Workload, WorkloadError
 
@@ -83,8 +83,8 @@ def device_pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tup
         DeviceError: an id is unknown, or outside what `TASK_DEVICE` lends.
     """
     wanted = parse_ids(requested, "--devices") if requested is not None else None
-    lent_text = os.environ.get("TASK_DEVICE")
-    lent = parse_ids(lent_text, "TASK_DEVICE") if lent_text is not None else None
+    lent_text = os.environ.get(LENT)
+    lent = parse_ids(lent_text, LENT) if lent_text is not None else None
     platforms = {job.platform.name: job.platform for job in plan}
     pools = {}
     for name, each in platforms.items():

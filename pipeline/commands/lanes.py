@@ -20,13 +20,13 @@ from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refu
 from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
 from pipeline.commands.settings import check_injection, settings_given
 from pipeline.ground.jobs import Job, Result
+from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import ReportFiles
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.results.history import History
 from pipeline.results.performance import (
     TRACKED,
     References,
@@ -35,10 +35,10 @@ from pipeline.results.performance import (
     save_references,
     updated,
 )
-from pipeline.results.review import review
+from pipeline.results.review import History, review
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.devices import lock_folder
-from pipeline.run.folders import failed_jobs, named_run, prune_runs, read_run
+from pipeline.run.folders import failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
 from pipeline.run.verdict import Mark
@@ -124,15 +124,14 @@ def _asked(arguments: Namespace) -> _Asked:
 def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
     """The rest, or the failures, of an earlier run, with its settings."""
     root = arguments.output.absolute() / "runs"
-    run = named_run(root, arguments.resume or arguments.failed)
-    record = read_run(root, run)
-    settings = take_up(run, record.settings, given)
+    record = read_run(root, arguments.resume or arguments.failed)
+    settings = take_up(record.run_id, record.settings, given)
     retries = read_matrix(settings.matrix).document.retries
     if arguments.resume:
-        return _Asked(record.plan, settings, retries, resumed=run, begun=record.settings)
+        return _Asked(record.plan, settings, retries, resumed=record.run_id, begun=record.settings)
     plan = failed_jobs(record)
     if not plan:
-        raise EmptySelectionError(f"nothing failed in run {run}")
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
     return _Asked(plan, settings, retries)
 
 
@@ -154,7 +153,7 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
     )
     if asked.retries.limit is not None:
         options = replace(options, retries=asked.retries.limit)
-    marks = (Mark(pattern) for pattern in asked.retries.patterns)
+    marks = (Mark(Pattern(text)) for text in asked.retries.patterns)
     return replace(options, marks=(*options.marks, *marks))
 
 

@@ -50,7 +50,7 @@ class JunitReport:
             problems.append(
                 f"nothing was executed: {counted(len(summary.results), 'planned job')}, all skipped"
             )
-        aside = {f"set-aside {each.device}": each.reason for each in summary.set_aside}
+        aside = {f"set-aside {device}": reason for device, reason in summary.set_aside.items()}
         attachments = Attachments(summary.folder, self._relative_to)
         write(self._path, summary.results, {**self._facts, **aside}, attachments, problems)
 

@@ -26,7 +26,7 @@ from pipeline.report.document import (
 )
 from pipeline.report.published import publish
 from pipeline.report.text import one_line
-from pipeline.run.states import exit_code_of
+from pipeline.run.states import exit_code
 
 MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""
@@ -100,7 +100,7 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
     worst = _worst_of_each(cases).values()
     totals = Totals.of(Counter(map(outcome, worst)))
     publish(out, fit(_united(reports)), totals)
-    code = exit_code_of(frozenset(map(_state, worst)))
+    code = exit_code(map(_state, worst))
     return Merged(totals, len(cases) - totals.tests, tuple(missing.values()), code)
 
 

@@ -15,7 +15,7 @@ from pipeline.ground.jobs import OUTCOMES, Result, StageResult, State
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, read
 from pipeline.report.junit import JunitReport, write
-from pipeline.run.listener import RunInfo, RunSummary, SetAside
+from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.states import exit_code
 
 MakeResult = Callable[..., Result]
@@ -203,7 +203,7 @@ def test_the_listener_takes_last_nights_report_away_and_writes_tonights(
     result = result_of("device/emu/mc62/fused/small")
     listener.job_started(result.job, None, 1)
     listener.job_finished(result)
-    aside = (SetAside("npu-0", "507018 twice"),)
+    aside = {"npu-0": "507018 twice"}
     listener.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0, set_aside=aside))
     root = read(path)
     properties = {each.get("name"): each.get("value") for each in root.iter("property")}
@@ -235,5 +235,5 @@ def test_a_run_that_executed_nothing_is_red(tmp_path: Path, result_of: MakeResul
     listener = JunitReport(tmp_path / "junit.xml")
     listener.run_started(run_info(tmp_path))
     skipped = tuple(result_of(f"device/a5/mc62/fused/p{n}", State.SKIPPED) for n in range(8))
-    listener.run_finished(RunSummary("r1", tmp_path, skipped, exit_code(skipped), 1.0))
+    listener.run_finished(RunSummary("r1", tmp_path, skipped, exit_code([State.SKIPPED]), 1.0))
     assert check(read(tmp_path / "junit.xml")) == Totals(tests=9, errors=1, skipped=8)

@@ -64,8 +64,8 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
         settings = Settings(stage=stage, inject=fault)
         context = JobContext(folder, None, goldens, settings)
         done = stages.execute(job, context)
-        done = relocated(done, lambda path: f"jobs/it/1/{path}")
-        record = Record("r1", "", (job,), {}, settings, {job.id: done}, closed=True, notes=())
+        done = relocated(done, folder, tmp_path / "run")
+        record = Record("r1", "", (job,), {}, settings, {job.id: done}, exit_code=0, notes=())
         return Run(tmp_path / "run", goldens, record, done)
 
     return run
