@@ -22,6 +22,10 @@ def typed(root: Node) -> Document:
         MatrixError: at the first value, children before their parents, that the schema refuses.
     """
     check = _Check(root)
+    try:
+        return check.at_once()
+    except msgspec.ValidationError:
+        pass  # the search for its place takes longer, and is needed only now
     if isinstance(root.value, Mapping) and WORKLOADS in root.value:
         # Before the geometries, whose keys depend on them.
         check.convert(_fields(Document)[WORKLOADS], root.value[WORKLOADS], (WORKLOADS,))
@@ -34,6 +38,14 @@ class _Check:
     def __init__(self, root: Node) -> None:
         self._root = root
         self._own = own_workloads(root)
+
+    def at_once(self) -> Document:
+        """The whole matrix. Raises `msgspec.ValidationError`, which does not say where the mistake is."""
+        document: Document = msgspec.convert(self._root.plain(), Document, dec_hook=_custom)
+        for name in document.geometries:
+            path = ("geometries", name)
+            msgspec.convert(self._root.at(path).plain(), self._geometry(path))
+        return document
 
     def convert(self, kind: Any, node: Node, path: KeyPath) -> Any:
         if kind is GeometryEntry:
@@ -82,6 +94,8 @@ class _Check:
 
 def _custom(kind: type, value: Any) -> object:
     if kind is GeometryEntry:
+        if not isinstance(value, dict):
+            raise TypeError  # no mapping
         return GeometryEntry(value)
     assert kind is Duration, kind
     return parse_duration(value)
