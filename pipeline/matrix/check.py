@@ -15,7 +15,7 @@ from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.tiling import limits_of
 from pipeline.matrix.errors import closest, shown
-from pipeline.matrix.expand import Matcher, Rule, included, kept, with_compared
+from pipeline.matrix.expand import Matcher, Rule, included, planned, with_compared
 from pipeline.matrix.model import GeometryFacts, Matrix
 from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
@@ -62,10 +62,10 @@ def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
             if name not in in_use and matrix.source.at((section, name)).file == of_file:
                 matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
     everything = [candidate.id for candidate in candidates]
-    planned = [candidate.id for candidate in kept(matrix, candidates)]
+    left = [candidate.id for candidate in planned(matrix)]
     _refuse_idle_rules(matrix.source, "exclude", document.exclude, everything, of_file)
-    _refuse_idle_rules(matrix.source, "timeouts", document.timeouts, planned, of_file)
-    _refuse_idle_rules(matrix.source, "expected_failures", document.expected_failures, planned, of_file)
+    _refuse_idle_rules(matrix.source, "timeouts", document.timeouts, left, of_file)
+    _refuse_idle_rules(matrix.source, "expected_failures", document.expected_failures, left, of_file)
 
 
 def _refuse_idle_rules(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fnmatch import translate
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import Protocol
 
@@ -60,7 +60,7 @@ def settled(job: Job, night: date) -> Job:
     if job.profile is None:
         return job
     profile = resolve(job.profile, night)
-    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
+    return job if profile == job.profile else replace(job, profile=profile, written_profile=job.profile)
 
 
 class Rule(Protocol):
@@ -83,6 +83,7 @@ class Matcher:
         return [place for place, pattern in enumerate(self._patterns) if pattern.match(job_id)]
 
 
+@lru_cache(maxsize=1)  # the checks and the plan need the same candidates, and there are many
 def included(matrix: Matrix) -> tuple[Candidate, ...]:
     """Return what the `include` blocks of the compile and device lanes name, in their order."""
     lanes = matrix.document.lanes
@@ -101,14 +102,20 @@ def included(matrix: Matrix) -> tuple[Candidate, ...]:
     return (*compiled, *run)
 
 
+@lru_cache(maxsize=1)
 def with_compared(matrix: Matrix) -> tuple[Candidate, ...]:
     """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
     candidates = included(matrix)
-    return (*candidates, *_compared(kept(matrix, candidates)))
+    return (*candidates, *_compared(_kept(matrix, candidates)))
 
 
-def kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Return the candidates that no exclusion takes out; for those of `with_compared`, this is the plan."""
+@lru_cache(maxsize=1)
+def planned(matrix: Matrix) -> tuple[Candidate, ...]:
+    """Return the candidates of the plan: those of `with_compared` that no exclusion takes out."""
+    return tuple(_kept(matrix, with_compared(matrix)))
+
+
+def _kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     excluded = Matcher(matrix.document.exclude)
     return (candidate for candidate in candidates if not excluded(candidate.id))
 
@@ -147,7 +154,7 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
             expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
             plan_options=matrix.geometries[one.geometry].plan_options,
         )
-        for one in kept(matrix, with_compared(matrix))
+        for one in planned(matrix)
     )
 
 

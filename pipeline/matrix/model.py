@@ -26,7 +26,7 @@ class GeometryFacts:
     plan_options: Mapping[str, int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matrix:
     """A matrix whose every entry was checked.
 
