@@ -15,10 +15,10 @@ from emulator.program import (
     If,
     Position,
     Ref,
-    Space,
     Statement,
     TileType,
 )
+from emulator.soc import Space
 
 _ALIGNMENT = 32
 

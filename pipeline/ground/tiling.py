@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from emulator.program import Space
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Space
 from kernels.plan import Limits
 
 
