@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ def _guarded() -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _open_streams()
+        if sys.argv[1:2] == ["list"]:
+            gc.disable()  # it ends at once; looking for garbage would take a tenth of its time
         # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
         from pipeline.commands.cli import main
 
