@@ -5,26 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from golden.cache import prune
-from pipeline.commands.attachments import relative_to
 from pipeline.commands.facts import run_facts, workload_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
-from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refuse_unsayable
 from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
-from pipeline.commands.settings import check_injection, settings_given
+from pipeline.commands.settings import (
+    check_injection,
+    refuse_overwriting,
+    refuse_unheeded,
+    refuse_unsayable,
+    report_files,
+    settings_given,
+)
 from pipeline.ground.jobs import Job, Result
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.report.files import ReportFiles
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.results.history import History
 from pipeline.results.performance import (
@@ -72,8 +76,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     refuse_unsayable(arguments)
     refuse_overwriting(arguments)
     # This comes first: if a mistake is found later, no older report is left in the place of this run's.
-    attached = relative_to(arguments.attachments, os.environ)
-    files = ReportFiles(arguments.junit, arguments.summary, attached)
+    files = report_files(arguments)
     refuse_unheeded(arguments)
     asked = _asked(arguments)
     settings = asked.settings
@@ -83,12 +86,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     path = arguments.references or Path(settings.references or REFERENCES)
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
-    options = _options(arguments, asked)
-    history = History(options.root, current=asked.resumed)
-    options = replace(
-        options,
-        facts={**run_facts(command), **options.facts},
-        review=lambda result: review(result, references, history, settings),
+    history = History(_runs(arguments), current=asked.resumed)
+    options = _options(
+        arguments, asked, command, lambda result: review(result, references, history, settings)
     )
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
@@ -124,7 +124,7 @@ def _asked(arguments: Namespace) -> _Asked:
 
 def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
     """The rest, or the failures, of an earlier run, with its settings."""
-    root = arguments.output.absolute() / "runs"
+    root = _runs(arguments)
     run = named_run(root, arguments.resume or arguments.failed)
     record = read_run(root, run)
     settings = take_up(run, record.settings, given)
@@ -137,11 +137,19 @@ def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
     return _Asked(plan, settings, retries)
 
 
-def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
-    """How to run what is asked for; the caller adds the review of the results."""
+def _runs(arguments: Namespace) -> Path:
+    """The folder of runs."""
+    return Path(arguments.output.absolute() / "runs")
+
+
+def _options(
+    arguments: Namespace, asked: _Asked, command: Sequence[str], reviewed: Callable[[Result], Result]
+) -> RunOptions:
+    """How to run what is asked for."""
     cache = arguments.output.absolute() / "goldens"
-    options = RunOptions(
-        root=arguments.output.absolute() / "runs",
+    retries = asked.retries.limit
+    return RunOptions(
+        root=_runs(arguments),
         cache=cache,
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
@@ -152,12 +160,16 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
         target=_PAIRED if any(job.other for job in asked.plan) else _SINGLE,
-        facts={**asked.settings.facts(asked.begun), **asked.shard, **workload_facts(asked.plan)},
+        retries=RunOptions.retries if retries is None else retries,
+        marks=(*RunOptions.marks, *map(Mark, asked.retries.patterns)),
+        facts={
+            **run_facts(command),
+            **asked.settings.facts(asked.begun),
+            **asked.shard,
+            **workload_facts(asked.plan),
+        },
+        review=reviewed,
     )
-    if asked.retries.limit is not None:
-        options = replace(options, retries=asked.retries.limit)
-    marks = (Mark(pattern) for pattern in asked.retries.patterns)
-    return replace(options, marks=(*options.marks, *marks))
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:

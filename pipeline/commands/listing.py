@@ -33,19 +33,8 @@ def _faults(arguments: Namespace) -> list[str]:
     """Each fault's id, with what it does."""
     from workloads.faults import FAULTS
 
-    for name in (
-        "lane",
-        "explain",
-        "matrix",
-        "geometry",
-        "platform",
-        "kernel",
-        "profile",
-        "id",
-        "shard",
-        "date",
-    ):
-        if getattr(arguments, name):
+    for name, value in vars(arguments).items():
+        if value and name not in ("command", "output", "faults"):
             raise FilterError(f"--{name} does not go with --faults, which lists the faults of all programs")
     longest = max(map(len, FAULTS))
     return [f"{fault.id:<{longest}}  {fault.what}" for fault in FAULTS.values()]
