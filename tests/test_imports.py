@@ -43,7 +43,7 @@ LAYERS = (
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
     ("pipeline.results.history", "pipeline.work.versus"),
-    ("pipeline.commands.doctor", "pipeline.results.review", "pipeline.work.replay"),
+    ("pipeline.results.review", "pipeline.work.replay"),
     ("pipeline.commands", "pipeline.faults.matrix"),
     ("pipeline.commands.cli",),
     ("pipeline.__main__",),

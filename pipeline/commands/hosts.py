@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 
-from pipeline.commands.doctor import examine, installed
+from pipeline.commands.facts import run_facts
 from pipeline.commands.options import QUEUE
 from pipeline.commands.selection import read_matrix
 from pipeline.engines.base import Availability, ToolchainError
+from pipeline.engines.identity import identify
 from pipeline.engines.npu_smi import survey_host
-from pipeline.engines.pypto.toolchain import preflight
+from pipeline.engines.pypto import toolchain
 from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.ground.jobs import OUTCOMES, Job, Platform, State
 from pipeline.ground.subject import workload_of
+from pipeline.ground.words import counted
 from pipeline.matrix.expand import COMPARED, expand
 from pipeline.run.devices import choose_ids, parse_ids
 from pipeline.run.task_submit import require
@@ -30,13 +34,61 @@ def examine_host(arguments: Namespace) -> int:
     jobs = expand(matrix, date.today())
     for line in examine(jobs, availability, installed(os.environ)):
         sys.stdout.write(f"{line}\n")
-    problems = preflight(list(matrix.platforms.values()), os.environ)
+    problems = toolchain.preflight(list(matrix.platforms.values()), os.environ)
     for problem in problems:
         sys.stdout.write(f"problem: {problem}\n")
     lacking = {job.platform.name for job in jobs if job.platform.required and not availability(job)}
     for name in sorted(lacking):
         sys.stdout.write(f"problem: platform {name} is required, and not all of its jobs can run\n")
     return OUTCOMES[State.INFRASTRUCTURE].exit_code if problems or lacking else 0
+
+
+def installed(environment: Mapping[str, str]) -> dict[str, str]:
+    """By name, the version of each thing that decides which jobs can run, or that it is missing."""
+    facts = run_facts(())
+    here = {name: facts[name] for name in ("host", "system", "processors", "python", "numpy", "torch")}
+    here["this Python's pypto"] = str(identify())
+    here["g++"] = shutil.which("g++") or "none"
+    here[toolchain.PYTHON] = environment.get(toolchain.PYTHON) or "not set: this Python"
+    try:
+        here |= {
+            f"PIPELINE_PYTHON's {name}": version for name, version in toolchain.versions(environment).items()
+        }
+    except OSError as error:
+        here["PIPELINE_PYTHON's pypto"] = f"cannot be started: {error.strerror}"
+    return here
+
+
+def examine(
+    jobs: Sequence[Job], available: Callable[[Job], Availability], here: Mapping[str, str]
+) -> Iterator[str]:
+    """The lines of the report: what is installed, how many jobs of each platform can run, why others cannot.
+
+    Args:
+        jobs: the plan.
+        available: says whether a job can run here.
+        here: what is installed, by `installed`.
+    """
+    width = max(map(len, here), default=0)
+    yield from (f"{name:<{width}}  {version}" for name, version in here.items())
+    yield ""
+    lacking: dict[Availability, Counter[str]] = {}
+    for title in dict.fromkeys(map(_title, jobs)):
+        answers = [available(job) for job in jobs if _title(job) == title]
+        yield f"{title}: {sum(map(bool, answers))} of {counted(len(answers), 'job')} can run"
+        for answer in answers:
+            if not answer:
+                lacking.setdefault(answer, Counter())[title] += 1
+    for answer, titles in lacking.items():
+        yield ""
+        yield f"{counted(titles.total(), 'job')} cannot run: {answer.reason}"
+        yield f"  where: {', '.join(titles)}"
+        if answer.remedy:
+            yield f"  remedy: {answer.remedy}"
+
+
+def _title(job: Job) -> str:
+    return f"{job.platform.name} {job.lane.value}"
 
 
 def availability(job: Job) -> Availability:
@@ -103,6 +155,8 @@ def queue_limit(arguments: Namespace) -> float | None:
 
 def refuse_broken_toolchains(plan: Sequence[Job]) -> None:
     """Raise `ToolchainError` if a toolchain cannot be used: one error at the start, not one for every job."""
-    problems = preflight(list({job.platform.name: job.platform for job in plan}.values()), os.environ)
+    problems = toolchain.preflight(
+        list({job.platform.name: job.platform for job in plan}.values()), os.environ
+    )
     if problems:
         raise ToolchainError("\n".join(problems))
