@@ -51,9 +51,8 @@ def installed(environment: Mapping[str, str]) -> dict[str, str]:
     here["g++"] = shutil.which("g++") or "none"
     here[toolchain.PYTHON] = environment.get(toolchain.PYTHON) or "not set: this Python"
     try:
-        here |= {
-            f"PIPELINE_PYTHON's {name}": version for name, version in toolchain.versions(environment).items()
-        }
+        versions = toolchain.versions(environment)
+        here |= {f"PIPELINE_PYTHON's {name}": version for name, version in versions.items()}
     except OSError as error:
         here["PIPELINE_PYTHON's pypto"] = f"cannot be started: {error.strerror}"
     return here
@@ -72,9 +71,11 @@ def examine(
     width = max(map(len, here), default=0)
     yield from (f"{name:<{width}}  {version}" for name, version in here.items())
     yield ""
+    answered: dict[str, list[Availability]] = {}
+    for job in jobs:
+        answered.setdefault(f"{job.platform.name} {job.lane.value}", []).append(available(job))
     lacking: dict[Availability, Counter[str]] = {}
-    for title in dict.fromkeys(map(_title, jobs)):
-        answers = [available(job) for job in jobs if _title(job) == title]
+    for title, answers in answered.items():
         yield f"{title}: {sum(map(bool, answers))} of {counted(len(answers), 'job')} can run"
         for answer in answers:
             if not answer:
@@ -85,10 +86,6 @@ def examine(
         yield f"  where: {', '.join(titles)}"
         if answer.remedy:
             yield f"  remedy: {answer.remedy}"
-
-
-def _title(job: Job) -> str:
-    return f"{job.platform.name} {job.lane.value}"
 
 
 def availability(job: Job) -> Availability:
@@ -155,8 +152,6 @@ def queue_limit(arguments: Namespace) -> float | None:
 
 def refuse_broken_toolchains(plan: Sequence[Job]) -> None:
     """Raise `ToolchainError` if a toolchain cannot be used: one error at the start, not one for every job."""
-    problems = toolchain.preflight(
-        list({job.platform.name: job.platform for job in plan}.values()), os.environ
-    )
-    if problems:
+    platforms = {job.platform.name: job.platform for job in plan}
+    if problems := toolchain.preflight(list(platforms.values()), os.environ):
         raise ToolchainError("\n".join(problems))

@@ -97,13 +97,11 @@ def states_of(result: Result) -> list[State]:
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
     """The case of a job; in the compare lane also one for each stage, which then holds facts and diffs."""
     classname, name = f"{suite_of(result)}.{one_line(result.job.geometry_name)}", one_line(result.job.work)
-    if result.job.lane is not Lane.COMPARE:
-        yield _job_case(classname, name, result, result.stages, result.seconds, attachments)
-        return
-    # A suite's time counts each second once: the time of the stages is in their own cases.
-    own_seconds = max(0.0, result.seconds - sum(stage.seconds for stage in result.stages))
-    yield _job_case(classname, name, result, (), own_seconds, attachments)
-    for stage in result.stages:
+    apart = result.stages if result.job.lane is Lane.COMPARE else ()
+    # A suite's time counts each second once: the time of such stages is in their own cases.
+    seconds = max(0.0, result.seconds - sum(stage.seconds for stage in apart))
+    yield _job_case(classname, name, result, () if apart else result.stages, seconds, attachments)
+    for stage in apart:
         yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage, attachments)
 
 
@@ -186,7 +184,8 @@ def _facts(result: Result) -> dict[str, str]:
     facts = {
         **_where(result, job.platforms),
         "profile": job.profile or "none",
-        "seed": _seed(job.profile),
+        # A user's own tensors have no seed.
+        "seed": str(profiles.seed_of(job.profile)) if job.profile not in (None, INPUTS) else "none",
         "seconds": f"{result.seconds:.3f}",
         "attempts": str(result.attempts),
     }
@@ -208,11 +207,6 @@ def _where(result: Result, platforms: Sequence[Platform]) -> dict[str, str]:
         "variant": "+".join(platform.variant for platform in platforms),
         "device": "+".join(held),
     }
-
-
-def _seed(profile: str | None) -> str:
-    """The seed of a profile's data; a user's own tensors have none."""
-    return "none" if profile is None or profile == INPUTS else str(profiles.seed_of(profile))
 
 
 def _stage_message(stage: StageResult) -> str:

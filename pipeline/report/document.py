@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.errors import UserError
@@ -49,18 +49,14 @@ class Totals:
         return ", ".join([*(counted(*each) for each in things), f"{self.skipped} skipped"])
 
     @classmethod
-    def of(cls, outcomes: Counter[Outcome]) -> Totals:
-        """Totals of counted outcomes."""
-        return cls(
-            tests=outcomes.total(),
-            failures=outcomes[Outcome.FAILURE],
-            errors=outcomes[Outcome.ERROR],
-            skipped=outcomes[Outcome.SKIPPED],
-        )
+    def of(cls, outcomes: Iterable[Outcome]) -> Totals:
+        """The totals of these outcomes."""
+        counts = Counter(outcomes)
+        return cls(counts.total(), counts[Outcome.FAILURE], counts[Outcome.ERROR], counts[Outcome.SKIPPED])
 
     def attributes(self) -> dict[str, str]:
         """As a `testsuite` or `testsuites` element declares them."""
-        return {name: str(getattr(self, name)) for name in ("tests", "failures", "errors", "skipped")}
+        return {name: str(value) for name, value in asdict(self).items()}
 
 
 class _PlainTree(ET.TreeBuilder):
@@ -104,7 +100,6 @@ def check(root: ET.Element) -> Totals:
     if root.tag != "testsuites":
         raise ReportError(f"its root is <{root.tag}>, must be <testsuites>")
     names: Counter[str] = Counter()
-    outcomes: Counter[Outcome] = Counter()
     for suite in root:
         if suite.tag != "testsuite" or suite.find("testsuite") is not None:
             raise ReportError("its suites are not one flat level of <testsuite>")
@@ -117,35 +112,30 @@ def check(root: ET.Element) -> Totals:
                     f"case {name_of(case)} has the time {case.get('time')!r}, not a number of seconds"
                 )
         names.update(map(name_of, cases))
-        here = Counter(map(outcome, cases))
-        _declares(suite, f"suite {suite.get('name')}", Totals.of(here))
-        outcomes += here
+        _declares(suite, f"suite {suite.get('name')}")
     if twice := [name for name, count in names.items() if count > 1]:
         raise ReportError(f"{counted(len(twice), 'case name')} more than once, first {twice[0]}")
-    totals = Totals.of(outcomes)
-    _declares(root, "the report", totals)
+    return _declares(root, "the report")
+
+
+def _declares(element: ET.Element, what: str) -> Totals:
+    """The totals of a suite or a report, which must be those that it declares."""
+    totals = _totals_of(element)
+    for name, value in totals.attributes().items():
+        if element.get(name) != value:
+            raise ReportError(f"{what} declares {name}={element.get(name)}, but holds {value}")
     return totals
 
 
-def _declares(element: ET.Element, what: str, counted: Totals) -> None:
-    for name, value in counted.attributes().items():
-        if element.get(name) != value:
-            raise ReportError(f"{what} declares {name}={element.get(name)}, but holds {value}")
+def _totals_of(element: ET.Element) -> Totals:
+    return Totals.of(map(outcome, element.iter("testcase")))
 
 
 def complete(root: ET.Element) -> None:
     """Set the totals and times of a document and its suites from the cases in them."""
-    everywhere: Counter[Outcome] = Counter()
-    for suite in root:
-        cases = suite.findall("testcase")
-        here = Counter(map(outcome, cases))
-        suite.attrib.update(Totals.of(here).attributes(), time=_total_time(cases))
-        everywhere += here
-    root.attrib.update(Totals.of(everywhere).attributes(), time=_total_time(root))
-
-
-def _total_time(elements: Iterable[ET.Element]) -> str:
-    return f"{sum(float(element.get('time', '0')) for element in elements):.3f}"
+    for element in (*root, root):  # the time of the root is that of its suites, as they tell it
+        seconds = sum(float(part.get("time", "0")) for part in element)
+        element.attrib.update(_totals_of(element).attributes(), time=f"{seconds:.3f}")
 
 
 def properties_of(suite: ET.Element) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +97,7 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
     # Counted from the parts, so that a case missing from the file is noticed.
     cases = [case for report in reports for case in report.root.iter("testcase")]
     worst = _worst_of_each(cases).values()
-    totals = Totals.of(Counter(map(outcome, worst)))
+    totals = Totals.of(map(outcome, worst))
     publish(out, fit(_united(reports)), totals)
     code = exit_code_of(frozenset(map(_state, worst)))
     return Merged(totals, len(cases) - totals.tests, tuple(missing.values()), code)
