@@ -23,8 +23,7 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.words import counted
-from pipeline.report.metrics import facts_of
-from pipeline.report.text import alternatives, bounded, one_line
+from pipeline.report.text import alternatives, bounded, facts_of, one_line
 
 BODY_LIMIT = 16_384
 """Characters of one failure body or one captured output; the run folder keeps what was cut."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.engines.base import ACCEPTED_PASSES
 from pipeline.ground.jobs import VERIFY, Lane, Metric, Result, StageResult, State
-from pipeline.report.metrics import shown
+from pipeline.report.text import shown
 
 COLUMNS = (
     "job, program",

@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.ground.jobs import (
-    DIAGNOSIS,
-    NEW,
-    OUTCOMES,
-    REPRODUCE,
-    SINCE,
-    Outcome,
-    Result,
-    State,
-)
+from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Outcome, Result, State
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import alternatives, one_line
