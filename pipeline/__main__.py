@@ -47,17 +47,14 @@ def _guarded() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _interrupted()
     except OSError as error:
-        from pipeline.run.states import INTERNAL_ERROR
-
         sys.stderr.write(f"cannot go on: {error}\n")  # the host's fault (a full disk): no traceback
-        return INTERNAL_ERROR
     except Exception:
         import traceback
 
-        from pipeline.run.states import INTERNAL_ERROR
-
         traceback.print_exc()
-        return INTERNAL_ERROR
+    from pipeline.run.states import INTERNAL_ERROR
+
+    return INTERNAL_ERROR
 
 
 def _interrupted() -> int:

@@ -1,12 +1,18 @@
-"""A JUnit document: read, checked against the rules every consumer shares, fitted under their size limit."""
+"""A JUnit document: read, checked against the rules every consumer shares, fitted under their size limit.
+
+It is published only after it was written, read back and checked.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import re
+import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -192,3 +198,59 @@ def _bodies(root: ET.Element, passed_only: bool) -> Iterator[ET.Element]:
     for case in root.iter("testcase"):
         if not passed_only or outcome(case) is Outcome.PASSED:
             yield from (child for child in case if child.tag in _BODIES)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the system refuses here is a `ReportError`: this report cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ReportError(f"{path}: the report cannot be written: {error.strerror}") from None
+
+
+def publish(path: Path, data: bytes, totals: Totals) -> None:
+    """Write a document beside its path, parse it back, compare its totals, and only then rename it.
+
+    Args:
+        path: where the report goes; an older one there stays until the new one is checked.
+        data: the serialised document.
+        totals: what the run itself counted.
+
+    Raises:
+        ReportError: in one line, where it cannot be written (a full disk) or does not say what the run said;
+            nothing half-written is left.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                _prove(temporary, path, totals)
+                temporary.chmod(0o644)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink()
+                raise
+        _sync_folder(path.parent)
+
+
+def _prove(temporary: Path, path: Path, totals: Totals) -> None:
+    try:
+        written = check(read(temporary))
+    except ReportError as error:
+        raise ReportError(f"{path}: not published: {error}") from None
+    if written != totals:
+        raise ReportError(f"{path}: not published: it says {written}; the run says {totals}")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipeline.ground.jobs import Job, Result
 from pipeline.ground.words import counted
 from pipeline.report.cases import Attachments
-from pipeline.report.document import ReportError
+from pipeline.report.document import ReportError, writing
 from pipeline.report.junit import write
 from pipeline.report.summary import markdown
 from pipeline.results.reproduce import with_resume
@@ -53,9 +53,8 @@ class ReportFiles:
         """Write both files; raises as `pipeline.report.junit.write`."""
         summary = with_resume(summary)
         try:
-            write_atomically(self._summary, markdown(summary, self._run.facts).encode())
-        except OSError as error:
-            raise _unwritable(self._summary, error) from None
+            with writing(self._summary):
+                write_atomically(self._summary, markdown(summary, self._run.facts).encode())
         finally:
             self._write_junit(summary)
 
@@ -81,16 +80,10 @@ def clear(path: Path) -> None:
     Raises:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
     """
-    try:
+    with writing(path):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass  # this only checks that a file can be made
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> ReportError:
-    return ReportError(f"{path}: the report cannot be written: {error.strerror}")

@@ -11,8 +11,7 @@ import junit_xml
 
 from pipeline.ground.jobs import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
-from pipeline.report.document import OUTCOME_TAGS, Totals, complete, fit
-from pipeline.report.published import publish
+from pipeline.report.document import OUTCOME_TAGS, Totals, complete, fit, publish
 from pipeline.report.text import one_line
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")

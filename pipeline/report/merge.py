@@ -20,10 +20,10 @@ from pipeline.report.document import (
     name_of,
     outcome,
     properties_of,
+    publish,
     read,
     set_property,
 )
-from pipeline.report.published import publish
 from pipeline.report.text import one_line
 from pipeline.run.states import exit_code_of
 
