@@ -61,13 +61,7 @@ def installed(environment: Mapping[str, str]) -> dict[str, str]:
 def examine(
     jobs: Sequence[Job], available: Callable[[Job], Availability], here: Mapping[str, str]
 ) -> Iterator[str]:
-    """The lines of the report: what is installed, how many jobs of each platform can run, why others cannot.
-
-    Args:
-        jobs: the plan.
-        available: says whether a job can run here.
-        here: what is installed, by `installed`.
-    """
+    """Lines: what is installed, how many jobs of each platform can run, and why others cannot."""
     width = max(map(len, here), default=0)
     yield from (f"{name:<{width}}  {version}" for name, version in here.items())
     yield ""
@@ -89,44 +83,34 @@ def examine(
 
 
 def availability(job: Job) -> Availability:
-    """Whether a job can run here, as its engine says of the job's programs.
+    """Whether a job can run here, as its engines say of the job's programs.
 
     If the file of its workload is broken, a job can run: it reports what is wrong with the file.
     """
     try:
-        return _availability(job)
+        workload = workload_of(job)
+        if job.other:
+            programs = compared_programs(workload, job.platform, job.other)
+        elif job.kernel == COMPARED:
+            programs = tuple(program.name for program in workload.programs)
+        else:
+            programs = workload.programs_of(job.kernel)
+        places = filter(None, (job.other, job.platform))
+        compile_only = job.profile is None
+        answers = (_can(platform, workload, programs, compile_only) for platform in places)
+        return next((answer for answer in answers if not answer), Availability())
     except WorkloadError:
         return Availability()
 
 
-def _availability(job: Job) -> Availability:
-    workload = workload_of(job)
-    if job.other:
-        programs = compared_programs(workload, job.platform, job.other)
-        other = _can(job.other, workload, programs)
-        if not other:
-            return other
-    elif job.kernel == COMPARED:
-        programs = tuple(program.name for program in workload.programs)
-    else:
-        programs = workload.programs_of(job.kernel)
-    return _can(job.platform, workload, programs, compile_only=job.profile is None)
-
-
-def _can(
-    platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
-) -> Availability:
+def _can(platform: Platform, workload: Workload, programs: Sequence[str], compile_only: bool) -> Availability:
     if platform.backend not in BACKENDS:
         return Availability(f"backend {platform.backend} is not available yet")
     return engine_for(platform.backend).probe(platform, workload, programs, compile_only=compile_only)
 
 
 def device_pools(plan: Sequence[Job], requested: str | None) -> Mapping[str, tuple[int, ...]]:
-    """The ids of the devices that each platform of a plan may use, by its name.
-
-    Args:
-        plan: the jobs.
-        requested: what `--devices` says, or None.
+    """The ids of the devices that each platform of a plan may use, by its name; `requested` is `--devices`.
 
     Raises:
         DeviceError: an id is unknown, or outside what `TASK_DEVICE` lends.

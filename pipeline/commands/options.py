@@ -109,7 +109,7 @@ def parser() -> _Parser:
     _add_selection(listing, _FILTERS)
     _add_root(listing)
     lanes = [lane.value for lane in Lane]
-    listing.add_argument("--lane", choices=lanes, help="list only this lane (default: compile and device)")
+    _add(listing, "--lane", None, "list only this lane (default: compile and device)", choices=lanes)
     _add(listing, "--explain", "JOB", "show which lines of the matrix made this job")
     _add_flag(listing, "--faults", "list the faults that --inject takes, and what each does")
     for name, lane in LANES.items():
@@ -153,11 +153,8 @@ def _add_selection(command: _Parser, names: Sequence[str]) -> None:
         _add(group, f"--{name}", "NAME", f"select only this {name}", action="append", default=[])
     _add(group, "--id", "GLOB", "select only jobs whose id matches", action="append", default=[])
     _add(group, "--shard", "I/N", "select part I of N parts that take about equally long")
-    group.add_argument(
-        "--date",
-        type=_argument(_day, "a day is written YYYY-MM-DD"),
-        help="the day that @nightly seeds and end dates of expected failures are taken from (default: today)",
-    )
+    day = "the day that @nightly seeds and end dates of expected failures are taken from (default: today)"
+    _add(group, "--date", None, day, type=_argument(_day, "a day is written YYYY-MM-DD"))
 
 
 def _add_root(command: Any) -> None:
@@ -173,13 +170,11 @@ def _add_output(command: Any) -> None:
     ):
         what = f"write the {report} to this file (default: {file} in the folder of the run)"
         _add(command, option, "FILE", what)
-    command.add_argument(
-        "--attachments",
-        choices=[ABSOLUTE, RELATIVE],
-        default=ABSOLUTE,
-        help="write the paths of attached files absolute, as Jenkins reads them, or relative to the "
-        "checkout, as GitLab does (default: absolute)",
+    what = (
+        "write the paths of attached files absolute, as Jenkins reads them, or relative to the checkout, "
+        "as GitLab does (default: absolute)"
     )
+    _add(command, "--attachments", None, what, choices=[ABSOLUTE, RELATIVE], default=ABSOLUTE)
 
 
 def _add_run(commands: Any, name: str, lane: Lane) -> None:
@@ -198,12 +193,8 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     group = command.add_argument_group("how to run them")
     _add(group, "--jobs", "N", "how many jobs run in parallel (default: one per processor)", default=0)
     _add(group, "--devices", "IDS", "use only the devices with these ids, such as 0,2")
-    group.add_argument(
-        "--launcher",
-        choices=["local", "task-submit"],
-        default="local",
-        help="lock the cards of this host, or get each card from the scheduler task-submit (default: local)",
-    )
+    launcher = "lock the cards of this host, or get each card from the scheduler task-submit (default: local)"
+    _add(group, "--launcher", None, launcher, choices=["local", "task-submit"], default="local")
     _add(group, "--queue", "TIME", "how long a job may wait for a card of task-submit (default: 1h)")
     retries = "retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)"
     _add(group, "--retries", "N", retries, type=_whole(0))
@@ -224,19 +215,18 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     if lane is Lane.COMPARE:
         engines = "run each job on these two platforms and compare their outputs with each other"
         _add(group, "--engines", "A,B", engines, default="")
-        group.add_argument(
-            "--stage",
-            choices=["tile", "all"],
-            default="",
-            help="tile: run the stages up to the last one that computes a first tile only, the whole kernels "
-            "before it included (default: all)",
+        stage = (
+            "tile: run the stages up to the last one that computes a first tile only, the whole kernels "
+            "before it included (default: all)"
         )
+        _add(group, "--stage", None, stage, choices=["tile", "all"], default="")
     _add_output(command)
 
 
-def _add(command: Any, name: str, value: str, what: str, **settings: Any) -> None:
+def _add(command: Any, name: str, value: str | None, what: str, **settings: Any) -> None:
     """Add an option or argument with a value, whose name in the help gives its type if none is given."""
-    command.add_argument(name, metavar=value, help=what, **{"type": _TYPES.get(value, str), **settings})
+    read = _TYPES.get(value or "", str)
+    command.add_argument(name, metavar=value, help=what, **{"type": read, **settings})
 
 
 def _add_flag(command: Any, name: str, what: str) -> None:
