@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -55,16 +55,14 @@ _SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute
 class _Asked:
     """What a command line asks for: jobs, the settings of all of them, and the retries of the matrix.
 
-    `resumed` is the id of the run to be finished, or empty; `begun` has the settings of that run; `shard`
-    holds facts that a merge needs.
+    `facts` tell the settings, and the shard for a merge; `resumed` is the id of the run to be finished.
     """
 
     plan: tuple[Job, ...]
     settings: Settings
     retries: Retries
+    facts: Mapping[str, str]
     resumed: str = ""
-    begun: Settings | None = None
-    shard: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
@@ -114,7 +112,7 @@ def _asked(arguments: Namespace) -> _Asked:
         matrix = read_matrix(settings.matrix)
         today = settings.date or date.today()
         plan, shard = select_jobs(matrix, [LANES[arguments.command]], arguments, today)
-        asked = _Asked(plan, settings, matrix.document.retries, shard=shard)
+        asked = _Asked(plan, settings, matrix.document.retries, {**settings.facts(), **shard})
     inputs = asked.settings.inputs
     if inputs is None:
         return asked
@@ -130,11 +128,11 @@ def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
     settings = take_up(run, record.settings, given)
     retries = read_matrix(settings.matrix).document.retries
     if arguments.resume:
-        return _Asked(record.plan, settings, retries, resumed=run, begun=record.settings)
+        return _Asked(record.plan, settings, retries, settings.facts(record.settings), resumed=run)
     plan = failed_jobs(record)
     if not plan:
         raise EmptySelectionError(f"nothing failed in run {run}")
-    return _Asked(plan, settings, retries)
+    return _Asked(plan, settings, retries, settings.facts())
 
 
 def _runs(arguments: Namespace) -> Path:
@@ -162,12 +160,7 @@ def _options(
         target=_PAIRED if any(job.other for job in asked.plan) else _SINGLE,
         retries=RunOptions.retries if retries is None else retries,
         marks=(*RunOptions.marks, *map(Mark, asked.retries.patterns)),
-        facts={
-            **run_facts(command),
-            **asked.settings.facts(asked.begun),
-            **asked.shard,
-            **workload_facts(asked.plan),
-        },
+        facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},
         review=reviewed,
     )
 

@@ -95,13 +95,9 @@ def states_of(result: Result) -> list[State]:
 
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
     """The case of a job; in the compare lane also one for each stage, which then holds facts and diffs."""
-    classname, name = f"{suite_of(result)}.{one_line(result.job.geometry_name)}", one_line(result.job.work)
     apart = result.stages if result.job.lane is Lane.COMPARE else ()
-    # A suite's time counts each second once: the time of such stages is in their own cases.
-    seconds = max(0.0, result.seconds - sum(stage.seconds for stage in apart))
-    yield _job_case(classname, name, result, () if apart else result.stages, seconds, attachments)
-    for stage in apart:
-        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage, attachments)
+    yield _job_case(result, () if apart else result.stages, attachments)
+    yield from (_stage_case(result, stage, attachments) for stage in apart)
 
 
 def headline(result: Result) -> str:
@@ -124,15 +120,16 @@ def problem_case(problems: Sequence[str]) -> Case:
     return Case(RUN_SUITE, "problems", State.NO_RESULT, 0.0, message, _body(*problems), "")
 
 
-def _job_case(
-    classname: str,
-    name: str,
-    result: Result,
-    held: Sequence[StageResult],
-    seconds: float,
-    attachments: Attachments,
-) -> Case:
-    """A job's own case, with the facts and diffs of the stages it holds."""
+def _names(result: Result, *stage: str) -> tuple[str, str]:
+    """Class name and name of the case of a job, or of one of its stages."""
+    classname = f"{suite_of(result)}.{one_line(result.job.geometry_name)}"
+    return classname, "/".join(map(one_line, (result.job.work, *stage)))
+
+
+def _job_case(result: Result, held: Sequence[StageResult], attachments: Attachments) -> Case:
+    """A job's own case, with the facts and diffs of the stages it holds; the others have their own cases."""
+    # A suite's time counts each second once.
+    elsewhere = 0.0 if held else sum(stage.seconds for stage in result.stages)
     diffs = [diff for stage in held for diff in stage.diffs]
     outcome = OUTCOMES[result.state].outcome
     output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
@@ -142,10 +139,9 @@ def _job_case(
     causes = {"cause": alternatives(result.causes)} if result.causes else {}
     facts = {**_facts(result), "state": result.state.value, **result.facts, **causes, **stage_facts}
     return Case(
-        classname,
-        name,
+        *_names(result),
         result.state,
-        seconds,
+        max(0.0, result.seconds - elsewhere),
         headline(result),
         _body(
             _likely(result.facts),
@@ -159,16 +155,13 @@ def _job_case(
     )
 
 
-def _stage_case(
-    classname: str, name: str, result: Result, stage: StageResult, attachments: Attachments
-) -> Case:
+def _stage_case(result: Result, stage: StageResult, attachments: Attachments) -> Case:
     own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
     if REPRODUCE in result.facts and OUTCOMES[stage.state].outcome is Outcome.FAILURE:
         own[REPRODUCE] = result.facts[REPRODUCE]
     facts = {**_facts(result), **_where(result, stage.platforms), **own, **facts_of(stage)}
     return Case(
-        classname,
-        name,
+        *_names(result, stage.name),
         stage.state,
         stage.seconds,
         _stage_message(stage),
