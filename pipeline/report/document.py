@@ -137,11 +137,17 @@ def _totals_of(element: ET.Element) -> Totals:
     return Totals.of(map(outcome, element.iter("testcase")))
 
 
-def complete(root: ET.Element) -> None:
-    """Set the totals and times of a document and its suites from the cases in them."""
+def document_of(suites: Iterable[ET.Element]) -> ET.Element:
+    """A document of these suites, each of which names them all; totals and times are those of the cases."""
+    root = ET.Element("testsuites")
+    root.extend(suites)
+    names = " ".join(suite.get("name", "") for suite in root)
+    for suite in root:
+        set_property(suite, "report.suites", names)
     for element in (*root, root):  # the time of the root is that of its suites, as they tell it
         seconds = sum(float(part.get("time", "0")) for part in element)
         element.attrib.update(_totals_of(element).attributes(), time=f"{seconds:.3f}")
+    return root
 
 
 def properties_of(suite: ET.Element) -> dict[str, str]:

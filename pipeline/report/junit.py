@@ -11,7 +11,7 @@ import junit_xml
 
 from pipeline.ground.jobs import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
-from pipeline.report.document import OUTCOME_TAGS, Totals, complete, fit, publish
+from pipeline.report.document import OUTCOME_TAGS, Totals, document_of, fit, publish
 from pipeline.report.text import one_line
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
@@ -54,11 +54,7 @@ def document(
         suites.setdefault(suite_of(result), []).extend(cases_of(result, attachments))
     if problems:
         suites[RUN_SUITE] = [problem_case(problems)]
-    root = ET.Element("testsuites")
-    properties = {**facts, "report.suites": " ".join(suites)}
-    root.extend(_suite(name, cases, properties) for name, cases in suites.items())
-    complete(root)
-    return root
+    return document_of(_suite(name, cases, facts) for name, cases in suites.items())
 
 
 def _suite(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:

@@ -15,7 +15,7 @@ from pipeline.report.document import (
     ReportError,
     Totals,
     check,
-    complete,
+    document_of,
     fit,
     name_of,
     outcome,
@@ -164,12 +164,7 @@ def _united(reports: Sequence[_Report]) -> ET.Element:
     for report in reports:
         for suite in report.root:
             by_name.setdefault(suite.get("name", ""), []).append(suite)
-    root = ET.Element("testsuites")
-    root.extend(_united_suite(suites) for suites in by_name.values())
-    for suite in root:
-        set_property(suite, "report.suites", " ".join(by_name))
-    complete(root)
-    return root
+    return document_of(map(_united_suite, by_name.values()))
 
 
 def _united_suite(suites: Sequence[ET.Element]) -> ET.Element:
