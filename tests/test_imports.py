@@ -198,7 +198,7 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
 
 def loaded_by(code: str) -> set[str]:
     """The heavy packages that a fresh interpreter has imported after some code."""
-    heavy = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib")
+    heavy = ("torch", "pypto", "rich", "asyncio", "matplotlib")
     tell = f"import sys; sys.stderr.write(' '.join(name for name in {heavy} if name in sys.modules))"
     ended = subprocess.run(
         [sys.executable, "-c", f"{code}\n{tell}"], cwd=ROOT, capture_output=True, text=True, check=True
