@@ -218,10 +218,7 @@ def writing(path: Path) -> Iterator[None]:
 def publish(path: Path, data: bytes, totals: Totals) -> None:
     """Write a document beside its path, parse it back, compare its totals, and only then rename it.
 
-    Args:
-        path: where the report goes; an older one there stays until the new one is checked.
-        data: the serialised document.
-        totals: what the run itself counted.
+    An older report there stays until the new one is checked. `totals` are what the run itself counted.
 
     Raises:
         ReportError: in one line, where it cannot be written (a full disk) or does not say what the run said;

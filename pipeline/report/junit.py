@@ -25,13 +25,9 @@ def write(
 ) -> Totals:
     """Write a run's report and return its totals.
 
-    Args:
-        path: where the report goes.
-        results: every job of the plan, each once, ended.
-        facts: of the run (git sha, versions, `host`, `started`, `shard`): the properties of every suite.
-        attachments: how the results' artefacts are named.
-        problems: faults of the pipeline itself; if there are any, they become an error case, so that the
-            report is red like the run.
+    `results` has every job of the plan, each once, ended. `facts` of the run (git sha, versions, `host`,
+    `started`, `shard`) are the properties of every suite. `problems` are faults of the pipeline itself: if
+    there are any, they become an error case, so that the report is red like the run.
 
     Raises:
         ReportError: where the report cannot be written or would not say what the results say.

@@ -75,12 +75,8 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
 
     Suites of one name become one. A case in several reports keeps its worst outcome; the suite property
     `report.duplicates` counts such cases. A report that is absent, broken or of another night, a suite that a
-    report announces and lacks, a shard that no report holds: each is an error case.
-
-    Args:
-        paths: the reports; an expected one that does not exist is named as missing.
-        out: where the merged report goes.
-        shards: how many shards there were; None takes it from the reports (`shard=2/3` in their run facts).
+    report announces and lacks, a shard that no report holds: each is an error case. `shards` says how many
+    shards there were; None takes it from the reports (`shard=2/3` in their run facts).
 
     Raises:
         ReportError: where none of the reports can be read or the result cannot be published.
@@ -159,7 +155,6 @@ def _missing_report(missing: Mapping[str, str]) -> _Report:
 
 
 def _united(reports: Sequence[_Report]) -> ET.Element:
-    """One document of all suites."""
     by_name: dict[str, list[ET.Element]] = {}
     for report in reports:
         for suite in report.root:
