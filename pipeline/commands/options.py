@@ -16,9 +16,6 @@ from pipeline.ground.jobs import Lane
 from pipeline.matrix.durations import parse_duration
 from pipeline.matrix.select import MOST_SHARDS
 
-USAGE = UserError.exit_code
-"""Exit code of a command line that cannot be understood."""
-
 LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 """The lane that each of the running commands is for."""
 
@@ -48,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, message: str, helpful: _Parser) -> NoReturn:
         """Exit with one line that names the parser whose help is useful."""
-        self.exit(USAGE, f"{self.prog}: {message}; see {helpful.prog} --help\n")
+        self.exit(UserError.exit_code, f"{self.prog}: {message}; see {helpful.prog} --help\n")
 
     @property
     def options(self) -> set[str]:
