@@ -196,7 +196,7 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
             assert package not in {name.split(".")[0] for name in imported(statement)}, module
 
 
-HEAVY = ("torch", "pypto", "rich", "asyncio", "matplotlib")
+HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib")
 
 
 def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:

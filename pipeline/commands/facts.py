@@ -16,7 +16,7 @@ from pipeline.ground.jobs import Job
 from pipeline.ground.subject import workload_of
 from workloads.base import WorkloadError
 
-_PACKAGES = ("numpy", "torch", "pypto")
+_PACKAGES = ("numpy", "torch", "pypto", "junit-xml")
 _SOURCE = Path(__file__).parents[2]
 
 

@@ -1,4 +1,4 @@
-"""A run's results as JUnit XML."""
+"""A run's results as JUnit XML, by `junit-xml`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import junit_xml
+
 from pipeline.ground.jobs import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
-from pipeline.report.document import Totals, document_of, fit, publish, set_property
+from pipeline.report.document import OUTCOME_TAGS, Totals, document_of, fit, publish
 from pipeline.report.text import one_line
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
@@ -51,25 +53,32 @@ def document(
     return document_of(_suite(name, cases, facts) for name, cases in suites.items())
 
 
-def _suite(name: str, cases: Sequence[Case], facts: Mapping[str, str]) -> ET.Element:
-    started = _TIMESTAMP.match(facts.get("started", ""))
-    suite = ET.Element("testsuite", name=name)
-    if host := one_line(facts.get("host", "")):
-        suite.set("hostname", host)
-    if started:
-        suite.set("timestamp", started.group())
-    for key, value in facts.items():
-        set_property(suite, one_line(key), one_line(value, _PROPERTY_LIMIT))
-    suite.extend(map(_test_case, cases))
+def _suite(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:
+    """One suite as `junit-xml` builds it, with corrections where that package deviates from the format."""
+    started = _TIMESTAMP.match(properties.get("started", ""))
+    suite: ET.Element = junit_xml.TestSuite(
+        name,
+        [_test_case(case) for case in cases],
+        hostname=one_line(properties.get("host", "")),
+        timestamp=started and started.group(),
+        properties={one_line(key): one_line(value, _PROPERTY_LIMIT) for key, value in properties.items()},
+    ).build_xml_doc()
+    del suite.attrib["disabled"]  # strict schemas do not know it
+    for element, case in zip(suite.findall("testcase"), cases, strict=True):
+        element.set("time", f"{case.seconds:.3f}")  # always there, never 1e-05
+        for child in element:
+            if child.tag in OUTCOME_TAGS:
+                child.set("type", case.state.value)
     return suite
 
 
-def _test_case(case: Case) -> ET.Element:
-    element = ET.Element("testcase", classname=case.classname, name=case.name, time=f"{case.seconds:.3f}")
-    outcome = OUTCOMES[case.state].outcome
-    if outcome is not Outcome.PASSED:
-        told = ET.SubElement(element, outcome.value, type=case.state.value, message=case.message)
-        told.text = case.body
-    if case.out:
-        ET.SubElement(element, "system-out").text = case.out
-    return element
+def _test_case(case: Case) -> junit_xml.TestCase:
+    made = junit_xml.TestCase(case.name, case.classname, stdout=case.out)
+    told = {
+        Outcome.FAILURE: made.add_failure_info,
+        Outcome.ERROR: made.add_error_info,
+        Outcome.SKIPPED: made.add_skipped_info,
+    }.get(OUTCOMES[case.state].outcome)
+    if told:
+        told(case.message, case.body)
+    return made

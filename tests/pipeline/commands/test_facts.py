@@ -17,7 +17,7 @@ def test_a_run_says_where_and_with_what_it_ran() -> None:
     assert facts["python"] == platform.python_version()
     assert facts["numpy"] == np.__version__
     assert facts["command"] == "python -m pipeline run --geometry mc62"
-    assert all(facts[name] for name in ("torch", "pypto", "processors", "system"))
+    assert all(facts[name] for name in ("torch", "pypto", "junit-xml", "processors", "system"))
 
 
 def test_a_run_says_which_commit_it_ran() -> None:
