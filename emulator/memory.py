@@ -15,11 +15,11 @@ from emulator.program import (
     If,
     Position,
     Ref,
-    Space,
     Statement,
     TileType,
     flat,
 )
+from emulator.soc import Space
 
 _ALIGNMENT = 32
 

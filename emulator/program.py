@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from emulator.soc import Space
+
 
 @dataclass(frozen=True)
 class Position:
@@ -43,18 +45,6 @@ class DType(Enum):
     def size(self) -> int:
         """Bytes of one element."""
         return np.dtype(self.value).itemsize
-
-
-class Space(Enum):
-    """On-chip memories, by the name the DSL gives them."""
-
-    Mat = "L1"
-    Left = "L0A"
-    Right = "L0B"
-    Acc = "L0C"
-    Bias = "bias table"
-    LeftScale = "fixpipe table"
-    Vec = "UB"
 
 
 def _by(shape: tuple[int, ...]) -> str:

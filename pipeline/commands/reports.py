@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from dataclasses import replace
 
-from pipeline.commands.attachments import relative_to
-from pipeline.commands.refusals import refuse_loop, refuse_overwriting
+from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
-from pipeline.report.files import ReportFiles, clear
+from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
@@ -36,10 +34,9 @@ def show_report(arguments: Namespace) -> int:
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
     if arguments.junit or arguments.summary:
-        attached = relative_to(arguments.attachments, os.environ)
-        listeners.append(ReportFiles(arguments.junit, arguments.summary, attached))
-        for listener in listeners[1:]:
-            listener.run_started(run)
+        files = report_files(arguments)
+        files.run_started(run)
+        listeners.append(files)
     for listener in listeners:
         listener.run_finished(summary)
     return summary.exit_code

@@ -14,8 +14,8 @@ from emulator.artefact import report_data
 from emulator.engine import Report, compile_program, run_program
 from emulator.errors import KernelError
 from emulator.listing import listing
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.engines.base import Availability, CompileError, Done, Request

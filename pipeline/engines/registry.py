@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from pipeline.engines.base import Engine
 from pipeline.ground.jobs import PlatformKind
 from workloads.base import Workload
+
+if TYPE_CHECKING:  # `list` reads this table at every start
+    from pipeline.engines.base import Engine
 
 
 @dataclass(frozen=True)

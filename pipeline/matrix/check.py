@@ -13,7 +13,7 @@ from pipeline.ground.jobs import Platform, PlatformKind
 from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.words import closest, shown
-from pipeline.matrix.expand import Made, blocks, included, kept, matching, with_compared
+from pipeline.matrix.expand import Made, blocks, included, matching, planned, with_compared
 from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import WorkloadError
@@ -54,8 +54,8 @@ def _refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
             if name not in in_use and matrix.source.at((section, name)).file == of_file:
                 matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
     everything = [job.id for job, _ in made]
-    planned = [job.id for job, _ in kept(matrix, made)]
-    for section, job_ids in (("exclude", everything), ("timeouts", planned), ("expected_failures", planned)):
+    left = [job.id for job, _ in planned(matrix)]
+    for section, job_ids in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
         rules = getattr(document, section)
         busy = {place for job_id in job_ids for place, _ in matching(rules, job_id)}
         for place, rule in enumerate(rules):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import lru_cache
 from itertools import product
 from typing import TypeVar
 
@@ -32,7 +33,11 @@ AnyRule = TypeVar("AnyRule", bound=Rule)
 
 def named(job: Job) -> Job:
     """The job with the id that its fields give, for use after its fields were changed."""
-    return replace(job, id="/".join([job.lane.value, job.platform_name, job.geometry_name, job.work]))
+    return replace(job, id=_id(job.lane, job.platform_name, job.geometry_name, job.work))
+
+
+def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
+    return "/".join([lane.value, platform, geometry, work])
 
 
 def settled(job: Job, night: date) -> Job:
@@ -40,7 +45,7 @@ def settled(job: Job, night: date) -> Job:
     if job.profile is None:
         return job
     profile = resolve(job.profile, night)
-    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
+    return job if profile == job.profile else replace(job, profile=profile, written_profile=job.profile)
 
 
 def matching(rules: Sequence[AnyRule], job_id: str) -> list[tuple[int, AnyRule]]:
@@ -62,12 +67,14 @@ def blocks(document: Document) -> Iterator[tuple[Lane, KeyPath, Block]]:
 def included(matrix: Matrix) -> Iterator[Made]:
     """Return what the `include` blocks make, with the time limits of their lanes."""
     for lane, path, block in blocks(matrix.document):
+        timeout = float(getattr(matrix.document.lanes, lane.value).timeout)
         for platform, name, kernel, profile in product(
             block.platforms, block.geometries, block.kernels, block.data.values()
         ):
             geometry = matrix.geometries[name]
+            work = kernel if lane is Lane.COMPILE else f"{kernel}/{profile}"
             job = Job(
-                id="",
+                id=_id(lane, platform, name, work),
                 lane=lane,
                 platform=matrix.platforms[platform],
                 workload=geometry.workload,
@@ -75,26 +82,34 @@ def included(matrix: Matrix) -> Iterator[Made]:
                 geometry=geometry.shapes,
                 kernel=kernel,
                 profile=profile,
-                timeout=float(getattr(matrix.document.lanes, lane.value).timeout),
+                timeout=timeout,
                 plan_options=geometry.plan_options,
             )
-            yield named(job), path
+            yield job, path
 
 
+@lru_cache(maxsize=1)  # the checks and the plan need the same jobs, and there are many
 def with_compared(matrix: Matrix) -> tuple[Made, ...]:
     """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
     made = tuple(included(matrix))
     timeout = float(matrix.document.lanes.compare.timeout)
     compared: dict[str, Made] = {}
     for job, path in kept(matrix, made):
-        if job.lane is Lane.DEVICE:
-            compare = named(replace(job, lane=Lane.COMPARE, kernel=COMPARED, timeout=timeout))
-            compared.setdefault(compare.id, (compare, path))
+        compare = _id(Lane.COMPARE, job.platform.name, job.geometry_name, str(job.profile))
+        if job.lane is Lane.DEVICE and compare not in compared:
+            changed = replace(job, id=compare, lane=Lane.COMPARE, kernel=COMPARED, timeout=timeout)
+            compared[compare] = changed, path
     return (*made, *compared.values())
 
 
+@lru_cache(maxsize=1)
+def planned(matrix: Matrix) -> tuple[Made, ...]:
+    """Return the plan: the jobs of `with_compared` that no exclusion takes out."""
+    return tuple(kept(matrix, with_compared(matrix)))
+
+
 def kept(matrix: Matrix, made: Iterable[Made]) -> Iterator[Made]:
-    """Return the jobs that no exclusion takes out; for those of `with_compared`, this is the plan."""
+    """Return the jobs that no exclusion takes out."""
     return ((job, path) for job, path in made if not matching(matrix.document.exclude, job.id))
 
 
@@ -103,13 +118,15 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
 
     An expected failure that ended before `today`, the run's day, is no longer attached to its jobs.
     """
-    return tuple(_ruled(matrix.document, job, today) for job, _ in kept(matrix, with_compared(matrix)))
+    return tuple(_ruled(matrix.document, job, today) for job, _ in planned(matrix))
 
 
 def _ruled(document: Document, job: Job, today: date) -> Job:
     """The job with the time limit and the expected failure that rules give it."""
     limits = [rule.timeout for _, rule in matching(document.timeouts, job.id)]
     excuse = excusing_rule([rule for _, rule in matching(document.expected_failures, job.id)], today)
+    if not (limits or excuse):
+        return job
     return replace(
         job,
         timeout=float(limits[-1]) if limits else job.timeout,

@@ -274,7 +274,7 @@ class Document(Entry, frozen=True):
     workloads: dict[Name, WorkloadEntry] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Matrix:
     """A matrix whose every entry was checked. `source` are the nodes that it was read from."""
 

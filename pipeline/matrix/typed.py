@@ -34,7 +34,7 @@ def typed(root: Node) -> Document:
                 root.refuse(place, "is the name of a workload that is shipped; give yours another")
             folder = Path(root.at((*place, "file")).file).parent
             own[name] = WorkloadName(name, str((folder / entry.file).absolute()))
-    return _Check(root, own).convert(Document, root, ())  # type: ignore[no-any-return]
+    return _Check(root, own).whole()
 
 
 class _Check:
@@ -47,6 +47,26 @@ class _Check:
         self._root = root
         self._workloads = {name: WorkloadName(name) for name in SHIPPED} | dict(own)
         self._declaration = cache(_declaration)  # so that the file of a broken one is tried once
+
+    def whole(self) -> Document:
+        """The matrix in one call if it fits; else value by value, to find the first that does not."""
+        try:
+            document: Document = msgspec.convert(self._root.plain(), Document, dec_hook=self._custom)
+            for name in document.geometries:
+                path = ("geometries", name)
+                written = self._root.at(path).plain()
+                msgspec.convert(written, self._geometry(written, path))
+        except msgspec.ValidationError:
+            return self.convert(Document, self._root, ())  # type: ignore[no-any-return]
+        self._check_said(Document, self._root, ())
+        return document
+
+    def _check_said(self, kind: Any, node: Node, path: KeyPath) -> None:
+        """Check the rules of `_check_said_to_editors` everywhere in a value that fits its type."""
+        for step, child_kind, child in self._children(kind, node, path):
+            self._check_said(child_kind, child, (*path, step))
+        for fact in getattr(kind, "__metadata__", ()):
+            self._check_said_to_editors(fact.extra_json_schema or {}, node.plain(), path)
 
     def convert(self, kind: Any, node: Node, path: KeyPath) -> Any:
         if kind is GeometryEntry:
@@ -68,7 +88,9 @@ class _Check:
         if kind is Duration:
             return parse_duration(value)
         assert kind is GeometryEntry, kind
-        workload = self._workloads[value.get(WORKLOAD, DEFAULT)]
+        workload = self._workloads.get(value.get(WORKLOAD, DEFAULT)) if isinstance(value, dict) else None
+        if workload is None:
+            raise ValueError("no mapping, or no known workload")
         return GeometryEntry(workload, self._declaration(workload), value)
 
     def _geometry(self, written: Any, path: KeyPath) -> Any:
@@ -107,7 +129,7 @@ class _Check:
         for key in written:
             if key not in fields:
                 self._root.refuse((*path, key), f"is not a key of this mapping; {close_or_all(key, fields)}")
-        for field in msgspec.structs.fields(entry):
+        for field in _declared(entry):
             if field.required and field.name not in written:
                 self._root.refuse(path, f"has no `{field.name}`; write {_wanted(fields[field.name])}")
 
@@ -129,6 +151,9 @@ def _declaration(workload: WorkloadName) -> Workload | None:
         return workload_named(workload.name, workload.file)
     except WorkloadError:
         return None
+
+
+_declared = cache(msgspec.structs.fields)
 
 
 @cache

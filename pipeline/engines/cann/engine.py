@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from emulator.program import Space
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Space
 from golden.specs import Array
 from kernels.tensor.plan import Capacities, TilingError
 from pipeline.engines.base import (
