@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
@@ -149,6 +147,8 @@ def parse_shard(written: str) -> tuple[int, int]:
 
 def division(jobs: Sequence[Job], durations: Mapping[str, float]) -> str:
     """A digest of what `take_shard` divides by: shards with different digests do not make up one run."""
+    import hashlib  # imported here, as below, because only a shard needs it
+
     digest = hashlib.sha256()
     for job in sorted(jobs, key=lambda job: job.id):
         digest.update(f"{job.id} {durations.get(job.id)}\n".encode())
@@ -175,6 +175,8 @@ def take_shard(
     if count > len(jobs):
         selected = counted(len(jobs), "job")
         raise FilterError(f"{count} shards are more than the {selected} selected; ask for fewer")
+    import statistics
+
     recorded = [durations[job.id] for job in jobs if job.id in durations]
     usual = statistics.median(recorded) if recorded else _UNRECORDED
     seconds = {job.id: max(durations.get(job.id, usual), _SHORTEST) for job in jobs}
