@@ -19,11 +19,11 @@ from emulator.program import (
     Program,
     Ref,
     Return,
-    Space,
     Statement,
     TensorType,
     TileType,
 )
+from emulator.soc import Space
 
 
 def listing(program: Program) -> str:

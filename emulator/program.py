@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from emulator.soc import Space
+
 
 @dataclass(frozen=True)
 class Position:
@@ -43,18 +45,6 @@ class DType(Enum):
     def size(self) -> int:
         """Bytes of one element."""
         return np.dtype(self.value).itemsize
-
-
-class Space(Enum):
-    """On-chip memories, by the name the DSL gives them."""
-
-    Mat = "L1"
-    Left = "L0A"
-    Right = "L0B"
-    Acc = "L0C"
-    Bias = "bias table"
-    LeftScale = "fixpipe table"
-    Vec = "UB"
 
 
 @dataclass(frozen=True)
@@ -214,9 +204,9 @@ class Return:
 Statement = Call | Bind | For | If | Invoke | Return
 
 
-def flat(body: Iterable[Statement]) -> Iterator[Statement]:
-    """The statements of a body, each followed by those inside it if it is a loop or a branch."""
-    for statement in body:
+def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement as it is written, and after a loop or branch those in it, at any depth."""
+    for statement in statements:
         yield statement
         if isinstance(statement, For):
             yield from flat(statement.body)
@@ -255,3 +245,9 @@ class Program:
     def main(self) -> Function:
         """The orchestration function."""
         return self.functions["main"]
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators that it calls, such as `tile.img2col`."""
+        statements = flat(statement for function in self.functions.values() for statement in function.body)
+        return frozenset(statement.operator for statement in statements if isinstance(statement, Call))

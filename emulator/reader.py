@@ -32,13 +32,13 @@ from emulator.program import (
     Program,
     Ref,
     Return,
-    Space,
     Statement,
     TensorType,
     TileType,
     evaluate,
     flat,
 )
+from emulator.soc import Space
 
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}

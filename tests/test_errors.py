@@ -15,7 +15,8 @@ import golden
 import kernels
 import pipeline
 from emulator.errors import KernelError
-from emulator.program import DType, Position, Space, TensorType, TileType
+from emulator.program import DType, Position, TensorType, TileType
+from emulator.soc import Space
 from golden.errors import UserError
 from golden.geometry import Conv, GeometryError
 from golden.layout import LayoutError

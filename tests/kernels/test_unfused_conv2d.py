@@ -10,7 +10,8 @@ import pytest
 import emulator.language
 from emulator.engine import Report
 from emulator.errors import SourceError
-from emulator.program import Program, Space
+from emulator.program import Program
+from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels import unfused_conv2d
 from kernels.plan import Limits, Plan, PlanError, make_plan
