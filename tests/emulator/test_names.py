@@ -188,6 +188,13 @@ OLD = {
         STORE.format("t"),
         ("t", "u"),
     ),
+    "a name that the other branch gave": (
+        f"{LOADED}for i in pl.range(1):\n    if i == 0:\n        {LOAD_U}\n    else:\n        u = same(t)\n"
+        f"    {GATHER_U}\n    {STORE.format('t')}",
+        GATHER_U,
+        STORE.format("t"),
+        ("t", "u"),
+    ),
     "two parameters of one tile": (
         f"{LOADED}a = part_of_other(t, t)",
         "other_t = " + GATHER_T.replace("t = ", "", 1).replace("(t, x", "(other_t, w"),
