@@ -22,7 +22,7 @@ from pipeline.engines.base import (
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.process import ending, perform
 from pipeline.engines.pypto import toolchain
-from pipeline.engines.pypto.messages import INPUTS, OUTPUT, REPLY, Order, Reply
+from pipeline.engines.pypto.messages import BEGUN, INPUTS, OUTPUT, REPLY, Order, Reply
 from pipeline.ground.jobs import Blame, Platform
 from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.subject import Subject
@@ -107,6 +107,8 @@ class PyptoEngine:
             reply = msgspec.json.decode((folder / REPLY).read_bytes(), type=Reply)
         except FileNotFoundError:
             sys.stdout.write(log.read_text(errors="replace"))
+            if code < 0 and not (folder / BEGUN).exists():
+                raise InfrastructureError(f"PyPTO's process {ending(code)} while it compiled") from None
             raise PyptoError(f"PyPTO's process {ending(code)}") from None
         artefacts = (*(folder / name for name in reply.artefacts), log)
         if reply.refusal:
