@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from golden.errors import UserError
 from pipeline.ground.files import destination
+from pipeline.ground.flock import require_flock
 from pipeline.ground.jobs import Platform
 from pipeline.run import processes
 
@@ -137,8 +138,10 @@ class DevicePool:
             self._folder.mkdir(parents=True, exist_ok=True)
             with suppress(PermissionError):  # it belongs to another user, who has opened it to all
                 self._folder.chmod(0o1777)
+            require_flock(self._folder)
         except OSError as error:
-            raise DeviceError(f"lock folder {folder}: {error.strerror}; set {LOCKS_VARIABLE}") from error
+            remedy = f"set {LOCKS_VARIABLE} to a local folder, the same for all runs on this host"
+            raise DeviceError(f"lock folder {folder}: {error.strerror}; {remedy}") from error
         # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
         self._locks: dict[str, FileLock] = {}
