@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -175,8 +175,16 @@ class DevicePool:
             self.release(device, alive)
         return None
 
+    def held_elsewhere(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Of locks that could not be acquired just now, those that another process holds."""
+        return tuple(name for name in names if name not in self._locks and name not in self._set_aside)
+
+    def lock_file(self, name: str) -> Path:
+        """The file of a lock."""
+        return self._folder / f"{name}.lock"
+
     def _lock(self, name: str) -> bool:
-        path = self._folder / f"{name}.lock"
+        path = self.lock_file(name)
         lock = FileLock(path, mode=0o666, thread_local=False)
         try:
             lock.acquire(timeout=0)
