@@ -30,9 +30,9 @@ _MEANINGS = {
         r"No such file or directory",
         r"fatal error: .*file not found",
         r"error while loading shared libraries",
-        r"cannot open shared object file",
+        r"cannot open shared object file|failed to load \S*(\.so|ascend_hal)\b",
         r"\b(binary|compiler|linker|command) not found\b",
-        r"no executable ptoas was found",
+        r"\b(PTOAS_ROOT|ASCEND_HOME_PATH) (is (set to|not set|required)|not set)",
         r"\bsh: (line )?\d+: \S+: not found",
         r"not found\. Please install",
         r"Could not run '.* --version'",
@@ -43,18 +43,18 @@ _MEANINGS = {
     ),
     "the host is out of disk, memory or processes": (
         *FULL_DISK,
-        r"File too large|Too many open files|Input/output error|Stale file handle",
+        r"Failed to create temp file|File too large|Too many open files|Input/output error|Stale file handle",
         r"Cannot allocate memory|virtual memory exhausted|std::bad_alloc|\bMemoryError\b",
         r"Resource temporarily unavailable",
         r"^Killed$",
     ),
     _CRASHED: (
-        r"ptoas compilation failed:\s*$",  # all that PyPTO says after a crash of PTOAS
+        r"ptoas compilation failed:\s*\Z",  # all that PyPTO says after a crash of PTOAS
         r"ptoas compilation failed: Traceback",
         r"ptoas compilation timed out",
         r"PLEASE submit a bug report|Stack dump:|LLVM ERROR: ",
         r"internal compiler error",
-        r"Segmentation fault|Illegal instruction|Bus error|core dumped|Aborted$",
+        r"Segmentation fault|Illegal instruction|Bus error|core dumped|^Aborted$",
         r"Assertion [`'].*' failed",
         r"terminate called after throwing|double free or corruption|free\(\): invalid pointer",
         r"died with <Signals\.|exit code -\d",

@@ -72,7 +72,7 @@ def _holders(path: Path) -> Iterator[psutil.Process]:
 
     A process that locks a file and ends can leave the lock to one that it started.
     """
-    with suppress(OSError, psutil.NoSuchProcess):
+    with suppress(OSError, ValueError, psutil.NoSuchProcess):
         status = path.stat()
         place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         for line in Path("/proc/locks").read_text().splitlines():

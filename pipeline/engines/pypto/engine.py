@@ -58,7 +58,8 @@ class PyptoEngine:
     def compile(self, request: Request) -> Done:
         """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
-        Raises `PyptoError` too, if PyPTO's process ends without a reply.
+        Raises `PyptoError` too, if PyPTO's process ends without a reply; a signal while it compiles is an
+        `InfrastructureError`.
         """
         _check(request.subject, request.program, None)
         return self._ask(request, assemble=toolchain.find_ptoas(self._environment) is not None, run=False)

@@ -24,6 +24,8 @@ HOST = [
     (MISSING, "ccec compiler not found: /cann/bin/ccec"),
     (MISSING, "ccec linker not found at /cann/bin/ld.lld"),
     (MISSING, "g++-15 not found. Please install g++-15."),
+    (MISSING, "ASCEND_HOME_PATH is required for CCEC toolchain"),
+    (MISSING, "failed to load libascendcl.so: libc_sec.so: cannot open"),
     (VERSIONS, "Stale PTO-ISA runtime binaries: current pto_isa.pin requires 8f3, but installed runtimes"),
     (VERSIONS, "Missing PTO-ISA build metadata: current pto_isa.pin requires 8f3"),
     (
@@ -69,6 +71,9 @@ KERNEL = [
     'ptoas compilation failed: loc("<build_dir>/ptoas/p3.pto": 18:163): error: expected SSA operand',
     "ptoas compilation failed: error: use of value '%t' expects different type than prior uses",
     "ptoas compilation failed: loc(\"/k/a.py\":9:9): error: 'pto.partition_view' op size at dim 0",
+    "capacity-gated reuse could not fit memory space Mat",
+    "Host-orch queue is remote-aborted",
+    "Could not find function definition for f",
     "Internal error: IfStmt in-place return_var 'xn__phi_v6' yields different backing SSAs",
     # a compiler that works and refuses the code, and then also says that it stops
     "/o/control_flow.cpp:7:3: error: 'nosuch' was not declared\nrm: a.o: No such file or directory",
