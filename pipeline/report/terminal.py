@@ -95,6 +95,10 @@ class Terminal:
             self._say(f"started {job.id}{on}{nth}")
         self._advance()
 
+    def remark(self, text: str) -> None:
+        """Print it, above a progress bar."""
+        self._say(text, "yellow")
+
     def job_finished(self, result: Result) -> None:
         """Show how a job ended; beside a progress bar, only if it is red."""
         self._finished += 1

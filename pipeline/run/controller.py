@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
@@ -35,6 +37,7 @@ from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.messages import Cancel, Fault, Order
 from pipeline.run.nursery import Nursery
 from pipeline.run.processes import SignalWatch
+from pipeline.run.waiting import LockWaits, holder_of
 
 _LOCK_POLL = 0.2
 _KEEPER_MARGIN = 5.0
@@ -195,6 +198,7 @@ class _Run:
         self._goldens: Goldens | None = None
         self._results_folder = folder.path / "results"
         self._orders = 0
+        self._waits = LockWaits(lambda name: holder_of(self._pool.lock_file(name)), self._host.now)
         self._stopped = ""
         self._stop_at = math.inf
         self._problems: list[str] = []
@@ -267,6 +271,8 @@ class _Run:
     def _loop(self) -> None:
         while True:
             blocked = self._start_ready()
+            if remark := self._waits.observe(self._pool.held_elsewhere(blocked)):
+                self._everybody.remark(remark)
             if not self._waiting and not self._running:
                 return
             wakes = [running.give_up_at for running in self._running.values()]
@@ -291,12 +297,12 @@ class _Run:
                 self._goldens.close()
                 self._goldens = None
 
-    def _start_ready(self) -> bool:
-        """Start all jobs that can start. True if a job waits for a device while a worker is free."""
-        busy: set[tuple[str, ...]] = set()
+    def _start_ready(self) -> Sequence[str]:
+        """Start all jobs that can start. The locks of devices that jobs wait for while a worker is free."""
+        busy: dict[tuple[str, ...], None] = {}
         for task in list(self._waiting):
             if len(self._running) >= self._workers:
-                return False
+                return ()
             if self._goldens is not None and self._goldens.holds(task.job.id):
                 continue
             device = None
@@ -308,16 +314,16 @@ class _Run:
                     continue
                 # Avoid devices on which this job failed, even if they are free and the others are not.
                 wanted = tuple(number for number in usable if number not in task.tried) or usable
-                names = tuple(lock_name(task.job.platform, number) for number in wanted)
+                names = _lock_names(task.job, wanted)
                 if names in busy:
                     continue
                 device = self._pool.acquire(task.job.platform, wanted)
                 if device is None:
-                    busy.add(names)
+                    busy[names] = None
                     continue
             self._waiting.remove(task)
             self._start(task, device)
-        return bool(busy)
+        return tuple(chain.from_iterable(busy))
 
     def _start(self, task: _Task, device: Device | None) -> None:
         task.state = states.advance(task.job.id, task.state, State.RUNNING)
@@ -427,7 +433,7 @@ class _Run:
         self._waiting.insert(0, task)
 
     def _without_device(self, task: _Task) -> Result:
-        names = {lock_name(task.job.platform, number) for number in task.ids}
+        names = _lock_names(task.job, task.ids)
         aside = self._pool.set_aside.items()
         reasons = "; ".join(f"{name}: {reason}" for name, reason in aside if name in names)
         return Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})", attempts=task.attempt)
@@ -449,9 +455,11 @@ class _Run:
         if self._stopped:
             return
         self._stopped, self._stop_at = reason, math.inf
+        waited_for = cache(self._waits.reason)
         while self._waiting:
             task = self._waiting.pop(0)
-            self._end(task, Result(task.job, State.INTERRUPTED, reason))
+            why = filter(None, (reason, waited_for(_lock_names(task.job, task.ids))))
+            self._end(task, Result(task.job, State.INTERRUPTED, "; ".join(why)))
         for keeper, running in self._running.items():
             if not running.gave_up:
                 running.give_up_at = min(running.give_up_at, time.monotonic() + self._patience())
@@ -485,3 +493,7 @@ class _Run:
         problems = (*self._problems, *self._everybody.problems, *self._watchers.problems)
         code = states.INTERNAL_ERROR if problems else summary.exit_code
         return replace(summary, problems=problems, exit_code=code)
+
+
+def _lock_names(job: Job, numbers: Sequence[int]) -> tuple[str, ...]:
+    return tuple(lock_name(job.platform, number) for number in numbers)

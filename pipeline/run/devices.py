@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +21,7 @@ from filelock import FileLock, Timeout
 
 from golden.errors import UserError
 from pipeline.ground.files import destination
+from pipeline.ground.flock import require_flock
 from pipeline.ground.jobs import Platform
 from pipeline.run import processes
 
@@ -137,8 +138,10 @@ class DevicePool:
             self._folder.mkdir(parents=True, exist_ok=True)
             with suppress(PermissionError):  # it belongs to another user, who has opened it to all
                 self._folder.chmod(0o1777)
+            require_flock(self._folder)
         except OSError as error:
-            raise DeviceError(f"lock folder {folder}: {error.strerror}; set {LOCKS_VARIABLE}") from error
+            remedy = f"set {LOCKS_VARIABLE} to a local folder, the same for all runs on this host"
+            raise DeviceError(f"lock folder {folder}: {error.strerror}; {remedy}") from error
         # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
         self._locks: dict[str, FileLock] = {}
@@ -172,8 +175,16 @@ class DevicePool:
             self.release(device, alive)
         return None
 
+    def held_elsewhere(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Of locks that could not be acquired just now, those that another process holds."""
+        return tuple(name for name in names if name not in self._locks and name not in self._set_aside)
+
+    def lock_file(self, name: str) -> Path:
+        """The file of a lock."""
+        return self._folder / f"{name}.lock"
+
     def _lock(self, name: str) -> bool:
-        path = self._folder / f"{name}.lock"
+        path = self.lock_file(name)
         lock = FileLock(path, mode=0o666, thread_local=False)
         try:
             lock.acquire(timeout=0)

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from golden.errors import UserError
+from pipeline.ground.flock import require_flock
 from pipeline.ground.jobs import OUTCOMES, Job, Outcome
 from pipeline.run.journal import Record, read_journal
 
@@ -59,9 +60,13 @@ def create_run(root: Path, now: datetime) -> RunFolder:
     fraction = now.microsecond * 16**4 // 10**6
     run_id = f"{now:%Y%m%d-%H%M%S}-{fraction:04x}{secrets.token_hex(3)}"
     try:
-        (root / run_id).mkdir(parents=True)
+        root.mkdir(parents=True, exist_ok=True)
+        require_flock(root)  # before there is a folder that would be taken for a run
+        (root / run_id).mkdir()
     except OSError as error:
-        raise RunFolderError(f"run folder {root / run_id}: {error.strerror}") from error
+        raise RunFolderError(
+            f"run folder {root / run_id}: {error.strerror}; name another --output"
+        ) from error
     return _hold(root, run_id)
 
 
@@ -152,9 +157,12 @@ def _find(root: Path, name: str) -> str:
 def _hold(root: Path, run_id: str) -> RunFolder:
     lock = FileLock(root / run_id / "run.lock", thread_local=False)
     try:
+        require_flock(root)
         lock.acquire(timeout=0)
     except Timeout:
         raise RunFolderError(f"run {run_id} in {root} is being written by another process") from None
     except OSError as error:
-        raise RunFolderError(f"run folder {root / run_id}: {error.strerror}") from error
+        raise RunFolderError(
+            f"run folder {root / run_id}: {error.strerror}; name another --output"
+        ) from error
     return RunFolder(run_id, root / run_id, lock)

@@ -49,6 +49,12 @@ class Started(msgspec.Struct, frozen=True, tag=True):
     attempt: int
 
 
+class Remark(msgspec.Struct, frozen=True, tag=True):
+    """A line for people."""
+
+    text: str
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     """A job ended."""
 
@@ -64,7 +70,7 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
 
 
 _SYNC_INTERVAL = 0.5
-_LINES = msgspec.json.Decoder(Begun | Resumed | Started | Finished | Closed)
+_LINES = msgspec.json.Decoder(Begun | Resumed | Started | Remark | Finished | Closed)
 
 
 class Journal:
@@ -95,6 +101,10 @@ class Journal:
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         """See `Listener`."""
         self._append(Started(job.id, device, attempt))
+
+    def remark(self, text: str) -> None:
+        """See `Listener`."""
+        self._append(Remark(text))
 
     def job_finished(self, result: Result) -> None:
         """See `Listener`."""

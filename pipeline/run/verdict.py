@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import OUTCOMES, Blame, Job, Result, State
 from pipeline.ground.patterns import Pattern
 from pipeline.run.messages import Report, read_result
@@ -23,11 +24,10 @@ class Mark:
     blames: Blame = Blame.DEVICE
 
 
-_FULL = ("No space left on device", "Disk quota exceeded", "Read-only file system")
 _SICK = (507018, 507010, 507899, 507901)
 
 DEFAULT_MARKS = (
-    *(Mark(Pattern(text), Blame.HOST) for text in _FULL),
+    *(Mark(Pattern(text), Blame.HOST) for text in FULL_DISK),
     *(Mark(Pattern(f"(^|[^0-9]){code}([^0-9]|$)")) for code in _SICK),
 )
 """What the system reports when the disk is full or read-only, and what a sick device prints (CANN's aclError

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 Pipeline = Callable[..., Any]
 Refused = Callable[..., str]
 
@@ -161,6 +165,38 @@ def test_a_lock_folder_of_links_in_a_circle(
     (workspace / "loop").symlink_to("loop")
     monkeypatch.setenv("PIPELINE_LOCKS", str(workspace / "loop"))
     assert "loop: File exists; set PIPELINE_LOCKS" in refused("run", *ONE)
+
+
+@pytest.mark.parametrize("number", ["ENOSYS", "ENOLCK", "ENOTSUP"])
+def test_a_file_system_without_locks_is_refused_at_once_and_no_other_locks_are_made(
+    number: str, workspace: Path, tmp_path: Path
+) -> None:
+    """In a process of its own, whose `flock` fails as on such a file system."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import errno, fcntl, os\n"
+        "def flock(*_):\n"
+        f"    raise OSError(errno.{number}, os.strerror(errno.{number}))\n"
+        "fcntl.flock = flock\n"
+    )
+    locks = tmp_path / "locks"
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "PIPELINE_LOCKS": str(locks)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipeline", "run", *ONE],
+        cwd=workspace,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    reason = os.strerror(getattr(errno, number))
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert ended.stderr == (
+        f"lock folder {locks}: files there cannot be locked: flock fails with '{reason}';"
+        " set PIPELINE_LOCKS to a local folder, the same for all runs on this host\n"
+    )
+    assert list(locks.iterdir()) == []
+    assert not (workspace / "out" / "runs").exists()
 
 
 def test_a_damaged_journal_is_named(refused: Refused, pipeline: Pipeline, workspace: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -336,3 +337,25 @@ def test_a_run_in_which_the_pipeline_failed_is_never_shown_green(
     assert shown.code == 3
     assert "the pipeline itself failed" in shown.out
     assert "error" in {case.kind for case in report(workspace / "again.xml").values()}
+
+
+def test_a_run_that_waits_for_locked_devices_says_for_whom_on_the_terminal_and_in_its_reports(
+    start: Start, report: Report, last_run: LastRun, tmp_path: Path
+) -> None:
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    with (locks / "emulated-0.lock").open("w") as one, (locks / "emulated-1.lock").open("w") as other:
+        for file in (one, other):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        process = start("compile", *EMULATED, "--kernel", "fused")
+        assert process.stdout
+        remark = next(line for line in process.stdout if line.startswith("waiting"))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (2, "")
+    said = r"waiting for device emulated-0, emulated-1 since \d\d:\d\d:\d\d UTC: held by process \d+ of user "
+    assert re.match(said, remark)
+    assert f"process {os.getpid()} of user" in remark
+    (case,) = report(last_run() / "junit.xml").values()
+    for text in (out, case.message, (last_run() / "summary.md").read_text()):
+        assert f"interrupted by SIGINT; {remark.strip()[:80]}" in text

@@ -16,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from pipeline.engines.base import InfrastructureError
+from pipeline.ground.flock import require_flock
 
 COMPILER = "g++"
 
@@ -43,6 +44,7 @@ def calculator(cache: Path) -> Path:
     try:
         if not _is_whole(library):
             folder.mkdir(parents=True, exist_ok=True)
+            require_flock(folder)
             with FileLock(folder / "building.lock"):
                 if not _is_whole(library):
                     _build(compiler, package, torch, sources, library)

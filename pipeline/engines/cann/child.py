@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from pipeline.engines.base import CompileError, InfrastructureError
+from pipeline.engines.host_faults import host_fault
 from pipeline.engines.process import ending, perform
 from pipeline.ground.jobs import WorkloadName
 
@@ -105,6 +106,8 @@ def run(order: Order, scratch: Path) -> Path:
     if failed := host_failure_in(text):
         raise InfrastructureError(failed)
     if reasons := reasons_in(text):
+        if fault := host_fault(reasons[0], compiling=True):
+            raise InfrastructureError(f"{fault}: {reasons[0]}")
         raise CompileError("\n".join(reasons[:_MOST_LINES]))
     last = next((line for line in reversed(_lines(text)) if line), "it printed nothing")
     raise InfrastructureError(f"the compiler's process {ending(code)}: {last}")

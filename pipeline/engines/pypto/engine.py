@@ -22,7 +22,7 @@ from pipeline.engines.base import (
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.process import ending, perform
 from pipeline.engines.pypto import toolchain
-from pipeline.engines.pypto.messages import INPUTS, OUTPUT, REPLY, Order, Reply
+from pipeline.engines.pypto.messages import BEGUN, INPUTS, OUTPUT, REPLY, Order, Reply
 from pipeline.ground.jobs import Blame, Platform
 from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.subject import Subject
@@ -58,7 +58,8 @@ class PyptoEngine:
     def compile(self, request: Request) -> Done:
         """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
-        Raises `PyptoError` too, if PyPTO's process ends without a reply.
+        Raises `PyptoError` too, if PyPTO's process ends without a reply; a signal while it compiles is an
+        `InfrastructureError`.
         """
         _check(request.subject, request.program, None)
         return self._ask(request, assemble=toolchain.find_ptoas(self._environment) is not None, run=False)
@@ -107,6 +108,8 @@ class PyptoEngine:
             reply = msgspec.json.decode((folder / REPLY).read_bytes(), type=Reply)
         except FileNotFoundError:
             sys.stdout.write(log.read_text(errors="replace"))
+            if code < 0 and not (folder / BEGUN).exists():
+                raise InfrastructureError(f"PyPTO's process {ending(code)} while it compiled") from None
             raise PyptoError(f"PyPTO's process {ending(code)}") from None
         artefacts = (*(folder / name for name in reply.artefacts), log)
         if reply.refusal:

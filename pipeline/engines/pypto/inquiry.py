@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
+from typing import Any
 
 from pipeline.engines.identity import Framework, identify
 
@@ -25,6 +26,7 @@ class Installed:
         problem: why it cannot be imported; empty if it can.
         simpler: version of simpler, its runtime; empty if that is not installed.
         runtime_problem: why the runtime cannot be imported; empty if it can.
+        ptoas: the oldest version of PTOAS that it accepts (`v0.61`); empty if it does not say.
     """
 
     framework: Framework
@@ -33,6 +35,7 @@ class Installed:
     problem: str = ""
     simpler: str = ""
     runtime_problem: str = ""
+    ptoas: str = ""
 
 
 def inquire(operators: Sequence[str]) -> Installed:
@@ -46,12 +49,20 @@ def inquire(operators: Sequence[str]) -> Installed:
     except Exception as error:
         return Installed(found.framework, str(found), problem=words(error))
     here = tuple(operator for operator in operators if _has(language, operator))
+    known: dict[str, Any] = {"operators": here, "ptoas": _required_ptoas()}
     try:
         import_module("simpler_setup")
         import_module("pypto.runtime")
     except Exception as error:
-        return Installed(found.framework, str(found), here, runtime_problem=words(error))
-    return Installed(found.framework, str(found), here, simpler=_version("simpler"))
+        return Installed(found.framework, str(found), **known, runtime_problem=words(error))
+    return Installed(found.framework, str(found), **known, simpler=_version("simpler"))
+
+
+def _required_ptoas() -> str:
+    try:
+        return str(getattr(import_module("pypto.backend._ptoas_locate"), "PTOAS_MIN_VERSION", ""))
+    except ImportError:  # an older PyPTO has no such module, or requires nothing in it
+        return ""
 
 
 def _has(language: object, operator: str) -> bool:

@@ -17,6 +17,9 @@ BACKEND_TYPES: Mapping[str, str] = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 INPUTS = "inputs"
 """The folder of the arrays of a run, one .npy file per input."""
 
+BEGUN = "begun"
+"""The file that says that the kernel was compiled and its run has begun."""
+
 REPLY = "reply.json"
 OUTPUT = "output.npy"
 

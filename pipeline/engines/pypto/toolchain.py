@@ -1,6 +1,7 @@
 """What this host has of the PyPTO toolchain: the interpreter, its PyPTO, PTOAS, simpler, CANN, cards.
 
-Version numbers decide nothing: the parts that are needed are looked for.
+Version numbers decide nothing, the parts that are needed are looked for; except that PyPTO itself refuses an
+assembler older than the version it names.
 """
 
 from __future__ import annotations
@@ -34,10 +35,17 @@ PYTHON = "PIPELINE_PYTHON"
 PTOAS = "PTOAS_ROOT"
 CANN = "ASCEND_HOME_PATH"
 
+_CANN_TOOLS = ("bin/ccec", "bin/ld.lld")
+"""What simpler compiles and links a card's kernels with, in CANN's folder."""
+
 _PTOAS_FILES = ("ptoas", "ptoas.sh", "bin/ptoas")
 """Where releases of PTOAS have their executable; a launcher is preferred to the bare binary."""
 
+_PTOAS_VERSION = re.compile(r"\bptoas\s+(?:version\s+)?(v?\d+(?:\.\d+)+)")
+"""As PTOAS prints it; another tool's version, such as LLVM's, is not one."""
+
 _SIMULATOR_COMPILER = "g++-15"
+_SOURCE_CANN = "source CANN's set_env.sh"
 _DRIVER = Path("/usr/local/Ascend/driver/version.info")
 _PATIENCE = 120.0
 _UNKNOWN = "of unknown version"
@@ -94,7 +102,8 @@ def available(
         remedy = f"install a PyPTO that has them in the environment of {PYTHON}"
         return Availability(f"{installed.description} has no {', '.join(missing)}", remedy)
     if compile_only:
-        return Availability()
+        # An assembler that is there is used.
+        return _ptoas(environment, installed) if find_ptoas(environment) else Availability()
     return _runtime(installed, environment) and (
         _cards(platform, environment) if platform.on_cards else _simulator(environment)
     )
@@ -111,21 +120,19 @@ def preflight(platforms: Sequence[Platform], environment: Mapping[str, str]) -> 
         return ()
     found = _pypto(environment)
     problems = [found] if environment.get(PYTHON) else []
-    if found:
-        installed = inquire(environment)
-        if installed.runtime_problem and "No module named 'simpler" not in installed.runtime_problem:
-            problems.append(
-                Availability(
-                    f"{installed.description} and its runtime do not fit: {installed.runtime_problem}",
-                    "install the simpler of PyPTO's own runtime submodule",
-                )
-            )
-    if environment.get(PTOAS):
-        problems.append(_ptoas(environment))
-    if environment.get(CANN) and not Path(environment[CANN]).is_dir():
+    installed = inquire(environment) if found else None
+    unfit = installed.runtime_problem if installed else ""
+    if installed and unfit and "No module named 'simpler" not in unfit:
         problems.append(
-            Availability(f"{CANN}={environment[CANN]}: there is no such folder", "source CANN's set_env.sh")
+            Availability(
+                f"{installed.description} and its runtime do not fit: {unfit}",
+                "install the simpler of PyPTO's own runtime submodule",
+            )
         )
+    if environment.get(PTOAS) or (installed and find_ptoas(environment)):
+        problems.append(_ptoas(environment, installed))
+    if environment.get(CANN):
+        problems.append(_cann(environment[CANN], tools=any(platform.on_cards for platform in mine)))
     return tuple(f"{problem.reason}; {problem.remedy}" for problem in problems if not problem)
 
 
@@ -189,7 +196,8 @@ def _pypto(environment: Mapping[str, str]) -> Availability:
     return Availability()
 
 
-def _ptoas(environment: Mapping[str, str]) -> Availability:
+def _ptoas(environment: Mapping[str, str], installed: Installed | None) -> Availability:
+    """Whether there is an assembler that runs, and is as new as the PyPTO that is installed requires."""
     found = find_ptoas(environment)
     if found is None:
         root = environment.get(PTOAS)
@@ -197,8 +205,20 @@ def _ptoas(environment: Mapping[str, str]) -> Availability:
         return Availability(reason, f"set {PTOAS} to the folder of an unpacked PTOAS release")
     version = _ptoas_version(str(found))
     if not version:
-        return Availability(f"{found} --version fails", "install the PTOAS release made for this system")
+        return Availability(
+            f"{found} --version prints no version", "install the PTOAS release made for this system"
+        )
+    if installed and _numbers(version) < _numbers(installed.ptoas):
+        return Availability(
+            f"{found} is PTOAS {version}, but {installed.description} requires {installed.ptoas} or newer",
+            f"install PTOAS {installed.ptoas} or newer, and set {PTOAS} to its folder",
+        )
     return Availability()
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """A version's numbers; those of an empty one are before those of any other."""
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 @lru_cache(maxsize=4)
@@ -210,12 +230,12 @@ def _ptoas_version(executable: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    number = re.search(r"v?\d+(\.\d+)+", said.stdout)
-    return number.group() if said.returncode == 0 and number else ""
+    found = _PTOAS_VERSION.search(said.stdout + said.stderr)
+    return found.group(1) if said.returncode == 0 and found else ""
 
 
 def _runtime(installed: Installed, environment: Mapping[str, str]) -> Availability:
-    ptoas = _ptoas(environment)
+    ptoas = _ptoas(environment, installed)
     if not ptoas:
         return Availability(f"running kernels needs PTOAS: {ptoas.reason}", ptoas.remedy)
     if installed.runtime_problem:
@@ -235,7 +255,10 @@ def _simulator(environment: Mapping[str, str]) -> Availability:
 
 def _cards(platform: Platform, environment: Mapping[str, str]) -> Availability:
     if not environment.get(CANN):
-        return Availability(f"cards need CANN: {CANN} is not set", "source CANN's set_env.sh")
+        return Availability(f"cards need CANN: {CANN} is not set", _SOURCE_CANN)
+    cann = _cann(environment[CANN], tools=True)
+    if not cann:
+        return cann
     survey = survey_host()
     if survey.problem:
         return Availability(f"no cards: {survey.problem}", "install the driver of the cards")
@@ -243,6 +266,16 @@ def _cards(platform: Platform, environment: Mapping[str, str]) -> Availability:
         names = ", ".join(f"{card.number}: {card.name} ({card.health})" for card in survey.cards) or "none"
         reason = f"no working card of {platform.soc} among those here: {names}"
         return Availability(reason, "use a host that has one")
+    return Availability()
+
+
+def _cann(home: str, *, tools: bool) -> Availability:
+    """Whether CANN's folder is there, and with `tools` what compiles a card's kernels."""
+    if not Path(home).is_dir():
+        return Availability(f"{CANN}={home}: there is no such folder", _SOURCE_CANN)
+    missing = [name for name in _CANN_TOOLS if tools and not (Path(home) / name).is_file()]
+    if missing:
+        return Availability(f"{CANN}={home}: it has no {', '.join(missing)}", _SOURCE_CANN)
     return Availability()
 
 

@@ -20,8 +20,9 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
+from pipeline.engines.host_faults import host_fault
 from pipeline.engines.pypto.inquiry import words
-from pipeline.engines.pypto.messages import BACKEND_TYPES, INPUTS, OUTPUT, REPLY, Order, Reply
+from pipeline.engines.pypto.messages import BACKEND_TYPES, BEGUN, INPUTS, OUTPUT, REPLY, Order, Reply
 from pipeline.ground.jobs import Blame, Metric, Source
 from pipeline.ground.memory import limits_of, untouched_output
 from workloads.base import TileProgram
@@ -47,7 +48,7 @@ _WARMUP, _ROUNDS = 3, 20
 _DEVICE_ERROR = re.compile(r"(?<!\d)[25]07\d{3}(?!\d)")
 _PLACE = re.compile(r"\[(\S+\.py):(\d+):\d+\]")
 _NATIVE_STACK = "C++ Traceback"
-_TABLE_ROW = re.compile(r"^ +\S* +\| (.+)$", re.MULTILINE)
+_TABLE_ROW = re.compile(r"^ +(\S*) +\| (.+)$", re.MULTILINE)
 """A row of the table that code generation prints when it fails: a function or nothing, part of its error."""
 
 
@@ -61,10 +62,13 @@ def perform(order: Order, folder: Path) -> Reply:
     build = folder / _BUILD
     try:
         compiled = _compile(order, entry, plan, build)
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, MemoryError) as error:
         return Reply(failure=words(error), blames=Blame.HOST)
     except Exception as error:
-        return Reply(artefacts=_kept(build), refusal="\n".join(_refusal(error)))
+        refusal = "\n".join(_refusal(error))
+        if fault := _fault_of_host(error):
+            return Reply(artefacts=_kept(build), failure=f"{fault}: {refusal}", blames=Blame.HOST)
+        return Reply(artefacts=_kept(build), refusal=refusal)
     texts = b"".join(path.read_bytes() for path in sorted(build.rglob("*.pto")))
     facts = {"pto_sha256": hashlib.sha256(texts).hexdigest()}
     try:
@@ -75,13 +79,17 @@ def perform(order: Order, folder: Path) -> Reply:
     reply = Reply(facts, _kept(build), metrics)
     if not order.run:
         return reply
+    (folder / BEGUN).touch()
     try:
         timing, times = _run(order, entry, untouched_output(*form), compiled, build)
-    except ImportError as error:
+    except (ImportError, MemoryError) as error:
         return replace(reply, failure=words(error), blames=Blame.HOST)
     except Exception as error:
-        blames = Blame.DEVICE if _DEVICE_ERROR.search(str(error)) else Blame.NOTHING
-        return replace(reply, failure=words(error), blames=blames)
+        if _DEVICE_ERROR.search(str(error)):
+            return replace(reply, failure=words(error), blames=Blame.DEVICE)
+        if fault := host_fault(words(error), compiling=False):
+            return replace(reply, failure=f"{fault}: {words(error)}", blames=Blame.HOST)
+        return replace(reply, failure=words(error))
     return replace(reply, facts=facts | timing, metrics=(*metrics, *times))
 
 
@@ -151,10 +159,29 @@ def _refusal(error: Exception) -> Iterator[str]:
     file, line = found.groups() if found else ("", "")
     if isinstance(span, Mapping):
         file, line = str(span.get("filename", "")), str(span.get("line", ""))
-    head = " ".join([head, *_TABLE_ROW.findall(str(error))[1:]])
+    head = " ".join([head, *(part for _, part in _TABLE_ROW.findall(str(error))[1:])])
     place = f"{Path(file).name}:{line}: " if file else ""
     yield f"{place}{type(error).__name__}: {head}" + (f" ({hint})" if hint else "")
     yield from rest
+
+
+def _fault_of_host(error: Exception) -> str:
+    """What fault of the host an error of compiling speaks of; empty if any part of it is about the kernel.
+
+    An error with a place in the kernel's source is about the kernel.
+    """
+    if isinstance(getattr(error, "span", None), Mapping):
+        return ""
+    text = str(error).partition(_NATIVE_STACK)[0]
+    rows: list[tuple[str, str]] = _TABLE_ROW.findall(text)
+    complaints = [] if rows[:1] == [("Function", "Error")] else [text]
+    for function, part in rows[1:] if not complaints else ():
+        if function:
+            complaints.append(part)
+        else:
+            complaints[-1] += f" {part}"
+    faults = [host_fault(complaint, compiling=True) for complaint in complaints]
+    return faults[0] if all(faults) else ""
 
 
 def _memory(build: Path, order: Order) -> tuple[Metric, ...]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 import pytest
 
-from pipeline.engines.cann.child import host_failure_in, reasons_in
+from pipeline.engines.base import InfrastructureError
+from pipeline.engines.cann import child
+from pipeline.engines.cann.child import Order, Work, host_failure_in, reasons_in
+from pipeline.ground.jobs import WorkloadName
 
 OVER_CAPACITY = """\
 [ERROR] PYPTO(12901):2026-11-30 20:17:05.852 [schedule_base.h:347][PASS]:[OoOScheduleBase.Operation]:Alloc tensor [51] size [67584] exceeds MEM_L0A size [65536]!
@@ -100,3 +106,20 @@ def test_what_follows_from_it_comes_after_it_and_once() -> None:
 
 def test_a_process_that_was_killed_gives_no_reason() -> None:
     assert reasons_in("Total Core:73\n[INFO ] PYPTO(1):2026-11-30 [a.cpp:1][VERIFY]:PASS\n") == []
+
+
+def test_a_host_out_of_memory_is_no_fault_of_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line is the real package's, under a limit of 3 GB."""
+    said = "Caught exception: Resource temporarily unavailable"
+    line = f"[ERROR] PYPTO(7):2026-12-01 10:03:12.656 [error.h:38][FUNCTION]:{said}\n"
+
+    def dies(order: Path, module: str, python: str, environment: Mapping[str, str], log: Path) -> int:
+        log.write_text(line)
+        return 1
+
+    monkeypatch.setattr(child, "perform", dies)
+    order = Order(Work.CODE, "fused", WorkloadName("conv-pair"), {}, {}, "pair.py")
+    with pytest.raises(InfrastructureError, match=f"out of disk, memory or processes: {said}"):
+        child.run(order, tmp_path)

@@ -57,6 +57,11 @@ def _wait_in_thread() -> None:
     time.sleep(600)
 
 
+def sleeps(job: Job, context: JobContext, argument: str) -> Result:
+    time.sleep(float(argument))
+    return Result(job, State.PASSED)
+
+
 def hangs_once(job: Job, context: JobContext, argument: str) -> Result:
     """Hang the first time; the file `argument` remembers that."""
     if not Path(argument).exists():

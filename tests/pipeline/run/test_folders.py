@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
@@ -142,3 +144,17 @@ def test_failed_jobs_are_those_whose_case_is_red(
     record = read_run(summary.folder.parent, summary.run_id)
     assert failed_jobs(record) == (jobs[1], jobs[2], jobs[4])
     assert [result.state for result in record.all_results()] == [State(end) for end in ends]
+
+
+def test_a_folder_whose_files_cannot_be_locked_is_refused_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(
+        RunFolderError, match=r"flock fails with 'No locks available'; name another --output$"
+    ):
+        create_run(tmp_path / "runs", NOW)
+    assert run_ids(tmp_path / "runs") == ()

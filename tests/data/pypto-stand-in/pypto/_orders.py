@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 ORDERS: dict[str, Any] = json.loads(os.environ.get("PYPTO_STAND_IN", "{}"))
-"""`record`: file for the calls; `without`: operators it lacks; `refuse_class`, `refuse_compile`,
-`refuse_run`, `refuse_benchmark`: message to fail with; `die`: end by a signal; `output`: .npy a run writes.
+"""`record`: file for the calls; `without`: operators it lacks; `ptoas`: the version of PTOAS it requires;
+`refuse_class`, `refuse_compile`, `refuse_code`, `refuse_run`, `refuse_benchmark`: message to fail with;
+`die`, `die_running`: end by a signal; `output`: .npy a run writes.
 """
 
 

@@ -38,6 +38,17 @@ CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)
 SIMULATOR = Platform("a2a3sim", "pypto", "a2a3", kind=PlatformKind.SIMULATOR)
 ROWS = {"bias": np.int32, "scale": np.uint64}
 MakeRequest = Callable[..., Request]
+CODE = """\
+1 function(s) failed to compile:
+
+  Function  | Error
+  ----------+--------------------------------------------------------------
+  fused     | ptoas compilation failed: {}
+  ----------+--------------------------------------------------------------
+"""
+OLD = """\
+ptoas at '/opt/ptoas/bin/ptoas' is version 0.55, but PyPTO requires PTOAS >= v0.61.
+Install PTOAS v0.61 or newer from https://github.com/hw-native-sys/PTOAS/releases"""
 
 
 @pytest.fixture
@@ -119,7 +130,24 @@ def test_each_kernel_has_a_process_of_its_own(stand_in: Any, request_of: MakeReq
             CompileError,
             r"^blocks\.py:33: ValueError: no addresses \[/k/blocks\.py:33:9\]$",
         ),
-        ({"die": True}, PyptoError, r"^PyPTO's process was ended by SIGSEGV$"),
+        (
+            {"refuse_code": CODE.format("loc(\"/b/ptoas/fused.pto\":62:203): error: expected ')'")},
+            CompileError,
+            r"to compile: ptoas compilation failed: loc\(.*fused\.pto\":62:203\): error: expected '\)'$",
+        ),
+        ({"refuse_code": CODE.format("")}, InfrastructureError, "^a tool of the toolchain crashed or hung: "),
+        (
+            {"refuse_compile": OLD},
+            InfrastructureError,
+            r"^parts of the toolchain .* do not fit each other: ValueError: ptoas at .* is version 0\.55, but"
+            r" PyPTO requires PTOAS >= v0\.61\.$",
+        ),
+        (
+            {"refuse_class": "No such file or directory: pl.tile.x"},
+            CompileError,
+            r"^fused_conv2d\.py:\d+: InvalidOperationError: ",
+        ),
+        ({"die": True}, InfrastructureError, "^PyPTO's process was ended by SIGSEGV while it compiled$"),
     ],
 )
 def test_what_compiling_ends_with_is_told_apart(
@@ -129,6 +157,8 @@ def test_what_compiling_ends_with_is_told_apart(
         PyptoEngine(stand_in.environment(**orders)).compile(request_of("fused", CARDS))
     assert re.search(message, str(caught.value).splitlines()[0])
     assert "C++ Traceback" not in str(caught.value)
+    if isinstance(caught.value, InfrastructureError):
+        assert caught.value.blames is Blame.HOST
     if isinstance(caught.value, CompileError):
         assert "pypto.log" in [path.name for path in caught.value.artefacts if path.is_file()]
 
@@ -144,7 +174,7 @@ def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
 def test_a_run_writes_the_output_in_place(
     stand_in: Any, request_of: MakeRequest, arrays: dict[str, Array], wanted: Path
 ) -> None:
-    stand_in.add("ptoas", "echo v0.57")
+    stand_in.add("ptoas", "echo 'ptoas 0.57'")
     engine = PyptoEngine(stand_in.environment(output=str(wanted)))
     executed = engine.run(request_of("fused", CARDS, device=3), arrays)
     assert np.array_equal(executed.outputs["y"], np.load(wanted))
@@ -180,6 +210,8 @@ def test_a_run_writes_the_output_in_place(
         ),
         ({"refuse_benchmark": "run failed: 507899"}, InfrastructureError, "run failed: 507899"),
         ({"refuse_run": "g++-15: error: 5070181 lines"}, PyptoError, "g++-15: error"),
+        ({"refuse_run": "Segmentation fault (core dumped)"}, PyptoError, "RuntimeError: Segmentation fault"),
+        ({"die_running": True}, PyptoError, "PyPTO's process was ended by SIGSEGV"),
     ],
 )
 def test_a_sick_device_is_no_fault_of_the_kernel(
@@ -191,7 +223,7 @@ def test_a_sick_device_is_no_fault_of_the_kernel(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    stand_in.add("ptoas", "echo v0.57")
+    stand_in.add("ptoas", "echo 'ptoas 0.57'")
     engine = PyptoEngine(stand_in.environment(**orders))
     with pytest.raises(error) as caught:
         engine.run(request_of("fused", CARDS, device=3), arrays)
@@ -199,7 +231,18 @@ def test_a_sick_device_is_no_fault_of_the_kernel(
     assert len(str(caught.value).splitlines()) == 1
     if isinstance(caught.value, InfrastructureError):
         assert caught.value.blames is Blame.DEVICE
-    assert next(iter(orders.values())) in capsys.readouterr().out
+    assert orders.get("die_running") or next(iter(orders.values())) in capsys.readouterr().out
+
+
+def test_a_run_that_the_host_stops_says_nothing_about_the_kernel(
+    stand_in: Any, request_of: MakeRequest, arrays: dict[str, Array]
+) -> None:
+    stale = "Stale PTO-ISA runtime binaries: current pto_isa.pin requires 8f3, but installed runtimes were"
+    stand_in.add("ptoas", "echo 'ptoas 0.57'")
+    engine = PyptoEngine(stand_in.environment(refuse_run=f"{stale} built for 1c2.\nReinstall simpler"))
+    with pytest.raises(InfrastructureError, match=f"RuntimeError: {stale} built for 1c2") as caught:
+        engine.run(request_of("fused", CARDS, device=3), arrays)
+    assert caught.value.blames is Blame.HOST
 
 
 def test_a_run_on_cards_without_a_card_is_refused(stand_in: Any, request_of: MakeRequest) -> None:
@@ -224,7 +267,7 @@ def test_a_job_on_the_simulator_goes_through_the_stages(
     """Right outputs pass; where the runtime writes nothing, the sentinel shows."""
     pytest.importorskip("torch", reason="the golden needs it")
     golden = golden_for(Wanted(conv_pair.DEFINITION, geometry, "small", "vreq8"), tmp_path / "cache")
-    stand_in.add("ptoas", "echo v0.57")
+    stand_in.add("ptoas", "echo 'ptoas 0.57'")
     job = job_on_simulator("conv-pair", geometry, "fused")
     np.save(tmp_path / "y.npy", golden.outputs["y"])
     results = []
@@ -261,7 +304,7 @@ def test_a_matrix_product_on_the_simulator_gives_int32(
     stand_in: Any, tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A right product passes; where the runtime writes nothing, the sentinel of int32 shows."""
-    stand_in.add("ptoas", "echo v0.57")
+    stand_in.add("ptoas", "echo 'ptoas 0.57'")
     expected = golden_for(Wanted(gemm.DEFINITION, PRODUCT, "small", "vreq8"), goldens).outputs["c"]
     np.save(tmp_path / "c.npy", expected)
     job = job_on_simulator("gemm", PRODUCT, "gemm")

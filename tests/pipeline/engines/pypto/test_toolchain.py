@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.commands.cli import main
 from pipeline.engines.npu_smi import parse
 from pipeline.engines.pypto import toolchain
 from pipeline.ground.jobs import Platform, PlatformKind
@@ -57,6 +58,13 @@ def test_cards_need_cann_and_a_card_of_their_soc(
     environment = stand_in.environment()
     assert reason(CARDS, environment) == "cards need CANN: ASCEND_HOME_PATH is not set"
     environment["ASCEND_HOME_PATH"] = str(tmp_path)
+    assert reason(CARDS, environment) == f"ASCEND_HOME_PATH={tmp_path}: it has no bin/ccec, bin/ld.lld"
+    assert toolchain.preflight([SIMULATOR], environment) == ()
+    (line,) = toolchain.preflight([SIMULATOR, CARDS], environment)
+    assert line.endswith("it has no bin/ccec, bin/ld.lld; source CANN's set_env.sh")
+    for name in ("ccec", "ld.lld"):
+        stand_in.add(name)
+    environment["ASCEND_HOME_PATH"] = str(stand_in.bin.parent)
     monkeypatch.setattr(toolchain, "survey_host", lambda: parse((DATA / "npu-smi/950.txt").read_text()))
     assert reason(CARDS, environment) == (
         "no working card of a2a3 among those here: 0: Ascend950PR (OK), 1: Ascend950PR (Alarm)"
@@ -137,7 +145,75 @@ def test_preflight_names_settings_that_lead_nowhere(stand_in: Any, tmp_path: Pat
 def test_preflight_finds_an_assembler_that_does_not_run_here(stand_in: Any) -> None:
     broken = stand_in.add("ptoas", "echo 'requires CPython 3.10' >&2; exit 1")
     (line,) = toolchain.preflight([CARDS], stand_in.environment() | {"PTOAS_ROOT": str(broken.parent)})
-    assert line.startswith(f"{broken} --version fails; ")
+    assert line.startswith(f"{broken} --version prints no version; ")
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["ptoas 0.55", "ptoas v0.60.9", "ptoas version 0.7", "LLVM version 19.1.7", ""],
+)
+def test_an_assembler_older_than_pypto_requires_stops_a_run_before_its_first_job(
+    stand_in: Any, printed: str
+) -> None:
+    """PyPTO's own message (pull request 2807), and its way to read `ptoas --version`."""
+    ptoas = stand_in.add("ptoas", f"echo '{printed}'")
+    environment = stand_in.environment(ptoas="v0.61")
+    version = printed.removeprefix("ptoas ").removeprefix("version ")
+    expected = (
+        f"{ptoas} is PTOAS {version}, but hw-native-sys PyPTO 0.1.0 (commit 0123456789ab) requires v0.61 or"
+        " newer; install PTOAS v0.61 or newer, and set PTOAS_ROOT to its folder"
+        if printed.startswith("ptoas")
+        else f"{ptoas} --version prints no version; install the PTOAS release made for this system"
+    )
+    for place in ({}, {"PTOAS_ROOT": str(ptoas.parent)}):
+        assert toolchain.preflight([SIMULATOR], environment | place) == (expected,)
+    for compile_only in (True, False):
+        found = toolchain.available(SIMULATOR, GEMM, ["gemm"], compile_only, environment)
+        assert f"{found.reason}; {found.remedy}".removeprefix("running kernels needs PTOAS: ") == expected
+
+
+@pytest.mark.parametrize("printed", ["ptoas 0.61", "ptoas v0.61.1", "ptoas 0.62.0git", "ptoas 1.0"])
+def test_an_assembler_as_new_as_pypto_requires_is_used(stand_in: Any, printed: str) -> None:
+    stand_in.add("ptoas", f"echo '{printed}'")
+    environment = stand_in.environment(ptoas="v0.61")
+    assert toolchain.preflight([SIMULATOR], environment) == ()
+    assert reason(SIMULATOR, environment, compile_only=True) == ""
+
+
+def test_doctor_and_a_run_say_of_an_old_assembler_the_same_and_begin_no_job(
+    stand_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ptoas = stand_in.add("ptoas", "echo 'ptoas 0.55'")
+    for name, value in stand_in.environment(ptoas="v0.61").items():
+        monkeypatch.setenv(name, value)
+    matrix = tmp_path / "sim.yaml"
+    matrix.write_text(
+        "platforms:\n  my-sim: {backend: pypto, kind: simulator, soc: a5}\n"
+        "lanes:\n  compile: {include: [{platforms: [my-sim], geometries: [gemm-128], kernels: [gemm]}]}\n"
+    )
+    said = (
+        f"{ptoas} is PTOAS 0.55, but hw-native-sys PyPTO 0.1.0 (commit 0123456789ab) requires v0.61 or newer"
+    )
+    assert main(["doctor", "--matrix", str(matrix)]) == 6
+    printed = capsys.readouterr().out
+    assert f"problem: {said}; install PTOAS v0.61 or newer" in printed
+    assert "my-sim compile: 0 of 1 job can run" in printed
+    output = tmp_path / "out"
+    command = ["compile", "--matrix", str(matrix), "--platform", "my-sim", "--output", str(output)]
+    assert main(command) == 6
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(said)
+    assert not output.exists()
+
+
+def test_a_pypto_that_names_no_assembler_requires_none(stand_in: Any) -> None:
+    stand_in.add("ptoas", "echo 'ptoas 0.48'")
+    assert toolchain.preflight([SIMULATOR], stand_in.environment()) == ()
+    # Without an assembler PyPTO leaves its kernels as they are, whatever it requires.
+    (stand_in.bin / "ptoas").unlink()
+    environment = stand_in.environment(ptoas="v0.61")
+    assert toolchain.preflight([SIMULATOR], environment) == ()
+    assert reason(SIMULATOR, environment, compile_only=True) == ""
 
 
 def test_preflight_finds_a_runtime_of_another_framework_version(stand_in: Any, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pypto._orders import ORDERS, record
 from pypto.backend import BackendType
+from pypto.backend.pto_backend import PartialCodegenError
 from pypto.language import Program
 
 _chosen: list[BackendType] = []
@@ -59,6 +60,8 @@ def compile(
         os.kill(os.getpid(), signal.SIGSEGV)
     if "refuse_compile" in ORDERS:
         raise ValueError(ORDERS["refuse_compile"])
+    if "refuse_code" in ORDERS:
+        raise PartialCodegenError(ORDERS["refuse_code"], {})
     assert output_dir is not None
     kernel = Path(output_dir, "kernels", "aic", f"{program.functions[0]}.{'pto' if skip_ptoas else 'cpp'}")
     orchestration = Path(output_dir, "orchestration", "main.cpp")

@@ -1,0 +1,34 @@
+"""A folder whose files cannot be locked; flock's refusals are provoked, as no such file system is here."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from pipeline.ground.flock import require_flock
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP])
+def test_a_folder_without_locks_is_refused_and_nothing_is_left_in_it(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, "not here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="files there cannot be locked: flock fails with 'not here'") as caught:
+        require_flock(tmp_path)
+    assert caught.value.errno == number
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_locks_is_not(tmp_path: Path) -> None:
+    require_flock(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_takes_no_file_is_not_judged(tmp_path: Path) -> None:
+    require_flock(tmp_path / "nowhere")
