@@ -146,7 +146,7 @@ class Layer:
                 total[first : first + _CHUNK] += part.astype(np.int64)
         return total.astype(np.int32)
 
-    def rounded(self, sums: Int32) -> Floats:
+    def rounded(self, sums: Int32) -> vreq8.Floats:
         """Bias and requantisation up to, but without, saturation."""
         return vreq8.unsaturated(sums + self.bias, self.scale, self.offsets, self.variant)
 
@@ -155,7 +155,7 @@ class Layer:
         return saturated(self.rounded(sums))
 
 
-def saturated(rounded: Floats) -> Int8:
+def saturated(rounded: vreq8.Floats) -> Int8:
     """Rounded values to int8."""
     return np.clip(rounded, -128, 127).astype(np.int8)
 
