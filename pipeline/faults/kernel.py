@@ -279,7 +279,7 @@ class _Faulty:
 
 def _requantisation(fault: Fault, variant: str) -> Spoil | None:
     """How a table is read wrongly; None if the table itself is wrong."""
-    if fault.family in ("round-then-add", "half-away", "offset-unsigned", "scale32"):
+    if fault.family in ("round-then-add", "half-away", "offset-unsigned", "scale32", "fma", "exact"):
         return spoils.requantised(spoils.read_as(fault.family))
     how = {
         "offset-sign": spoils.offset_subtracted,
