@@ -81,7 +81,7 @@ def test_a_part_that_is_wrong_in_one_way(
         (0, 1, "it is the golden moved by +1 row"),
         (0, -2, "it is the golden moved by -2 rows"),
         (1, 1, "it is the golden moved by +1 column"),
-        (2, -32, "it is the golden moved by -32 channels"),
+        (2, -16, "it is the golden moved by -16 channels"),
     ],
 )
 @pytest.mark.parametrize("zeros", [False, True])
