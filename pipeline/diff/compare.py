@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import C0
+from pipeline.diff.facts import single_value
 from pipeline.ground.jobs import Diff, Mismatch, Region
 from pipeline.ground.words import counted
 
@@ -88,11 +90,14 @@ def compare(
         bands=regions(
             _band_names(-(-pixels // width), band_rows), np.bincount(band) * channels, band[pixel], difference
         ),
-        channels=regions(
-            (f"{'column' if diff.matrix else 'channel'} {index}" for index in range(channels)),
-            np.full(channels, pixels),
-            channel,
-            difference,
+        channels=with_crc(
+            regions(
+                (f"{'column' if diff.matrix else 'channel'} {index}" for index in range(channels)),
+                np.full(channels, pixels),
+                channel,
+                difference,
+            ),
+            np.ascontiguousarray(actual.T),
         ),
         first=tuple(
             Mismatch(
@@ -103,6 +108,7 @@ def compare(
             for m, c in zip(pixel[:FIRST_LIMIT], channel[:FIRST_LIMIT], strict=True)
         ),
         differences=_most_frequent(difference),
+        single=single_value(actual, golden),
     )
 
 
@@ -155,6 +161,14 @@ def regions(
     return tuple(
         Region(name, int(count), int(wrong), int(size))
         for name, count, wrong, size in zip(names, counts, mismatches, largest, strict=True)
+    )
+
+
+def with_crc(found: tuple[Region, ...], parts: Iterable[Array]) -> tuple[Region, ...]:
+    """Regions with the checksums of their parts of an output."""
+    return tuple(
+        replace(region, crc=zlib.crc32(np.ascontiguousarray(part).data))
+        for region, part in zip(found, parts, strict=True)
     )
 
 

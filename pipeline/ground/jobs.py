@@ -279,12 +279,16 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Region:
-    """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
+    """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements.
+
+    `crc` is that of the output's bytes there, for channels and ACC tiles: equal if two repeats gave the same.
+    """
 
     name: str
     count: int
     mismatches: int
     max_abs: int
+    crc: int = 0
 
 
 @dataclass(frozen=True)
@@ -296,7 +300,9 @@ class Diff:
     `differences` are the most frequent values of actual - expected, each with its count. `against` names what
     the output was compared with: the golden, or another stage's output, whose hash is then in `golden_sha`.
     `matrix` is set if the output is a plain matrix, not an image: `channels` then are its columns, and a
-    mismatch is at (row, column) instead of (row, column, channel).
+    mismatch is at (row, column) instead of (row, column, channel). `single` is the one value that all wrong
+    elements have, where the golden has several there. `tiles` are the ACC tiles, where they are known and
+    something is wrong. `facts` say what is surprising about the difference, each in a few words.
     """
 
     tensor: str
@@ -314,6 +320,9 @@ class Diff:
     differences: tuple[tuple[int, int], ...] = ()
     against: str = "golden"
     matrix: bool = False
+    single: int | None = None
+    tiles: tuple[Region, ...] = ()
+    facts: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
