@@ -10,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Blame, Diff, Job, Region, Result, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.words import listed
 from pipeline.run.messages import Ended, Report, read_result
 from pipeline.run.states import is_end
 
@@ -165,7 +166,8 @@ def merge_repeats(results: Sequence[Result]) -> Result:
     return replace(
         odd,
         state=State.NONDETERMINISTIC,
-        message=f"{len(differing)} of {len(results)} repeats differ from the first, in {names}",
+        message=f"{len(differing)} of {len(results)} repeats differ from the first, in {names}"
+        + _where(results),
         details=f"first: {results[0].message}\nrepeat {differing[0]}: {odd.message}\n{odd.details}",
         facts=facts,
     )
@@ -178,6 +180,31 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
         (f"{stage.name}: {diff.tensor}", diff.actual_sha) for stage in result.stages for diff in stage.diffs
     }
     return frozenset({("verdict", result.state.value)} | stages | hashes)
+
+
+def _where(results: Sequence[Result]) -> str:
+    """In which channels and ACC tiles outputs vary between repeats, where it is not in all of them."""
+    outputs: dict[str, list[Diff]] = {}
+    for stage in (stage for result in results for stage in result.stages):
+        for diff in stage.diffs:
+            outputs.setdefault(f"{stage.name}: {diff.tensor}", []).append(diff)
+    told = ""
+    for name, diffs in outputs.items():
+        places = [_varying([diff.channels for diff in diffs]), _varying([diff.tiles for diff in diffs])]
+        if any(places):
+            told += f"; {name} varies only in {' and '.join(filter(None, places))}"
+    return told
+
+
+def _varying(repeats: Sequence[Sequence[Region]]) -> str:
+    """Regions that differ between repeats; empty if all do, or none."""
+    wrong = [{region.name: region.crc for region in regions if region.mismatches} for regions in repeats]
+    names = [name for name in set().union(*wrong) if len({each.get(name) for each in wrong}) > 1]
+    total = max(map(len, repeats))
+    if not 0 < len(names) < total:
+        return ""
+    numbers = sorted(int(name.split()[-1]) for name in names)
+    return f"{names[0].rpartition(' ')[0]}s {listed(numbers)} of {total}"
 
 
 def apply_expectation(result: Result, today: date) -> Result:
