@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from emulator.memory import Resident
-from emulator.program import DType, Position, Space, TileType
+from emulator.program import DType, Position, TileType
+from emulator.soc import Space
 from emulator.tile import Tile, view
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.diff.compare import compare
 from pipeline.ground.jobs import Job, Region, Result, StageResult, State
-from pipeline.run.verdict import DEFAULT_MARKS, compiled, merge_repeats
+from pipeline.run.verdict import DEFAULT_MARKS, merge_repeats
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ from pipeline.run.verdict import DEFAULT_MARKS, compiled, merge_repeats
     ],
 )
 def test_what_a_sick_device_or_a_full_disk_prints_is_known(text: str) -> None:
-    assert any(compiled(mark)[0].occurs(text) for mark in DEFAULT_MARKS)
+    assert any(mark.pattern.occurs(text) for mark in DEFAULT_MARKS)
 
 
 @pytest.mark.parametrize("text", ["", "1507018", "5070180", "offset 0x507018507018", "507 018"])
 def test_other_numbers_that_hold_a_code_are_not_taken_for_it(text: str) -> None:
-    assert not any(compiled(mark)[0].occurs(text) for mark in DEFAULT_MARKS)
+    assert not any(mark.pattern.occurs(text) for mark in DEFAULT_MARKS)
 
 
 def test_what_varies_between_repeats_is_told_by_channel_and_tile(make_job: Callable[..., Job]) -> None:
