@@ -124,17 +124,19 @@ def _border(output: Output) -> Mask:
 def _extent(output: Output) -> str:
     """Which part was never written, by channel and by tile (of a matrix by row and column)."""
     channels, positions = (np.asarray(output.unwritten.any(axis=axis)) for axis in (0, 1))
+    places = output.tiles if output.tiles is not None else np.arange(len(positions)) // output.width
+    some = np.unique(places[positions])
     parts = []
     if not channels.all():
         parts.append(
             f"{'columns' if output.matrix else 'channels'} {listed(np.flatnonzero(channels).tolist())}"
         )
     if not positions.all():
-        places = output.tiles if output.tiles is not None else np.arange(len(positions)) // output.width
-        some = np.unique(places[positions])
         parts.append(_tiles(places, some) if output.tiles is not None else f"rows {listed(some.tolist())}")
-    whole = output.unwritten.sum() == channels.sum() * positions.sum()
-    return ("" if whole else "some of ") + (" of ".join(parts) or "all of it")
+    whole = np.isin(places, some)[:, None] & channels
+    return ("" if np.array_equal(output.unwritten, whole) else "some of ") + (
+        " of ".join(parts) or "all of it"
+    )
 
 
 def _reordered(output: Output) -> str:

@@ -273,16 +273,12 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Region:
-    """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements.
-
-    `crc` is that of the output's bytes there, for channels and ACC tiles: equal if two repeats gave the same.
-    """
+    """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
 
     name: str
     count: int
     mismatches: int
     max_abs: int
-    crc: int = 0
 
 
 @dataclass(frozen=True)
@@ -296,7 +292,8 @@ class Diff:
     `matrix` is set if the output is a plain matrix, not an image: `channels` then are its columns, and a
     mismatch is at (row, column) instead of (row, column, channel). `single` is the one value that all wrong
     elements have, where the golden has several there. `tiles` are the ACC tiles, where they are known and
-    something is wrong. `facts` say what is surprising about the difference, each in a few words.
+    something is wrong. `crcs` are checksums of what the output holds in each channel, then in each of these.
+    `facts` say what is surprising about the difference, each in a few words.
     """
 
     tensor: str
@@ -316,6 +313,7 @@ class Diff:
     matrix: bool = False
     single: int | None = None
     tiles: tuple[Region, ...] = ()
+    crcs: tuple[int, ...] = ()
     facts: tuple[str, ...] = ()
 
     @property

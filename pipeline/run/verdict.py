@@ -159,15 +159,19 @@ def _where(results: Sequence[Result]) -> str:
             outputs.setdefault(f"{stage.name}: {diff.tensor}", []).append(diff)
     told = ""
     for name, diffs in outputs.items():
-        places = [_varying([diff.channels for diff in diffs]), _varying([diff.tiles for diff in diffs])]
-        if any(places):
-            told += f"; {name} varies only in {' and '.join(filter(None, places))}"
+        channels = _varying([diff.channels for diff in diffs], [diff.crcs for diff in diffs])
+        tiles = _varying([diff.tiles for diff in diffs], [diff.crcs[len(diff.channels) :] for diff in diffs])
+        if channels or tiles:
+            told += f"; {name} varies only in {' and '.join(filter(None, (channels, tiles)))}"
     return told
 
 
-def _varying(repeats: Sequence[Sequence[Region]]) -> str:
-    """Regions that differ between repeats; empty if all do, or none."""
-    wrong = [{region.name: region.crc for region in regions if region.mismatches} for regions in repeats]
+def _varying(repeats: Sequence[Sequence[Region]], crcs: Sequence[Sequence[int]]) -> str:
+    """Regions that differ between repeats, of each repeat with their checksums; empty if all do, or none."""
+    wrong = [
+        {region.name: crc for region, crc in zip(*each, strict=False) if region.mismatches}
+        for each in zip(repeats, crcs, strict=True)
+    ]
     names = [name for name in set().union(*wrong) if len({each.get(name) for each in wrong}) > 1]
     total = max(map(len, repeats))
     if not 0 < len(names) < total:

@@ -112,6 +112,13 @@ class Layer:
         part = np.searchsorted(self.start, sites, side="right") - 1
         return part, sites - self.start[part]
 
+    def tiles(self, sites: Ints) -> Ints:
+        """The ACC tile of each site, counted from 0 through all parts."""
+        part, position = self.split(sites)
+        tiles = -(-np.diff(self.start) // self.form.tile.positions)
+        first: Ints = np.cumsum([0, *tiles])[part]
+        return first + position // self.form.tile.positions
+
     def taps(self, sites: Ints, stride: int) -> tuple[Ints, Ints, Ints]:
         """Part [sites, 1], buffer row and buffer column [sites, taps] of each tap of each site's window.
 
