@@ -85,7 +85,7 @@ def facts_of(output: Output) -> tuple[str, ...]:
 def _places(output: Output) -> Iterator[str]:
     wrong, value = output.wrong, single_value(output.actual, output.expected)
     if output.unwritten.any():
-        yield f"never written: {_extent(output)}"
+        yield f"unwritten: {_extent(output)}"
     if output.unwritten[wrong].all():
         return
     if value is not None:

@@ -58,14 +58,14 @@ ALL = slice(None)
         (put(..., slice(32)), ("every wrong element is 0",)),
         (tiles_put(0), ("every wrong element is 0", "only in ACC tiles 1, 3, 5 of 6")),
         (put(BORDER), ("every wrong element is 0", "only the image's border is wrong")),
-        (put(..., slice(32), value=SENTINEL), ("never written: channels 0..31",)),
-        (tiles_put(SENTINEL), ("never written: ACC tiles 1, 3, 5 of 6",)),
-        (put(slice(10, None), value=SENTINEL), ("never written: ACC tile 5 of 6",)),
+        (put(..., slice(32), value=SENTINEL), ("unwritten: channels 0..31",)),
+        (tiles_put(SENTINEL), ("unwritten: ACC tiles 1, 3, 5 of 6",)),
+        (put(slice(10, None), value=SENTINEL), ("unwritten: ACC tile 5 of 6",)),
         (
             put(slice(10, None), ALL, slice(32), value=SENTINEL),
-            ("never written: channels 0..31 of ACC tile 5 of 6",),
+            ("unwritten: channels 0..31 of ACC tile 5 of 6",),
         ),
-        (put(..., value=SENTINEL), ("never written: all of it",)),
+        (put(..., value=SENTINEL), ("unwritten: all of it",)),
         (put(3, 3, 7), ()),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_matrix_is_told_by_rows_and_columns() -> None:
     assert of(np.zeros_like(golden)) == ("every wrong element is 0",)
     last = np.zeros(golden.shape, bool)
     last[63] = True
-    assert of(np.where(last, -1, golden), last) == ("never written: rows 63",)
+    assert of(np.where(last, -1, golden), last) == ("unwritten: rows 63",)
 
 
 def test_ties_that_are_wrong_by_one(golden: Array) -> None:
