@@ -13,6 +13,10 @@ import numpy.typing as npt
 
 _SCALE_19_BITS = 0xFFFFE000
 _SCALE_32_BITS = 0xFFFFFFFF
+_MANTISSA_BITS = 11  # of a float19, with its leading one
+_FP32_BITS = 24
+_FRACTION_BITS = 44
+"""Binary places that are kept of a product: one that has more is below 1/4 and decides nothing."""
 
 
 class ScaleError(ValueError):
@@ -27,6 +31,8 @@ class Reading:
     offset_signed: bool = True
     half_away: bool = False
     add_after_rounding: bool = False
+    fused: bool = False
+    exact: bool = False
 
 
 READINGS: Mapping[str, Reading] = {
@@ -36,13 +42,15 @@ READINGS: Mapping[str, Reading] = {
     "offset-unsigned": Reading(offset_signed=False),
     "scale32": Reading(scale_bits=_SCALE_32_BITS),
     "scale19-rne": Reading(),  # differs only in how the table was packed
+    "fma": Reading(fused=True),
+    "exact": Reading(exact=True),
 }
 
 
 def requantise(
     acc: npt.NDArray[np.int32], table: npt.NDArray[np.uint64], reading: Reading
 ) -> npt.NDArray[np.generic]:
-    """Requantise accumulators [M, N] with a table [1, N], every step in fp32.
+    """Requantise accumulators [M, N] with a table [1, N], as a reading does: by default every step in fp32.
 
     Returns the output values as int8 [M, N]; if bit 46 of an entry is 0, the bit pattern of the uint8 value.
 
@@ -59,8 +67,8 @@ def requantise(
 
 def rounded(
     acc: npt.NDArray[np.int32], table: npt.NDArray[np.uint64], reading: Reading
-) -> npt.NDArray[np.float32]:
-    """The value [M, N] before it is saturated: a whole number in fp32. Raises as `requantise`."""
+) -> npt.NDArray[np.float32 | np.float64]:
+    """The value [M, N] before it is saturated: a whole number. Raises as `requantise`."""
     entries = table.reshape(-1)
     scale = (entries & np.uint64(reading.scale_bits)).astype(np.uint32).view(np.float32)
     if not np.isfinite(scale).all():
@@ -69,6 +77,10 @@ def rounded(
     offset = ((entries >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int32)
     if reading.offset_signed:
         offset = np.where(offset > 255, offset - 512, offset)
+    if reading.exact:
+        return _in_integers(acc.astype(np.int64), scale, offset, None)
+    if reading.fused:
+        return _in_integers(acc.astype(np.float32).astype(np.int64), scale, offset, _FP32_BITS)
     shift = offset.astype(np.float32)
     value = acc.astype(np.float32)
     with np.errstate(over="ignore"):  # an infinite product saturates
@@ -92,3 +104,33 @@ def _round(value: npt.NDArray[np.float32], half_away: bool) -> None:
     with np.errstate(invalid="ignore"):  # infinite: no fraction to round, and NaN >= 0.5 is false
         away = np.abs(value - whole) >= 0.5
     np.copyto(value, whole + np.where(away, np.copysign(np.float32(1), value), np.float32(0)))
+
+
+def _in_integers(
+    acc: npt.NDArray[np.int64],
+    scale: npt.NDArray[np.float32],
+    offset: npt.NDArray[np.int32],
+    significant: int | None,
+) -> npt.NDArray[np.float64]:
+    """The sum acc * scale + offset, rounded to so many bits (None: not at all), then to a whole number.
+
+    The scale is mantissa * 2**exponent; the sum is an integer of at most 53 bits, times 2**-places.
+    """
+    fraction, exponent = np.frexp(scale)
+    mantissa, exponent = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64), exponent - _MANTISSA_BITS
+    product = np.where(exponent < -_FRACTION_BITS, 0, acc * mantissa)
+    places = np.clip(-exponent, 0, _FRACTION_BITS)
+    # Ten places to the left are enough for any product but 0 to saturate.
+    total = (product << np.clip(exponent, 0, 10)) + (offset.astype(np.int64) << places)
+    if significant is not None:
+        dropped = np.maximum(np.frexp(total.astype(np.float64))[1] - significant, 0)
+        total = _half_to_even(total, dropped) << dropped
+    return _half_to_even(total, places).astype(np.float64)
+
+
+def _half_to_even(value: npt.NDArray[np.int64], places: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
+    """The whole number nearest to value / 2**places, of two the even one."""
+    whole: npt.NDArray[np.int64] = value >> places
+    twice_the_rest, one = (value - (whole << places)) * 2, np.int64(1) << places
+    whole += (twice_the_rest > one) | ((twice_the_rest == one) & (whole & 1 == 1))
+    return whole

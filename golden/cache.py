@@ -2,7 +2,7 @@
 
 An entry is one file: a digest, then the inputs and the outputs in MessagePack. Its name is a hash of
 everything that determines its content, including golden's own source files, so it can be old but never stale.
-The folder may be deleted at any time.
+Beside it, a note for each output of a profile says whose output it is. The folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -121,10 +121,31 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
         warnings.filterwarnings("ignore", "The given NumPy array is not writ", UserWarning)
         outputs = definition.computed(geometry, given, wanted.variant)
     try:
-        _store(path, key, tensors, outputs)
+        _store(path, _digest(key, payload := _payload(tensors, outputs)) + payload)
+        if isinstance(source, str):
+            for name, output in outputs.items():
+                note = f"{name} of {source} ({wanted.variant})".encode()
+                _store(_note(output, definition, geometry, folder), note)
     except OSError as error:
         notes.append(f"golden not kept in the cache {folder} ({error.strerror})")
     return Golden(tensors, outputs, "; ".join(notes))
+
+
+def whose(output: Array, definition: Definition, geometry: Any, folder: Path) -> str:
+    """The profile that has this output of a workload as its golden; empty if none is known.
+
+    Known are the profiles whose goldens `golden_for` put into the folder, such as `y of small (vreq8)`.
+    """
+    try:
+        return _note(output, definition, geometry, folder).read_text("utf-8")
+    except OSError:
+        return ""
+
+
+def _note(output: Array, definition: Definition, geometry: Any, folder: Path) -> Path:
+    digest = _workload_digest(definition, geometry)
+    digest.update(f"{output.dtype.str} {output.shape} ".encode() + output.tobytes())
+    return folder / f"{digest.hexdigest()}.output"
 
 
 def _unwritable(tensors: Tensors) -> Tensors:
@@ -153,9 +174,10 @@ def prune(folder: Path, *, max_bytes: int, max_age: timedelta, now: datetime) ->
     Half-written entries are removed once no process can still be writing them. A file that cannot be removed
     stays. Any number of processes may prune, read and write at once: one that misses an entry computes it.
     """
-    for used, _, half in _uses(folder, ".partial"):
-        if used < (now - _LONGEST_WRITE).timestamp():
-            _remove(half)
+    for suffix, longest in ((".partial", _LONGEST_WRITE), (".output", max_age)):
+        for used, _, path in _uses(folder, suffix):
+            if used < (now - longest).timestamp():
+                _remove(path)
     room = max_bytes
     for used, size, entry in sorted(_uses(folder, ".golden"), reverse=True):
         room -= size
@@ -188,16 +210,20 @@ def sources_digest() -> bytes:
     return digest.digest()
 
 
-def _key(wanted: Wanted) -> str:
+def _workload_digest(definition: Definition, geometry: Any) -> hashlib._Hash:
+    """A digest of all that determines a golden, apart from the inputs and the variant."""
     digest = hashlib.sha256(sources_digest())
-    definition, source = wanted.definition, wanted.source
     for path in definition.sources:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    facts: dict[str, Any] = {
-        "workload": definition.name,
-        "geometry": dataclasses.asdict(wanted.geometry),
-        "variant": wanted.variant,
-    }
+    facts = {"workload": definition.name, "geometry": dataclasses.asdict(geometry)}
+    digest.update(json.dumps(facts, sort_keys=True).encode())
+    return digest
+
+
+def _key(wanted: Wanted) -> str:
+    definition, source = wanted.definition, wanted.source
+    digest = _workload_digest(definition, wanted.geometry)
+    facts: dict[str, Any] = {"variant": wanted.variant}
     if isinstance(source, str):
         facts["profile"], facts["seed"] = profiles.parse(source, definition.profiles)
     digest.update(json.dumps(facts, sort_keys=True).encode())
@@ -238,15 +264,17 @@ def _stored(arrays: Mapping[str, Array]) -> dict[str, _Stored]:
     return {name: _Stored(array.dtype.str, array.shape, array.tobytes()) for name, array in arrays.items()}
 
 
-def _store(path: Path, key: str, tensors: Tensors, outputs: Mapping[str, Array]) -> None:
-    payload = msgspec.msgpack.encode(_Entry(_stored(tensors.values), _stored(outputs)))
+def _payload(tensors: Tensors, outputs: Mapping[str, Array]) -> bytes:
+    return msgspec.msgpack.encode(_Entry(_stored(tensors.values), _stored(outputs)))
+
+
+def _store(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{key[:16]}.", suffix=".partial", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:16]}.", suffix=".partial", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_digest(key, payload))
-            file.write(payload)
-        Path(temporary).replace(path)  # readers see the old entry or the whole new one
+            file.write(content)
+        Path(temporary).replace(path)  # readers see the old file or the whole new one
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

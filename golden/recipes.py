@@ -1,6 +1,6 @@
 """The recipes for the data profiles of a chain of convolutions; `chain_profiles` has names and claims.
 
-If a claim is about the accumulators (full-range, edges, channels), the recipe computes them with
+If a claim is about the accumulators (full-range, near-ties, edges, channels), the recipe computes them with
 `golden.reference` and sets bias, scale and offset accordingly, for the requantisation of the default variant.
 Other variants run on the same tensors; the claims do not cover them.
 """
@@ -46,6 +46,9 @@ _SMALL = (
 _TIES_TAPS = (144, 8)
 """Taps of an output channel in the profile `ties`, layer by layer; with so few, few outputs saturate."""
 
+_NEAR_TAPS = (144, 72)
+"""The same of the profile `near-ties`: more of them, as the image that a later layer reads hardly varies."""
+
 
 def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Few small values, cycling biases and offsets; scales 1/16 and 1/32."""
@@ -73,6 +76,16 @@ def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _TIES_TAPS, strict=False)]
     requants = [_cycling((1, -2, -3, 0, 5, 3), 1 / 2, (0, 1, -1, 2, -2), layer.cout) for layer in chain]
     return _named(chain, x, filters, requants)
+
+
+def near_ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
+    """Accumulators so large, and so near a tie, that the roundings of fp32 decide many outputs.
+
+    The values are few and the taps sparse: the sums of a channel lie close together, all near one tie.
+    """
+    x = draw.int8(-2, 2, _image(chain))
+    filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _NEAR_TAPS, strict=False)]
+    return _fitted(chain, draw, x, filters, _near)
 
 
 def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
@@ -194,9 +207,33 @@ def _own(sums: Int32, draw: Draw) -> _Requant:
     scales = _power_of_two_up_to(20 / _typical(sums)) * (1 + draw.shuffled(count) % 1024 / 1024)
     offsets = vreq8.OFFSET_MIN + draw.shuffled(count) * (vreq8.OFFSET_MAX - vreq8.OFFSET_MIN) // (count - 1)
     wanted = draw.integers(-48, 48, (count,))
-    middle = sums.shape[0] // 2
-    median = np.partition(sums, middle, axis=0)[middle]
-    return _requant(np.rint((wanted - offsets) / scales) - median, scales, offsets)
+    return _requant(np.rint((wanted - offsets) / scales) - _median(sums), scales, offsets)
+
+
+def _near(sums: Int32, draw: Draw) -> _Requant:
+    """The median sum of each channel near a tie in +-4.5..8.5, and a rounding of fp32 there.
+
+    The channels go through three kinds. In the first the accumulator itself is rounded to the tie, and the
+    offset is 0. In the second it is the sum of product and offset. In the third it is the product, which is
+    larger than the output: the offset cancels the rest of it.
+    """
+    count = sums.shape[1]
+    kind, middle = np.arange(count) % 3, _median(sums)
+    # What is rounded to a tie lies within 2**power of it: about half of the sums, or fewer.
+    power = min(max(2, int(_median(np.abs(sums - middle).reshape(-1, 1))[0]).bit_length() - 1), 5)
+    below = draw.integers(4, 7, (count,))
+    below = np.where(draw.integers(0, 1, (count,)) == 1, below, -1 - below)  # the tie is above it by 1/2
+    cancelling = below - draw.integers(132, 156, (count,))
+    offsets = np.select([kind == 0, kind == 1], [0, np.where(below < 0, below + 1, below)], cancelling)
+    product = below + 0.5 - offsets
+    scales = np.where(kind < 2, 2.0 ** -(22 + power), product / (1.75 * 2 ** (24 + power)))
+    packed = vreq8.unpack(vreq8.pack(scales, offsets)).scale.astype(np.float64)
+    acc = (product / packed).astype(np.float32).astype(np.float64)
+    # The rounded product is a tie, which goes to the even side: the exact one shall be on the other.
+    moved = (kind == 2) & (below % 2 != (acc * packed < product))
+    # Off the tie by less than 2**power, to either side, also where all sums are alike.
+    jitter = np.resize([-3, -1, 1, 3], count) * 2 ** (power - 2)
+    return _requant(acc + jitter - middle, scales, offsets + moved)
 
 
 def _cycling(bias: tuple[int, ...], scale: float, offsets: tuple[int, ...], count: int) -> _Requant:
@@ -209,6 +246,12 @@ def _requant(bias: npt.ArrayLike, scales: npt.ArrayLike, offsets: npt.ArrayLike)
         np.asarray(scales).astype(np.float32),
         np.asarray(offsets).astype(np.int64),
     )
+
+
+def _median(sums: Int32) -> Int32:
+    """The median sum of each channel, int32 [C]."""
+    middle = sums.shape[0] // 2
+    return cast(Int32, np.partition(sums, middle, axis=0)[middle])
 
 
 def _typical(sums: Int32) -> float:
@@ -322,6 +365,10 @@ def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) ->
             "all int8 values; each output covers the whole range and saturates at both ends", full_range
         ),
         "ties": profile("most accumulators exactly on .5 and not saturated", ties),
+        "near-ties": profile(
+            "accumulators so large and so near a tie that the roundings of fp32 decide many outputs",
+            near_ties,
+        ),
         "edges": profile(
             "non-zero on the image border only",
             edges,

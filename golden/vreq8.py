@@ -21,6 +21,8 @@ VARIANTS: tuple[str, ...] = (
     "offset-unsigned",
     "scale32",
     "scale19-rne",
+    "fma",
+    "exact",
 )
 """How known toolchains read the table; the first is the default."""
 
@@ -35,7 +37,7 @@ _OFFSET_BITS = 0x1FF
 _SIGNED_SHIFT = 46
 _FIELD_BITS = _SCALE_BITS | _OFFSET_BITS << _OFFSET_SHIFT | 1 << _SIGNED_SHIFT
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32 | np.float64]
 Table = npt.NDArray[np.uint64]
 
 
@@ -47,7 +49,7 @@ class Vreq8Error(UserError):
 class Fields:
     """The fields of a table by channel: `scale` f32[C], `offset` int64[C], `signed` bool[C]."""
 
-    scale: Floats
+    scale: npt.NDArray[np.float32]
     offset: npt.NDArray[np.int64]
     signed: npt.NDArray[np.bool_]
 
@@ -129,7 +131,8 @@ def requantise(
     """Requantise accumulators int32[N, C] to int8[N, C] (or uint8 where bit 46 is 0), every step in fp32.
 
     The default is `saturate(rne(f32(acc) * scale + f32(offset)))`; the other variants differ as the
-    specification says.
+    specification says. Two round less often: `fma` rounds product and sum together, once, to fp32, and
+    `exact` rounds `acc * scale + offset` to a whole number only.
 
     Args:
         acc: accumulators, bias included.
@@ -162,7 +165,7 @@ def requantise(
 def unsaturated(
     acc: npt.NDArray[np.int32], scale: Floats, offset: npt.NDArray[np.int64], variant: str
 ) -> Floats:
-    """What `requantise` saturates: the rounded values, fp32, of accumulators int32[N, C].
+    """What `requantise` saturates: the rounded values of accumulators int32[N, C], as `unrounded` gives them.
 
     Args:
         acc: accumulators, bias included.
@@ -180,15 +183,37 @@ def unsaturated(
 def unrounded(
     acc: npt.NDArray[np.int32], scale: Floats, offset: npt.NDArray[np.int64], variant: str
 ) -> Floats:
-    """The fp32 values that `unsaturated` rounds; same arguments. `round-then-add` adds no offset yet."""
+    """The values that `unsaturated` rounds, fp32, or double if `exact`; same arguments.
+
+    `round-then-add` adds no offset yet.
+    """
+    if variant == "exact":
+        return _sum_in_double(acc, scale, offset)
+    value = acc.astype(np.float32)
     with np.errstate(over="ignore"):  # an infinite product saturates, as it should
-        value: Floats = acc.astype(np.float32) * scale
+        if variant == "fma":
+            return _sum_in_double(value, scale, offset).astype(np.float32)
+        value *= scale
     if variant == "round-then-add":
         return np.clip(value, OFFSET_MIN, OFFSET_MAX)
     if variant == "offset-unsigned":
         offset = offset & _OFFSET_BITS
     value += offset.astype(np.float32)
     return value
+
+
+def _sum_in_double(
+    acc: npt.NDArray[np.int32 | np.float32], scale: Floats, offset: npt.NDArray[np.int64]
+) -> npt.NDArray[np.float64]:
+    """`acc * scale + offset`, exact as far as any later rounding can tell, for a float19 scale M * 2**E.
+
+    M has 11 bits and acc at most 32, so the product is n * 2**E with |n| <= 2**42, which a double holds.
+    Where -44 <= E <= 0, the sum is less than 2**53 times 2**E: exact. Where E < -44, the product is below
+    1/4, and the sum, even rounded, rounds to the offset, as it must. Where E > 0, the sum is a whole number,
+    exact unless it is so large that it saturates.
+    """
+    product = acc.astype(np.float64) * scale
+    return product + offset
 
 
 def _round_half_away(value: Floats) -> Floats:

@@ -45,6 +45,8 @@ _REQUANTISATION = {
     "offset-unsigned": "the 9-bit offset is read as 0..511",
     "scale32": "the scale is used with all 32 bits (packed with bits 12..0 kept)",
     "scale19-rne": "the scale is rounded to nearest even, not truncated, to 19 bits when it is packed",
+    "fma": "product and sum are rounded to fp32 together, once",
+    "exact": "the product with the whole accumulator and the sum are exact, and rounded to an integer only",
     "offset-sign": "the offset is subtracted, not added",
     "scale-ignored": "the scale is taken as 1",
     "other-table": "the other convolution's table is used",

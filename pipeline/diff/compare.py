@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import C0
+from pipeline.diff.facts import single_value
 from pipeline.ground.jobs import Diff, Mismatch, Region
 from pipeline.ground.words import counted
 
@@ -103,6 +105,8 @@ def compare(
             for m, c in zip(pixel[:FIRST_LIMIT], channel[:FIRST_LIMIT], strict=True)
         ),
         differences=_most_frequent(difference),
+        single=single_value(actual, golden),
+        crcs=crcs(actual.T),
     )
 
 
@@ -156,6 +160,11 @@ def regions(
         Region(name, int(count), int(wrong), int(size))
         for name, count, wrong, size in zip(names, counts, mismatches, largest, strict=True)
     )
+
+
+def crcs(parts: Iterable[Array]) -> tuple[int, ...]:
+    """Checksums of parts of an output."""
+    return tuple(zlib.crc32(np.ascontiguousarray(part).data) for part in parts)
 
 
 def _most_frequent(difference: Counts) -> tuple[tuple[int, int], ...]:

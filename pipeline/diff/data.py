@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ import numpy.typing as npt
 from golden import vreq8
 from golden.geometry import C0
 from golden.layout import FRACTAL_ROWS
-from pipeline.diff.compare import regions, untouched
+from pipeline.diff.compare import crcs, regions, untouched
 from pipeline.diff.evidence import Evidence
+from pipeline.diff.facts import Output, facts_of
 from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.ground.jobs import Diff, Region
@@ -29,7 +30,7 @@ _ROUNDING = ("not halfway between integers", "ties")
 _SATURATION = ("what does not saturate", "what saturates at -128", "what saturates at 127")
 _OFFSETS = ("offsets of at least 0", "negative offsets")
 
-_TELLING = ("C1 plane", "column block", "edge", "ACC tile", "rounding", "saturation", "offset")
+_TELLING = ("C1 plane", "column block", "edge", "ACC tile", "saturation", "offset")
 """Divisions whose wrong region is reported if there is only one."""
 
 _Labels = tuple[str, Sequence[str], Ints]
@@ -49,7 +50,7 @@ class DiffData:
     """All that `diff.json` says of an output [positions, channels] that differs.
 
     Attributes:
-        tensor, against, count, mismatches, max_abs, unwritten: as in `pipeline.ground.jobs.Diff`.
+        tensor, against, count, mismatches, max_abs, unwritten, facts: as in `pipeline.ground.jobs.Diff`.
         width: pixels in an image row: a position is row * width + column; 1 where the output is a matrix.
         channels: of a position; of a matrix its columns.
         histogram: every value of actual - expected that is not 0, with its count.
@@ -67,6 +68,7 @@ class DiffData:
     mismatches: int
     max_abs: int
     unwritten: int
+    facts: tuple[str, ...]
     histogram: tuple[tuple[int, int], ...]
     divisions: Mapping[str, Division]
 
@@ -77,26 +79,31 @@ class Examined:
 
     `arrays` holds `difference` (actual - expected: int16 of an int8 output, else int64), `expected`, and bool
     masks of the elements: `unwritten`; where the form of the program is known also `tie` (the golden's value
-    is halfway before rounding) and `saturated`.
+    is halfway before rounding) and `saturated`. `diff` is what was examined, with its tiles and facts.
     """
 
     data: DiffData
     arrays: Mapping[str, Any]
+    diff: Diff
 
 
-def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Examined:
+def examine(evidence: Evidence, diff: Diff, profile: str = "") -> Examined:
     """Examine a difference.
 
     Args:
         evidence: the output and what it was made from.
-        expected: what it was compared with, of the output's dtype.
-        diff: the result of that comparison; the two can be compared, and differ.
+        diff: the result of comparing it; the two can be compared, and differ.
+        profile: whose golden the output is, if it is that of another profile.
     """
-    difference = evidence.actual.astype(np.int64) - expected
-    wrong = difference != 0
+    actual, expected = evidence.actual, evidence.expected
+    difference = actual.astype(np.int64) - expected
+    wrong, values = evidence.wrong, difference[evidence.wrong]
     width = evidence.frame.columns
     labels_of = [*_by_place(width, wrong)]
     arrays: dict[str, Any] = {}
+    output = Output(actual, expected, width, untouched(actual, evidence.sentinel), profile=profile)
+    tiles: tuple[Region, ...] = ()
+    tile_crcs: tuple[int, ...] = ()
     if evidence.form is not None:
         layer, positions = model_of(evidence, evidence.form).last, np.arange(len(wrong))
         sums = layer.sums(layer.held, layer.windows(positions))
@@ -104,15 +111,16 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
         rounded = layer.rounded(sums)
         saturation = np.select([rounded < -128, rounded > 127], [1, 2])
         labels_of += [
-            ("ACC tile", _TILES, _tiles(layer, positions)[:, None]),
+            ("ACC tile", _TILES, _places_of_tiles(layer, positions)[:, None]),
             ("rounding", _ROUNDING, tie.astype(np.int64)),
             ("saturation", _SATURATION, saturation),
             ("offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)),
         ]
         arrays = {"tie": tie, "saturated": saturation > 0}
+        output = replace(output, ties=tie, tiles=layer.tiles(positions))
+        tiles, tile_crcs = _each_tile(output, values)
     across = "column" if diff.matrix else "channel"
     found = {"band": _known(diff.bands), across: _known(diff.channels)}
-    values = difference[wrong]
     for name, names, labels in labels_of:
         found[name] = _division(names, np.broadcast_to(labels, wrong.shape), wrong, values)
     numbers, counts = np.unique(values, return_counts=True)
@@ -125,12 +133,27 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
         mismatches=diff.mismatches,
         max_abs=diff.max_abs,
         unwritten=diff.unwritten,
+        facts=facts_of(output),
         histogram=tuple(zip(numbers.tolist(), counts.tolist(), strict=True)),
         divisions=found,
     )
-    unwritten = wrong & untouched(evidence.actual, evidence.sentinel)
     narrow = difference.astype(np.int16 if expected.dtype == np.int8 else np.int64)
-    return Examined(data, {"difference": narrow, "expected": expected, **arrays, "unwritten": unwritten})
+    arrays = {"difference": narrow, "expected": expected, **arrays, "unwritten": wrong & output.unwritten}
+    seen = replace(diff, tiles=tiles, crcs=diff.crcs + tile_crcs, facts=data.facts)
+    return Examined(data, arrays, seen)
+
+
+def _each_tile(output: Output, values: Ints) -> tuple[tuple[Region, ...], tuple[int, ...]]:
+    """Every ACC tile of an output whose wrong elements differ by `values`, and their checksums."""
+    assert output.tiles is not None
+    positions = np.bincount(output.tiles)
+    found = regions(
+        (f"ACC tile {number}" for number in range(len(positions))),
+        positions * output.actual.shape[1],
+        np.broadcast_to(output.tiles[:, None], output.wrong.shape)[output.wrong],
+        values,
+    )
+    return found, crcs(np.split(output.actual, np.cumsum(positions)[:-1]))
 
 
 def gathering(data: DiffData) -> str:
@@ -175,7 +198,7 @@ def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
     yield "edge", _EDGES, np.select([corner, *sides], [5, 1, 2, 3, 4])
 
 
-def _tiles(layer: Layer, position: Ints) -> Ints:
+def _places_of_tiles(layer: Layer, position: Ints) -> Ints:
     """Which of `_TILES` each position is in."""
     part, within = layer.split(position)
     tile = within // layer.form.tile.positions

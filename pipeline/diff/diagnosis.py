@@ -65,9 +65,8 @@ class Finding:
     @property
     def line(self) -> str:
         """The cause in one line, the same for every output that has it."""
-        likely = "" if self.score == 1 else "most likely "
         cause = self.hypotheses[0]
-        return f"{likely}{' or '.join(self.hypotheses)}: {words_for(cause)}; step {step_of(cause)}"
+        return f"{' or '.join(self.hypotheses)}: {words_for(cause)}; step {step_of(cause)}"
 
     @property
     def account(self) -> str:
@@ -125,9 +124,13 @@ def diagnose(
     left: Sequence[Hypothesis] = known
     for count, keep in _SCREENS:
         tried = trials.at(View(model, _sample(wrong, count)), left)
-        # If one predicts everything here, those that do not are dropped.
-        least = 1.0 if tried and tried[0].alone.score == 1 else _PLAUSIBLE
-        left = [trial.hypothesis for trial in tried[:keep] if trial.alone.score >= least]
+        # All that predict everything here stay, and beside them only those that nearly do.
+        least = EXPLAINS if tried and tried[0].alone.score == 1 else _PLAUSIBLE
+        left = [
+            trial.hypothesis
+            for rank, trial in enumerate(tried)
+            if trial.alone.score == 1 or (rank < keep and trial.alone.score >= least)
+        ]
     everywhere = trials.at(View(model, np.arange(len(wrong))), left)
     explaining = [trial for trial in everywhere if trial.alone.score >= EXPLAINS]
     if not explaining:
@@ -135,7 +138,16 @@ def diagnose(
     findings = _findings(explaining)
     told = (f"  {rank}. {finding.account}" for rank, finding in enumerate(findings, 1))
     heading = f"diagnosis, compared with all {actual.size} elements{trials.late and '; '}{trials.late}:"
-    return Diagnosis(findings, findings[0].line, "\n".join([heading, *told]))
+    return Diagnosis(findings, _line(findings, trials.late), "\n".join([heading, *told]))
+
+
+def _line(findings: Sequence[Finding], late: str) -> str:
+    """The cause in a line; certain only if it gives the whole output and all known faults were tried."""
+    first, *others = findings
+    if first.score == 1:
+        return f"most likely {first.line}" if late else first.line
+    near = [name for finding in others for name in finding.hypotheses]
+    return f"most likely {first.line}" + (f"; nearly as likely: {', '.join(near)}" if near else "")
 
 
 def _gives_what_is_right(model: Model, evidence: Evidence) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.ground.jobs import Diff, Region
-from pipeline.ground.words import counted
+from pipeline.ground.words import counted, listed
 
 REGIONS_LIMIT = 8
 """How many bands, channels or columns a table shows, the worst first."""
@@ -26,6 +26,7 @@ def verdict(diff: Diff) -> str:
             *_gathering(_across(diff), diff.channels),
             *([f"every difference is {diff.differences[0][0]:+d}"] if len(diff.differences) == 1 else []),
             *([f"{diff.unwritten} of them never written"] if diff.unwritten else []),
+            *diff.facts,
         ]
     )
 
@@ -60,7 +61,12 @@ def _gathering(kind: str, regions: Sequence[Region]) -> Iterator[str]:
     if len(wrong) == 1 and len(regions) > 1:
         yield f"only in {wrong[0].name}"
     elif 0 < len(wrong) < len(regions):
-        yield f"in {len(wrong)} of {len(regions)} {kind}s, first {wrong[0].name}"
+        yield f"in {len(wrong)} of {len(regions)} {kind}s: {_numbers(wrong)}"
+
+
+def _numbers(regions: Sequence[Region]) -> str:
+    """The numbers of regions whose names begin with a word and the number."""
+    return listed([int(region.name.split()[1]) for region in regions])
 
 
 def _table(kind: str, regions: Sequence[Region]) -> Iterator[str]:
@@ -94,12 +100,14 @@ def _first(diff: Diff) -> Iterator[str]:
 
 
 def hint(diff: Diff) -> str:
-    """What a difference of this form usually comes from; empty where its form says nothing.
+    """The facts of a difference, else what one of this form usually comes from; empty if it says nothing.
 
     Bands or channels say something only if at most half of them are wrong.
     """
     if diff.problem:
         return "the engine gives an output of another form than the kernel declares"
+    if diff.facts:
+        return "; ".join(diff.facts)
     if diff.unwritten:
         return "part of the output is never stored"
     if diff.max_abs == 1:

@@ -243,7 +243,7 @@ class _Faulty:
         return tuple(found for statement in block for found in changed(statement))
 
 
-_OTHER_READINGS = ("round-then-add", "half-away", "offset-unsigned", "scale32")
+_OTHER_READINGS = ("round-then-add", "half-away", "offset-unsigned", "scale32", "fma", "exact")
 """Families in which a right table is read as another variant reads its own."""
 
 _REQUANTISED: Mapping[str, spoils.Requantise] = {

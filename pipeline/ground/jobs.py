@@ -290,7 +290,10 @@ class Diff:
     `differences` are the most frequent values of actual - expected, each with its count. `against` names what
     the output was compared with: the golden, or another stage's output, whose hash is then in `golden_sha`.
     `matrix` is set if the output is a plain matrix, not an image: `channels` then are its columns, and a
-    mismatch is at (row, column) instead of (row, column, channel).
+    mismatch is at (row, column) instead of (row, column, channel). `single` is the one value that all wrong
+    elements have, where the golden has several there. `tiles` are the ACC tiles, where they are known and
+    something is wrong. `crcs` are checksums of what the output holds in each channel, then in each of these.
+    `facts` say what is surprising about the difference, each in a few words.
     """
 
     tensor: str
@@ -308,6 +311,10 @@ class Diff:
     differences: tuple[tuple[int, int], ...] = ()
     against: str = "golden"
     matrix: bool = False
+    single: int | None = None
+    tiles: tuple[Region, ...] = ()
+    crcs: tuple[int, ...] = ()
+    facts: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:

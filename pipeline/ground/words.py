@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+_PARTS = 6
 _SHOWN = 60
 
 
@@ -33,3 +34,25 @@ def close_or_all(name: str, known: Iterable[str]) -> str:
     if difflib.get_close_matches(name, names, n=1):
         return closest(name, names)
     return f"write one of {', '.join(f'`{each}`' for each in names)}"
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Ascending numbers in short: `5, 37`, `0..31`, `0, 2, ..., 62`; of more than six parts the first six."""
+    parts, first = [], 0
+    while first < len(numbers):
+        last = first
+        while (
+            last + 1 < len(numbers)
+            and numbers[last + 1] - numbers[last] == numbers[first + 1] - numbers[first]
+        ):
+            last += 1
+        step = numbers[last] - numbers[last - 1]
+        if last - first < (2 if step == 1 else 3):
+            parts.append((str(numbers[first]), 1))
+            first += 1
+            continue
+        between = ".." if step == 1 else f", {numbers[first + 1]}, ..., "
+        parts.append((f"{numbers[first]}{between}{numbers[last]}", last - first + 1))
+        first = last + 1
+    more = sum(count for _, count in parts[_PARTS:])
+    return ", ".join(text for text, _ in parts[:_PARTS]) + (f" and {more} more" if more else "")

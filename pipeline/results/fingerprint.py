@@ -8,6 +8,7 @@ from pipeline.diff import render
 from pipeline.ground.jobs import OUTCOMES, Outcome, Result
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
+_NUMBERS = re.compile(r"#(\.\.#|, (\.\.\., )?#| and # more)*")
 _LONGEST = 200
 
 
@@ -27,7 +28,9 @@ def fingerprint(result: Result) -> str:
         return ""
     wrong = [stage for stage in result.stages if OUTCOMES[stage.state].outcome in red]
     diffs = [diff for stage in wrong for diff in stage.diffs if not diff.clean]
-    cause = next(iter(result.causes), "") or next(map(render.hint, diffs), "")
+    cause = next(iter(result.causes), "") or _NUMBERS.sub(
+        "#", without_numbers(next(map(render.hint, diffs), ""))
+    )
     words = [result.state.value, *(stage.name for stage in wrong[:1])]
     if cause or not wrong:
         words.append(cause or without_numbers(result.message))

@@ -11,8 +11,9 @@ from pathlib import Path
 import msgspec
 
 from pipeline.engines.host_faults import FULL_DISK
-from pipeline.ground.jobs import OUTCOMES, Blame, Job, Result, State
+from pipeline.ground.jobs import OUTCOMES, Blame, Diff, Job, Region, Result, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.words import listed
 from pipeline.run.messages import Report, read_result
 
 
@@ -134,7 +135,8 @@ def merge_repeats(results: Sequence[Result]) -> Result:
     return replace(
         odd,
         state=State.NONDETERMINISTIC,
-        message=f"{len(differing)} of {len(results)} repeats differ from the first, in {names}",
+        message=f"{len(differing)} of {len(results)} repeats differ from the first, in {names}"
+        + _where(results),
         details=f"first: {results[0].message}\nrepeat {differing[0]}: {odd.message}\n{odd.details}",
         facts=facts,
     )
@@ -147,6 +149,35 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
         (f"{stage.name}: {diff.tensor}", diff.actual_sha) for stage in result.stages for diff in stage.diffs
     }
     return frozenset({("verdict", result.state.value)} | stages | hashes)
+
+
+def _where(results: Sequence[Result]) -> str:
+    """In which channels and ACC tiles outputs vary between repeats, where it is not in all of them."""
+    outputs: dict[str, list[Diff]] = {}
+    for stage in (stage for result in results for stage in result.stages):
+        for diff in stage.diffs:
+            outputs.setdefault(f"{stage.name}: {diff.tensor}", []).append(diff)
+    told = ""
+    for name, diffs in outputs.items():
+        channels = _varying([diff.channels for diff in diffs], [diff.crcs for diff in diffs])
+        tiles = _varying([diff.tiles for diff in diffs], [diff.crcs[len(diff.channels) :] for diff in diffs])
+        if channels or tiles:
+            told += f"; {name} varies only in {' and '.join(filter(None, (channels, tiles)))}"
+    return told
+
+
+def _varying(repeats: Sequence[Sequence[Region]], crcs: Sequence[Sequence[int]]) -> str:
+    """Regions that differ between repeats, of each repeat with their checksums; empty if all do, or none."""
+    wrong = [
+        {region.name: crc for region, crc in zip(*each, strict=False) if region.mismatches}
+        for each in zip(repeats, crcs, strict=True)
+    ]
+    names = [name for name in set().union(*wrong) if len({each.get(name) for each in wrong}) > 1]
+    total = max(map(len, repeats))
+    if not 0 < len(names) < total:
+        return ""
+    numbers = sorted(int(name.split()[-1]) for name in names)
+    return f"{names[0].rpartition(' ')[0]}s {listed(numbers)} of {total}"
 
 
 def apply_expectation(result: Result, today: date) -> Result:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from golden.cache import Golden, golden_for
+from golden.cache import Golden, golden_for, whose
 from golden.inputs import save_inputs
 from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.diff.compare import compare
-from pipeline.diff.data import examine, gathering
+from pipeline.diff.data import Examined, examine, gathering
 from pipeline.diff.diagnosis import Diagnosis, diagnose
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.files import write_files
@@ -24,7 +24,7 @@ from pipeline.engines.base import CompileError, Engine, NotSupportedError, Reque
 from pipeline.engines.registry import engine_for
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with, why_not
-from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Job, JobContext, StageResult, State
+from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Diff, Job, JobContext, StageResult, State
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import Subject, subject_of, wanted_golden
 from workloads.faults import Fault, fault_named
@@ -44,9 +44,9 @@ def actual_file(tensor: str) -> str:
 class Comparison:
     """Runs the stages of one job on one platform.
 
-    By stage, `outputs` holds the output, for later stages that read it, and `diagnoses` says why a wrong
-    output is wrong. `committed` lists the stages in which the fault to inject is committed; `excused` says
-    why it is not committed in the others: for each reason, the programs that it holds for.
+    By stage, `outputs` holds the output, for later stages that read it; `diagnoses` and `examined` say why a
+    wrong output is wrong, and how. `committed` lists the stages in which the fault to inject is committed;
+    `excused` says why it is not committed in the others: for each reason, the programs that it holds for.
     """
 
     engine: Engine
@@ -56,6 +56,7 @@ class Comparison:
     golden: Golden
     outputs: dict[str, Array] = field(default_factory=dict)
     diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
+    examined: dict[str, Examined] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
     excused: dict[str, list[str]] = field(default_factory=dict)
 
@@ -139,8 +140,7 @@ class Comparison:
             files.append(folder / actual_file(diff.tensor))
             np.save(files[0], self.outputs[stage.name])
         if not (diff.clean or diff.problem):
-            evidence = self._evidence(stage)
-            examined = examine(evidence, evidence.expected, diff)
+            examined = self.examined.get(stage.name) or examine(self._evidence(stage), diff)
             details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
             result = replace(result, details=details)
             files += write_files(folder, examined)
@@ -180,9 +180,11 @@ class Comparison:
             evidence.expected,
             width=evidence.frame.columns,
             band_rows=evidence.frame.band_rows,
-            sentinel=evidence.sentinel if ran else None,
+            sentinel=evidence.sentinel,
             against=stage.other if isinstance(stage, OutputsCompared) else "golden",
         )
+        if not (diff.clean or diff.problem):
+            diff = self._examined(stage, evidence, diff)
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
         message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
@@ -191,6 +193,16 @@ class Comparison:
             self.diagnoses[stage.name] = diagnosis = _diagnosis(evidence)
             facts, details = {**facts, DIAGNOSIS: diagnosis.line}, diagnosis.text
         return StageResult(stage.name, State.MISMATCH, message, details, diffs=(diff,), facts=facts)
+
+    def _examined(self, stage: Stage, evidence: Evidence, diff: Diff) -> Diff:
+        """A difference with what is seen in it; where that fails, `keep` says so."""
+        cache, subject = self.context.cache, self.subject
+        try:
+            profile = whose(evidence.actual, subject.definition, subject.geometry, cache)
+            self.examined[stage.name] = found = examine(evidence, diff, profile)
+        except Exception:  # no failure here may hide the mismatch
+            return diff
+        return found.diff
 
     def parts(self, stage: Stage) -> StageParts | None:
         """The parts of a stage's computation; None if they are not described, or if it computes nothing."""
@@ -221,7 +233,7 @@ class Comparison:
             tensor,
             actual,
             self.expected(stage, len(actual)),
-            sentinel_of(actual.dtype),
+            sentinel_of(actual.dtype) if isinstance(stage, ProgramRun) else None,
         )
 
 

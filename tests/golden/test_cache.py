@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from golden import conv, conv_pair, gemm
-from golden.cache import Golden, Wanted, golden_for, is_cached, prune
+from golden.cache import Golden, Wanted, golden_for, is_cached, prune, whose
 from golden.definition import Definition
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.profiles import ProfileError
@@ -84,7 +84,7 @@ def last_used(path: Path, ago: timedelta) -> Path:
 
 
 def entry(folder: Path) -> Path:
-    (path,) = folder.iterdir()
+    (path,) = folder.glob("*.golden")
     return path
 
 
@@ -147,9 +147,9 @@ def test_all_that_determines_a_golden_has_an_entry_of_its_own(tmp_path: Path) ->
     for asked in all_wanted:
         golden = golden_for(asked, tmp_path)
         assert np.array_equal(golden.outputs["y"], computed(asked)["y"])
-    assert len(list(tmp_path.iterdir())) == len(all_wanted)
+    assert len(list(tmp_path.glob("*.golden"))) == len(all_wanted)
     golden_for(wanted("small@0"), tmp_path)
-    assert len(list(tmp_path.iterdir())) == len(all_wanted), "small is small@0"
+    assert len(list(tmp_path.glob("*.golden"))) == len(all_wanted), "small is small@0"
 
 
 def test_two_workloads_never_share_an_entry(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_two_workloads_never_share_an_entry(tmp_path: Path) -> None:
         assert other.note == ""
         assert one.outputs["c"].any()
         assert np.array_equal(other.outputs["c"], -one.outputs["c"])
-        assert len(list(tmp_path.iterdir())) == 2 * number
+        assert len(list(tmp_path.glob("*.golden"))) == 2 * number
 
 
 def test_a_change_of_a_users_file_makes_a_new_entry(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_change_of_a_users_file_makes_a_new_entry(tmp_path: Path) -> None:
     assert not is_cached(asked(-1), cache)
     changed = golden_for(asked(-1), cache)
     assert np.array_equal(changed.outputs["c"], -first.outputs["c"])
-    assert len(list(cache.iterdir())) == 2
+    assert len(list(cache.glob("*.golden"))) == 2
     file.write_text("SIGN = 1\n")
     assert is_cached(asked(1), cache)
     assert same(golden_for(asked(1), cache), first)
@@ -223,7 +223,7 @@ def test_an_entry_made_by_other_source_files_is_not_used(tmp_path: Path) -> None
     with (tmp_path / "golden" / "vreq8.py").open("a") as file:
         file.write("# changed\n")
     assert answer(in_a_process(str(folder), root=tmp_path)) == f"True {total_of_y()}"
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.glob("*.golden"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -292,6 +292,24 @@ def test_an_entry_that_cannot_be_read_is_recomputed(tmp_path: Path) -> None:
     assert f"{path} cannot be read (Is a directory): recomputed" in golden.note
 
 
+def test_an_output_is_known_by_the_profile_that_has_it(tmp_path: Path) -> None:
+    asked = wanted("small@3", "half-away")
+    outputs = golden_for(asked, tmp_path).outputs
+    for name, output in outputs.items():
+        told = whose(output, asked.definition, asked.geometry, tmp_path)
+        assert told == f"{name} of small@3 (half-away)"
+    assert whose(outputs["y"] + np.int8(1), asked.definition, asked.geometry, tmp_path) == ""
+    other = replace(asked.geometry, conv2=Conv(3, 2, 1))
+    assert whose(outputs["y"], asked.definition, other, tmp_path) == ""
+    assert whose(outputs["y"], asked.definition, asked.geometry, tmp_path / "none") == ""
+
+
+def test_a_users_tensors_are_no_profile(tmp_path: Path) -> None:
+    asked = wanted(conv_pair.DEFINITION.make("small", PAIR))
+    output = golden_for(asked, tmp_path).outputs["y"]
+    assert whose(output, asked.definition, asked.geometry, tmp_path) == ""
+
+
 def test_a_full_disk_loses_neither_the_golden_nor_leaves_half_an_entry(tmp_path: Path) -> None:
     torch_seen, total, note = answer(in_a_process(str(tmp_path), "1000")).split(" ", 2)
     assert (torch_seen, int(total)) == ("True", total_of_y())
@@ -318,10 +336,10 @@ def test_what_was_not_used_for_long_is_pruned_and_a_hit_is_a_use(tmp_path: Path)
     hit = last_used(entry(tmp_path), timedelta(days=9000))
     golden_for(wanted("ties"), tmp_path)
     golden_for(wanted("small"), tmp_path)
-    (idle,) = set(tmp_path.iterdir()) - {hit}
+    (idle,) = set(tmp_path.glob("*.golden")) - {hit}
     last_used(idle, timedelta(days=9000))
     prune(tmp_path, max_bytes=1 << 30, max_age=30 * DAY, now=datetime.now(timezone.utc))
-    assert list(tmp_path.iterdir()) == [hit]
+    assert list(tmp_path.glob("*.golden")) == [hit]
 
 
 def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
@@ -334,9 +352,11 @@ def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
 
 def test_pruning_takes_half_entries_that_nobody_writes_any_more_and_nothing_else(tmp_path: Path) -> None:
     last_used(tmp_path / ".abandoned.partial", timedelta(hours=2))
+    last_used(tmp_path / "old.output", 2 * DAY)
     kept = {
         last_used(tmp_path / ".being-written.partial", timedelta(minutes=1)),
         last_used(tmp_path / "a user's notes.txt", 400 * DAY),
+        last_used(tmp_path / "new.output", timedelta(hours=1)),
     }
     prune(tmp_path, max_bytes=0, max_age=DAY, now=NOW)
     assert set(tmp_path.iterdir()) == kept

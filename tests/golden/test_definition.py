@@ -34,7 +34,7 @@ PROFILES = [(name, profile) for name, one in DEFINITIONS.items() for profile in 
 def test_the_names_the_specification_asks_for_are_there(workload: str) -> None:
     names = set(DEFINITIONS[workload].profiles)
     impulses = {name for name in names if name.startswith("impulse-")}
-    assert names == {"small", "full-range", "ties", "edges", "channels", *impulses}
+    assert names == {"small", "full-range", "ties", "near-ties", "edges", "channels", *impulses}
     assert len(impulses) == 4
 
 

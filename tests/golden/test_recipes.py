@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,26 @@ def check_ties(workload: str, geometry: Any, seed: int) -> None:
         assert tied.mean() >= 0.25
 
 
+READINGS = ("vreq8", "fma", "exact", "half-away", "round-then-add")
+"""Readings that differ in nothing but where and how they round."""
+
+
+def rounded_apart(found: Made) -> Iterator[tuple[str, str, float]]:
+    """Each two of `READINGS`, in each layer, with the share of the outputs in which they differ."""
+    for layer, sums in zip(found.layers, found.sums, strict=True):
+        table = found.tensors.table(layer.scale, "vreq8")
+        outputs = {reading: vreq8.requantise(sums, table, reading) for reading in READINGS}
+        for one, other in combinations(READINGS, 2):
+            yield one, other, float(np.mean(outputs[one] != outputs[other]))
+
+
+def check_near_ties(workload: str, geometry: Any, seed: int) -> None:
+    found = made(workload, f"near-ties@{seed}", geometry)
+    assert [pair for pair in rounded_apart(found) if not pair[2]] == []
+    for values in found.before_rounding():
+        assert np.mean(np.abs(values - np.floor(values) - 0.5) < 0.01) > 0.9
+
+
 def check_edges(workload: str, geometry: Any, seed: int) -> None:
     found = made(workload, f"edges@{seed}", geometry)
     rows, columns = np.indices((geometry.height, geometry.width))
@@ -124,7 +145,7 @@ def check_channels(workload: str, geometry: Any, seed: int) -> None:
         assert (nearest_to_the_middle < 100).all()
 
 
-CHECKS = [check_full_range, check_ties, check_edges, check_channels]
+CHECKS = [check_full_range, check_ties, check_near_ties, check_edges, check_channels]
 
 
 @pytest.mark.parametrize("workload", MODULES)
@@ -159,6 +180,13 @@ def test_full_range_spreads_the_output_over_the_whole_range(workload: str, geome
     assert (counts > 0).all()
     quarters = counts.reshape(4, 64).sum(axis=1) / y.size
     assert (quarters > 0.15).all()
+
+
+@pytest.mark.parametrize(("workload", "geometry"), REFERENCES)
+def test_near_ties_many_outputs_depend_on_where_fp32_rounds(workload: str, geometry: Any) -> None:
+    shares = list(rounded_apart(made(workload, "near-ties", geometry)))
+    assert min(share for _, _, share in shares) > 0.05
+    assert min(share for *pair, share in shares if pair == ["vreq8", "exact"]) > 0.15
 
 
 @pytest.mark.parametrize("workload", MODULES)

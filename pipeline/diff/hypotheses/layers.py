@@ -112,6 +112,13 @@ class Layer:
         part = np.searchsorted(self.start, sites, side="right") - 1
         return part, sites - self.start[part]
 
+    def tiles(self, sites: Ints) -> Ints:
+        """The ACC tile of each site, counted from 0 through all parts."""
+        part, position = self.split(sites)
+        tiles = -(-np.diff(self.start) // self.form.tile.positions)
+        first: Ints = np.cumsum([0, *tiles])[part]
+        return first + position // self.form.tile.positions
+
     def taps(self, sites: Ints, stride: int) -> tuple[Ints, Ints, Ints]:
         """Part [sites, 1], buffer row and buffer column [sites, taps] of each tap of each site's window.
 
@@ -162,12 +169,12 @@ class Layer:
                 total[first : first + _CHUNK] += part.astype(np.int64)
         return total.astype(np.int32)
 
-    def rounded(self, sums: Int32) -> Floats:
+    def rounded(self, sums: Int32) -> vreq8.Floats:
         """Bias and requantisation up to, but without, saturation."""
         return vreq8.unsaturated(sums + self.bias, self.scale, self.offsets, self.variant)
 
 
-def saturated(rounded: Floats) -> Int8:
+def saturated(rounded: vreq8.Floats) -> Int8:
     """Rounded values to int8."""
     return np.clip(rounded, -128, 127).astype(np.int8)
 

@@ -101,6 +101,22 @@ def test_every_table_sums_up_to_the_mismatches(edits: list[tuple[int, int, int]]
     assert [m.index for m in diff.first] == [(m // 4, m % 4, c) for m, c in sorted(wrong)][:FIRST_LIMIT]
 
 
+def test_the_one_value_of_all_wrong_elements_is_found() -> None:
+    golden = golden_rows()
+    assert diff_of(np.zeros_like(golden), golden).single == 0
+    assert diff_of(golden + np.int8(1), golden).single is None
+    assert diff_of(golden, golden).single is None
+
+
+def test_a_channel_has_a_checksum_of_what_the_output_holds_there() -> None:
+    golden, actual = golden_rows(), golden_rows()
+    actual[3, 5] += 1
+    right, wrong = (diff_of(output, golden) for output in (golden, actual))
+    assert [one != two for one, two in zip(right.crcs, wrong.crcs, strict=True)] == [
+        channel == 5 for channel in range(CHANNELS)
+    ]
+
+
 def test_elements_that_still_hold_the_sentinel_are_counted_where_they_are_wrong() -> None:
     golden = golden_rows()
     golden[-1, :3] = -86

@@ -17,6 +17,8 @@ from golden.specs import Tensors
 from kernels.plan import Band, Plan
 from pipeline.diff.diagnosis import diagnose
 from pipeline.diff.evidence import Evidence
+from pipeline.diff.hypotheses.model import model_of
+from pipeline.diff.hypotheses.registry import hypotheses
 from pipeline.ground.subject import Subject
 from workloads import conv_pair, gemm
 from workloads.form import Form
@@ -441,13 +443,74 @@ def test_a_fault_is_named_first_and_explains_every_element(
     assert finding.false_alarms == 0
 
 
-@pytest.mark.parametrize("variant", ["round-then-add", "half-away"])
-def test_roundings_are_told_apart_where_data_lies_on_ties(variant: str) -> None:
-    tensors = conv_pair.WORKLOAD.definition.make("ties", GEOMETRY)
+@pytest.mark.parametrize(
+    ("variant", "profile"),
+    [
+        ("round-then-add", "ties"),
+        ("half-away", "ties"),
+        *((variant, "near-ties") for variant in ("round-then-add", "half-away", "fma", "exact")),
+    ],
+)
+def test_roundings_are_told_apart_where_data_lies_on_ties(variant: str, profile: str) -> None:
+    tensors = conv_pair.WORKLOAD.definition.make(profile, GEOMETRY)
     right, faulty = right_of(tensors), right_of(tensors, variant)
     given = evidence_of(tensors, right.computed.outputs, form_of("fused"), "y", faulty.y, right.y)
     assert diagnose(given).findings[0].hypotheses == (variant,)
     assert diagnose(replace(given, actual=right.y)).findings == ()
+
+
+def nearly_tied(tensors: Tensors, below: int) -> Tensors:
+    """Tensors whose y is 4.5 + 3 * 2**-24 before it is rounded, in the first channels so much below 4.5.
+
+    As an fp32 number that is 4.5, and becomes 4. Above 4.5 it is 5 if the sum is exact, if ties go away from
+    zero, and if the product, more than a half, is rounded before 4 is added.
+    """
+    channels = len(tensors["offsets2"])
+    bias = np.full((1, channels), 2**23 + 3, np.int32)
+    bias[0, :below] -= 6
+    return changed(
+        tensors,
+        filter2=np.zeros_like(tensors["filter2"]),
+        bias2=bias,
+        scales2=np.full(channels, 2.0**-24, np.float32),
+        offsets2=np.full(channels, 4, np.int64),
+    )
+
+
+def of_tied(pair: Pair, below: int) -> Evidence:
+    """An exact y of such tensors: 5, and 4 below the tie."""
+    tensors = nearly_tied(pair.tensors, below)
+    right = right_of(tensors)
+    assert (right.y == 4).all()
+    y = np.full_like(right.y, 5)
+    y[:, :below] = 4
+    return evidence_of(tensors, right.computed.outputs, form_of("fused"), "y", y, right.y)
+
+
+def test_readings_that_the_data_does_not_tell_apart_are_named_together(pair: Pair) -> None:
+    named = diagnose(of_tied(pair, 0)).findings[0].hypotheses
+    assert set(named) == {"round-then-add-2", "half-away-2", "exact-2"}
+
+
+def test_a_reading_is_told_from_its_neighbours_or_they_are_named_too(pair: Pair) -> None:
+    given = of_tied(pair, 1)
+    certain = diagnose(given)
+    assert certain.findings[0].hypotheses == ("round-then-add-2", "exact-2")
+    assert certain.line.startswith("round-then-add-2 or exact-2: ")
+    damaged = given.actual.copy()
+    damaged[3, 7] = -4
+    likely = diagnose(replace(given, actual=damaged)).line
+    assert likely.startswith("most likely round-then-add-2 or exact-2: ")
+    assert likely.endswith("; nearly as likely: half-away-2")
+
+
+def test_a_cause_is_not_certain_while_others_were_not_tried(pair: Pair) -> None:
+    """All are tried at a few positions, six at more (three, and in both), one on all elements."""
+    given, ticks = of_tied(pair, 0), count()
+    tried = len(hypotheses(model_of(given, form_of("fused")))) + 6 + 1
+    assert diagnose(given, seconds=tried, clock=lambda: next(ticks)).line.startswith(
+        "most likely round-then-add-2: "
+    )
 
 
 def test_a_platform_that_does_not_differ_as_declared_is_said_to_follow_the_default(pair: Pair) -> None:

@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from pipeline.diff.data import DiffData, Division, Examined
 from pipeline.diff.files import write_files
 from pipeline.diff.heatmap import Axes
-from pipeline.ground.jobs import Region
+from pipeline.ground.jobs import Diff, Region
 
 
 @pytest.fixture
@@ -27,10 +27,12 @@ def examined() -> Examined:
         mismatches=1,
         max_abs=255,
         unwritten=0,
+        facts=(),
         histogram=((-255, 1),),
         divisions={"row": Division(3, (Region("row 2", 64, 1, 255),))},
     )
-    return Examined(data, {"difference": difference, "tie": difference == 0})
+    diff = Diff("tile", difference.shape, 320, 1, 255, "", "")
+    return Examined(data, {"difference": difference, "tie": difference == 0}, diff)
 
 
 def test_the_difference_is_there_as_json_arrays_and_pictures(tmp_path: Path, examined: Examined) -> None:
@@ -58,7 +60,7 @@ def test_a_matrix_has_one_picture_of_its_rows_and_columns(
         "pipeline.diff.files.draw_heatmap",
         lambda path, counts, axes: drawn.append((path.name, counts.shape, axes)),
     )
-    matrix = Examined(replace(examined.data, width=1), examined.arrays)
+    matrix = Examined(replace(examined.data, width=1), examined.arrays, examined.diff)
     written = write_files(tmp_path, matrix)
     assert [path.name for path in written] == ["diff.json", "diff.npz", "rows-columns.png"]
     ((name, shape, axes),) = drawn

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from pipeline.diff.compare import compare
-from pipeline.diff.render import full, verdict
+from pipeline.diff.render import full, hint, verdict
 from pipeline.ground.jobs import Diff
 
 
@@ -33,7 +35,7 @@ def test_a_fault_of_the_last_band_is_named_in_one_line() -> None:
 
 def test_a_fault_of_some_channels_and_unwritten_elements_are_named() -> None:
     line = verdict(diff_with(slice(None), slice(8, 10), -86, sentinel=-86))
-    assert "in 2 of 32 channels, first channel 8" in line
+    assert "in 2 of 32 channels: 8, 9" in line
     assert "never written" not in line
     assert "band" not in line
     assert "64 of them never written" in verdict(diff_with(slice(2), slice(None), -86, sentinel=-86))
@@ -54,7 +56,7 @@ def test_a_matrix_is_told_by_rows_and_columns() -> None:
     actual = golden.copy()
     actual[17, 3:5] = 1
     text = full(compare("c", actual, golden, width=1, band_rows=20, sentinel=None))
-    assert "in 2 of 32 columns, first column 3" in text
+    assert "in 2 of 32 columns: 3, 4" in text
     assert "  columns with mismatches: 2 of 32, the worst first\n    column 3  1 of 20" in text
     assert "  first 2 mismatches at (row, column)\n    (17, 3): actual 1, expected 0" in text
     assert "channel" not in text
@@ -64,6 +66,14 @@ def test_a_problem_is_the_verdict() -> None:
     golden = np.zeros((4, 32), np.int8)
     diff = compare("mid", golden[:2], golden, width=2, band_rows=1, sentinel=None)
     assert verdict(diff).startswith("mid: not comparable: shape is (2, 32)")
+
+
+def test_facts_stand_in_the_line_and_are_the_hint() -> None:
+    diff = diff_with(slice(None), slice(8, 10), 1)
+    assert hint(diff) == "rounding: the platform's requantisation variant, or ties rounded differently"
+    told = replace(diff, facts=("every wrong element is 1", "only the image's border is wrong"))
+    assert verdict(told) == f"{verdict(diff)}; every wrong element is 1; only the image's border is wrong"
+    assert hint(told) == "every wrong element is 1; only the image's border is wrong"
 
 
 def test_an_output_held_against_another_stages_says_so() -> None:

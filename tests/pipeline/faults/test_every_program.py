@@ -36,7 +36,7 @@ GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int]]] = {
         "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), 4),
     },
 }
-PROFILES = ("full-range@7", "ties")
+PROFILES = ("full-range@7", "ties", "near-ties")
 """Between them they show every fault that can show."""
 
 FAULTLESS = {"gemm"}

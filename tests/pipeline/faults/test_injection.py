@@ -45,7 +45,7 @@ SINGLE = (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12)
 
 TILINGS = {"ragged": RAGGED, "strided": STRIDED, "single": SINGLE}
 
-SHOWN_BY = {"round-then-add": "ties", "half-away": "ties"}
+SHOWN_BY = {"round-then-add": "ties", "half-away": "ties", "fma": "near-ties", "exact": "near-ties"}
 """Profiles that show a fault which full-range@7 does not."""
 
 

@@ -51,6 +51,12 @@ def test_it_is_the_same_in_every_geometry_and_another_where_the_failure_is() -> 
     assert len(others | {here}) == 5
 
 
+def test_the_numbers_of_a_fact_do_not_tell_failures_apart() -> None:
+    facts = ("only in ACC tile 5 of 6", "only in ACC tiles 0, 2, ..., 62, 70 and 3 more of 72")
+    one, other = (mismatch(replace(wrong(9), facts=(fact.replace("tiles", "tile"),))) for fact in facts)
+    assert fingerprint(one) == fingerprint(other) == "mismatch fused only in ACC tile # of #"
+
+
 def test_numbers_and_addresses_do_not_tell_failures_apart() -> None:
     one = Result(JOB, State.CRASHED, "exit code 3; at 0x7f31deadbeef line 12")
     other = Result(JOB, State.CRASHED, "exit code 4; at 0x7f31cafebabe line 7")
