@@ -9,11 +9,11 @@ from golden.geometry import GeometryError
 from golden.profiles import ProfileError, parse, resolve
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform, PlatformKind
+from pipeline.ground.jobs import Lane, Platform, PlatformKind
 from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.words import closest, shown
-from pipeline.matrix.expand import Made, blocks, included, matching, planned, with_compared
+from pipeline.matrix.expand import Made, blocks, included, matching, of_inputs, planned, with_compared
 from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import WorkloadError
@@ -53,14 +53,18 @@ def _refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
         for name in getattr(document, section):
             if name not in in_use and matrix.source.at((section, name)).file == of_file:
                 matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
-    everything = [job.id for job, _ in made]
-    left = [job.id for job, _ in planned(matrix)]
-    for section, job_ids in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
+    everything = [job for job, _ in made]
+    left = [job for job, _ in planned(matrix)]
+    for section, jobs in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
         rules = getattr(document, section)
+        job_ids = [job.id for job in jobs]
         busy = {place for job_id in job_ids for place, _ in matching(rules, job_id)}
         for place, rule in enumerate(rules):
             path = (section, place, "jobs")
-            if place not in busy and matrix.source.at(path).file == of_file:
+            if place in busy or matrix.source.at(path).file != of_file:
+                continue
+            # A rule may be about the jobs that --inputs makes of those of the plan.
+            if not any(matching([rule], of_inputs(job).id) for job in jobs if job.lane is not Lane.COMPILE):
                 what = f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}"
                 matrix.source.refuse(path, what)
 
