@@ -41,8 +41,13 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.hosts import examine_host
 
         return examine_host(parsed)
-    from pipeline.commands.reports import merge_reports, replay_job, show_report
+    from pipeline.commands import reports
 
     if parsed.command == "replay":
-        return replay_job(parsed)
-    return show_report(parsed) if parsed.action == "show" else merge_reports(parsed)
+        return reports.replay_job(parsed)
+    actions = {
+        "show": reports.show_report,
+        "excuses": reports.print_excuses,
+        "merge": reports.merge_reports,
+    }
+    return actions[parsed.action](parsed)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.geometry import C0
+from pipeline.diff.facts import single_value
 from pipeline.ground.jobs import Diff, Mismatch, Region
 from pipeline.ground.words import counted
 
@@ -103,6 +104,7 @@ def compare(
             for m, c in zip(pixel[:FIRST_LIMIT], channel[:FIRST_LIMIT], strict=True)
         ),
         differences=_most_frequent(difference),
+        single=single_value(actual, golden),
     )
 
 

@@ -25,7 +25,8 @@ def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
 
     Raises:
         MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
-            workload, a job is written twice, a pattern is not a regular expression, no job uses an entry.
+            workload, a job is written twice, a pattern is not a regular expression, a cause is no known
+            fault, no job uses an entry.
     """
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
     matrix = Matrix(document, platforms, source)
@@ -36,6 +37,9 @@ def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
     _refuse_repeated_jobs(matrix)
     for place, pattern in enumerate(document.retries.patterns):
         _check_pattern(source, ("retries", "patterns", place), pattern)
+    for place, rule in enumerate(document.expected_failures):
+        if rule.cause is not None:
+            _check_cause(source, ("expected_failures", place, "cause"), rule.cause)
     _refuse_idle_entries(matrix, of_file)
     return matrix
 
@@ -176,6 +180,14 @@ def _refuse_repeated_jobs(matrix: Matrix) -> None:
             else:
                 what = f"{job.id} is also made by {place}; keep it in one of them"
             matrix.source.refuse(path, what)
+
+
+def _check_cause(source: Node, path: KeyPath, cause: str) -> None:
+    from workloads.faults import FAULTS  # imported here, because only a matrix with causes needs it
+
+    # A diagnosis names the family of a fault that is in both convolutions.
+    known = dict.fromkeys(name for fault in FAULTS.values() for name in (fault.id, fault.family))
+    _check_known(source, path, "fault", cause, known)
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:

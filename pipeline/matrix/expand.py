@@ -151,13 +151,10 @@ def _ruled(document: Document, job: Job, today: date) -> Job:
     """The job with the time limit and the expected failure that rules give it."""
     limits = [rule.timeout for _, rule in matching(document.timeouts, job.id)]
     excuse = excusing_rule([rule for _, rule in matching(document.expected_failures, job.id)], today)
-    if not (limits or excuse):
-        return job
-    return replace(
-        job,
-        timeout=float(limits[-1]) if limits else job.timeout,
-        expected_failure=ExpectedFailure(excuse.reason, excuse.link, excuse.until) if excuse else None,
-    )
+    if excuse:
+        expected = ExpectedFailure(excuse.reason, excuse.link, excuse.cause, excuse.fingerprint)
+        job = replace(job, expected_failure=expected)
+    return replace(job, timeout=float(limits[-1])) if limits else job
 
 
 def excusing_rule(rules: Sequence[ExpectedFailureRule], today: date) -> ExpectedFailureRule | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -147,24 +146,6 @@ def _outputs(result: Result) -> frozenset[tuple[str, str]]:
         (f"{stage.name}: {diff.tensor}", diff.actual_sha) for stage in result.stages for diff in stage.diffs
     }
     return frozenset({("verdict", result.state.value)} | stages | hashes)
-
-
-def apply_expectation(result: Result, today: date) -> Result:
-    """Excuse an expected failure, and fail a job that passes although it is expected to fail.
-
-    Only a judgement on the kernel can be the expected failure: a hang, a crash or an infrastructure error
-    says nothing about the known fault. After its last day an expectation no longer applies.
-    """
-    expected = result.job.expected_failure
-    if expected is None or (expected.until is not None and today > expected.until):
-        return result
-    known = f"{expected.reason} ({expected.link})"
-    if result.state in JUDGED - {State.PASSED}:
-        message = f"expected: {known}; {result.state.value}: {result.message}"
-        return replace(result, state=State.EXPECTED_FAILURE, message=message)
-    if result.state is State.PASSED:
-        return replace(result, state=State.UNEXPECTED_PASS, message=f"passed, but expected to fail: {known}")
-    return result
 
 
 def apply_requirement(result: Result) -> Result:

@@ -97,11 +97,23 @@ def test_an_expected_failure_holds_through_its_last_day(load_text: LoadText, sou
         return next(job.expected_failure for job in expand(matrix, today) if job.id == job_id)
 
     always = ExpectedFailure("always", "https://x.example/1")
-    ending = ExpectedFailure("until the last day", "https://x.example/2", TODAY)
+    ending = ExpectedFailure("until the last day", "https://x.example/2")
     assert of("device/emu/tiny/fused/small", TODAY) == ending
     assert of("device/emu/tiny/fused/small", date(2026, 12, 1)) == always
     assert of("device/emu/tiny/two-pass/small", TODAY) == always
     assert of("compile/emu/tiny/fused", TODAY) is None
+
+
+def test_an_expected_failure_may_name_what_it_excuses(load_text: LoadText, sound: str) -> None:
+    link = "https://x.example/1"
+    rules = f"""\
+expected_failures:
+  - {{jobs: device/*/fused/small, reason: r, link: '{link}', cause: half-away}}
+  - {{jobs: device/*/fused/small@7, reason: r, link: '{link}', fingerprint: mismatch fused}}
+"""
+    jobs = {job.id: job.expected_failure for job in expand(load_text(sound, rules), TODAY)}
+    assert jobs["device/emu/tiny/fused/small"] == ExpectedFailure("r", link, "half-away", None)
+    assert jobs["device/emu/tiny/fused/small@7"] == ExpectedFailure("r", link, None, "mismatch fused")
 
 
 def test_rules_see_a_job_on_a_users_tensors_as_it_is(load_text: LoadText, sound: str) -> None:
