@@ -32,7 +32,7 @@ def _faults(arguments: Namespace) -> list[str]:
     from workloads.faults import FAULTS
 
     for name, value in vars(arguments).items():
-        if value and name not in ("command", "output", "faults"):
+        if value and name not in ("command", "output", "faults", "day"):
             raise FilterError(f"--{name} does not go with --faults, which lists the faults of all programs")
     longest = max(map(len, FAULTS))
     return [f"{fault.id:<{longest}}  {fault.what}" for fault in FAULTS.values()]
