@@ -33,7 +33,7 @@ def with_excuse(result: Result, earlier: Callable[[Result], Earlier | None]) -> 
         return result
     this = kind(result)
     if unlike := _unlike(result, expected, earlier):
-        message = f"{result.message}; not excused by {known}: {unlike}; this is {this}"
+        message = f"{result.message}; not excused by {known}: {unlike}; if this is known too, write `{this}`"
         return replace(result, message=message)
     if expected.cause is None and expected.fingerprint is None:
         known += f", which names no cause: add `{this}` to it"
@@ -45,9 +45,9 @@ def _unlike(result: Result, expected: ExpectedFailure, earlier: Callable[[Result
     """Why a failure is not the one that is expected; empty if it is."""
     found = result.facts[FINGERPRINT]
     if expected.cause is not None and not _is_of(result, expected.cause):
-        return f"that is cause {expected.cause}"
+        return f"that has cause {expected.cause}"
     if expected.fingerprint not in (None, found):
-        return f"that is fingerprint {expected.fingerprint}"
+        return f"that has fingerprint {expected.fingerprint}"
     if expected.cause is not None or expected.fingerprint is not None:
         return ""
     wrong = wrong_stages(result)

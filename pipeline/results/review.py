@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,24 +13,10 @@ from pipeline.results.fingerprint import fingerprint
 from pipeline.results.performance import References, judge
 from pipeline.results.reproduce import command_line
 from pipeline.run.folders import RunFolderError, read_run, run_ids
-from pipeline.run.journal import JournalError
+from pipeline.run.journal import JournalError, Record
 
 DEPTH = 30
 """How many earlier runs are looked at."""
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """How a job ended: its fingerprint (empty if it did not fail), and by what it was excused, if it was."""
-
-    fingerprint: str
-    excuse: tuple[str, ...]
-
-
-def _excuse(result: Result) -> tuple[str, ...]:
-    """What identifies the entry that expects a job to fail."""
-    known = result.job.expected_failure
-    return (known.reason, known.link) if known else ()
 
 
 class History:
@@ -44,7 +30,7 @@ class History:
         ids = [run_id for run_id in run_ids(root) if run_id != current]
         self._root = root
         self._latest_first = ids[: -DEPTH - 1 : -1]
-        self._read: dict[str, Mapping[str, _Ended]] = {}
+        self._read: dict[str, Mapping[str, _End]] = {}
 
     def since(self, job: str, fingerprint: str) -> str:
         """Id of the run since which a job has failed with this fingerprint, or `NEW` if its last did not.
@@ -52,11 +38,8 @@ class History:
         Runs without a result of the job are passed over.
         """
         first = NEW
-        for run_id in self._latest_first:
-            found = self._ends(run_id).get(job)
-            if found is None:
-                continue
-            if found.fingerprint != fingerprint:
+        for run_id, then in self._ends(job):
+            if then.fingerprint != fingerprint:
                 break
             first = run_id
         return first
@@ -66,27 +49,44 @@ class History:
 
         None if there is no such run.
         """
-        for run_id in self._latest_first:
-            found = self._ends(run_id).get(result.job.id)
-            if found and found.excuse == _excuse(result):
-                return run_id, found.fingerprint
-        return None
+        excuses = ((run, then) for run, then in self._ends(result.job.id) if then.excuse == _excuse(result))
+        return next(((run, then.fingerprint) for run, then in excuses), None)
 
-    def _ends(self, run_id: str) -> Mapping[str, _Ended]:
-        """How each job of a run ended."""
-        if run_id not in self._read:
-            try:
-                results = read_run(self._root, run_id).results
-            except (RunFolderError, JournalError):
-                results = {}  # pruned meanwhile, or killed before it began
-            self._read[run_id] = {
-                job: _Ended(
-                    one.facts.get(FINGERPRINT, ""),
-                    _excuse(one) if one.state is State.EXPECTED_FAILURE else (),
-                )
-                for job, one in results.items()
-            }
-        return self._read[run_id]
+    def _ends(self, job: str) -> Iterator[tuple[str, _End]]:
+        """The runs that have a result of a job, the latest first, and how the job ended there."""
+        for run_id in self._latest_first:
+            if run_id not in self._read:
+                try:
+                    self._read[run_id] = _ends_of(read_run(self._root, run_id))
+                except (RunFolderError, JournalError):
+                    self._read[run_id] = {}  # pruned meanwhile, or killed before it began
+            if job in self._read[run_id]:
+                yield run_id, self._read[run_id][job]
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a job ended in an earlier run.
+
+    The fingerprint is empty if it did not fail, `excuse` if no entry of the matrix excused it.
+    """
+
+    fingerprint: str
+    excuse: tuple[str, ...]
+
+
+def _ends_of(record: Record) -> Mapping[str, _End]:
+    """How the jobs of a run ended; the rest of their results is not kept, because it is large."""
+    return {
+        job: _End(one.facts.get(FINGERPRINT, ""), _excuse(one) if one.state is State.EXPECTED_FAILURE else ())
+        for job, one in record.results.items()
+    }
+
+
+def _excuse(result: Result) -> tuple[str, ...]:
+    """What identifies the entry that expects a job to fail."""
+    known = result.job.expected_failure
+    return (known.reason, known.link) if known else ()
 
 
 def review(result: Result, references: References, history: History, settings: Settings) -> Result:

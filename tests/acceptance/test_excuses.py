@@ -120,7 +120,11 @@ def test_a_failure_unlike_the_one_that_was_excused_last_is_red(
     ("fault", "code", "said"),
     [
         ("bias-missing-2", 0, "expected: known (https://issues.example/1); mismatch: "),
-        ("bias-missing-1", 1, "that is cause bias-missing-2; this is cause: bias-missing-1"),
+        (
+            "bias-missing-1",
+            1,
+            "that has cause bias-missing-2; if this is known too, write `cause: bias-missing-1`",
+        ),
         (None, 1, "passed, but expected to fail: known"),
     ],
 )
