@@ -39,7 +39,12 @@ LAYERS = (
     ("pipeline.engines", "pipeline.results.fingerprint"),
     ("pipeline.work",),
     ("pipeline.run", "pipeline.matrix"),
-    ("pipeline.commands.options", "pipeline.commands.facts", "pipeline.results.performance"),
+    (
+        "pipeline.commands.options",
+        "pipeline.commands.facts",
+        "pipeline.results.performance",
+        "pipeline.results.excuses",
+    ),
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
     ("pipeline.results.review", "pipeline.work.replay"),

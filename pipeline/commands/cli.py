@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date
 
 from golden.errors import UserError
 from pipeline.commands.options import LANES, parse
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], today: Callable[[], date] = date.today) -> int:
     """Run a command line (without the program's name) and give its exit code.
 
     0 all good, 1 a mismatch or failed job, 2 interrupted, 3 internal error, 4 usage, 5 nothing selected or
-    nothing executed, 6 only infrastructure errors.
+    nothing executed, 6 only infrastructure errors. `today` gives the local day, which is asked for once.
     """
     parsed = parse(arguments)
+    # What depends on the day (the plan, the seeds of @nightly, the ends of expected failures) has this one.
+    parsed.day = getattr(parsed, "date", None) or today()
     try:
         return _do(parsed, arguments)
     except UserError as error:
@@ -38,8 +41,13 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.hosts import examine_host
 
         return examine_host(parsed)
-    from pipeline.commands.reports import merge_reports, replay_job, show_report
+    from pipeline.commands import reports
 
     if parsed.command == "replay":
-        return replay_job(parsed)
-    return show_report(parsed) if parsed.action == "show" else merge_reports(parsed)
+        return reports.replay_job(parsed)
+    actions = {
+        "show": reports.show_report,
+        "excuses": reports.print_excuses,
+        "merge": reports.merge_reports,
+    }
+    return actions[parsed.action](parsed)

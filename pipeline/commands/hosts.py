@@ -8,7 +8,6 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
 
 from pipeline.commands.facts import run_facts
 from pipeline.commands.options import QUEUE
@@ -31,7 +30,7 @@ from workloads.base import Workload, WorkloadError
 def examine_host(arguments: Namespace) -> int:
     """`doctor`: what is installed, which jobs can run here, and why the others cannot, with remedies."""
     matrix = read_matrix(arguments.matrix)
-    jobs = expand(matrix, date.today())
+    jobs = expand(matrix, arguments.day)
     for line in examine(jobs, availability, installed(os.environ)):
         sys.stdout.write(f"{line}\n")
     problems = toolchain.preflight(list(matrix.platforms.values()), os.environ)

@@ -6,8 +6,8 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, timezone
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from golden.cache import prune
 from pipeline.commands.facts import run_facts, workload_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
-from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
+from pipeline.commands.selection import check_inputs, read_matrix, select_jobs
 from pipeline.commands.settings import (
     check_injection,
     refuse_overwriting,
@@ -46,6 +46,9 @@ from pipeline.run.folders import failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
 from pipeline.run.verdict import Mark
+
+_DAY = "date"
+"""The fact of a run that gives the day of its plan; `--resume` and `--failed` keep it."""
 
 _KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
 
@@ -109,14 +112,12 @@ def _asked(arguments: Namespace) -> _Asked:
     else:
         settings = Settings(**given)
         matrix = read_matrix(settings.matrix)
-        today = settings.date or date.today()
-        plan, shard = select_jobs(matrix, [LANES[arguments.command]], arguments, today)
-        asked = _Asked(plan, settings, matrix.document.retries, {**settings.facts(), **shard})
-    inputs = asked.settings.inputs
-    if inputs is None:
-        return asked
-    as_typed = getattr(arguments, "inputs", None) or Path(inputs)
-    return replace(asked, plan=on_inputs(asked.plan, as_typed))
+        plan, shard = select_jobs(matrix, [LANES[arguments.command]], arguments, arguments.day)
+        facts = {_DAY: str(arguments.day), **settings.facts(), **shard}
+        asked = _Asked(plan, settings, matrix.document.retries, facts)
+    if (inputs := asked.settings.inputs) is not None:
+        check_inputs(asked.plan, getattr(arguments, "inputs", None) or Path(inputs))
+    return asked
 
 
 def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
@@ -130,7 +131,9 @@ def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
     plan = failed_jobs(record)
     if not plan:
         raise EmptySelectionError(f"nothing failed in run {record.run_id}")
-    return _Asked(plan, settings, retries, settings.facts())
+    # The jobs are those of the day that the earlier run settled, and so are their expected failures.
+    day = record.facts.get(_DAY, str(arguments.day))
+    return _Asked(plan, settings, retries, {_DAY: day, **settings.facts()})
 
 
 def _runs(arguments: Namespace) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from datetime import date
 
 from pipeline.commands.selection import read_matrix, select_jobs
 from pipeline.ground.jobs import Lane
@@ -16,15 +15,14 @@ def list_jobs(arguments: Namespace) -> int:
     if arguments.faults:
         _write(_faults(arguments))
         return 0
-    today = arguments.date or date.today()
     matrix = read_matrix(arguments.matrix)
     if arguments.explain:
         from pipeline.matrix.explain import explain
 
-        lines = explain(matrix, arguments.explain, today)
+        lines = explain(matrix, arguments.explain, arguments.day)
     else:
         lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
-        lines = [job.id for job in select_jobs(matrix, lanes, arguments, today)[0]]
+        lines = [job.id for job in select_jobs(matrix, lanes, arguments, arguments.day)[0]]
     _write(lines)
     return 0
 
@@ -34,7 +32,7 @@ def _faults(arguments: Namespace) -> list[str]:
     from workloads.faults import FAULTS
 
     for name, value in vars(arguments).items():
-        if value and name not in ("command", "output", "faults"):
+        if value and name not in ("command", "output", "faults", "day"):
             raise FilterError(f"--{name} does not go with --faults, which lists the faults of all programs")
     longest = max(map(len, FAULTS))
     return [f"{fault.id:<{longest}}  {fault.what}" for fault in FAULTS.values()]

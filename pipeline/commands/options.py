@@ -128,6 +128,11 @@ def parser() -> _Parser:
     )
     _add(show, "run", "RUN", "id of the run (default: the last run)", nargs="?", default="last")
     _add_output(show)
+    excuses = actions.add_parser(
+        "excuses", help="print entries for expected_failures that excuse what failed in an earlier run"
+    )
+    _add(excuses, "run", "RUN", "id of the run (default: the last run)", nargs="?", default="last")
+    _add_root(excuses)
     merge = actions.add_parser(
         "merge", help="make one JUnit file of several; a missing shard becomes an error"
     )

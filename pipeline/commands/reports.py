@@ -8,10 +8,14 @@ from dataclasses import replace
 
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
+from pipeline.ground.jobs import OUTCOMES
+from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
+from pipeline.results.excuses import entry
+from pipeline.results.fingerprint import RED
 from pipeline.run.folders import read_run
 from pipeline.run.listener import Listener, RunInfo, RunSummary
 from pipeline.run.states import INTERNAL_ERROR, exit_code
@@ -40,6 +44,21 @@ def show_report(arguments: Namespace) -> int:
     for listener in listeners:
         listener.run_finished(summary)
     return summary.exit_code
+
+
+def print_excuses(arguments: Namespace) -> int:
+    """`report excuses`: for each red job of an earlier run the entry of `expected_failures` that excuses it.
+
+    Raises:
+        EmptySelectionError: no job of the run is red.
+    """
+    record = read_run(arguments.output.absolute() / "runs", arguments.run)
+    red = [one for one in record.all_results() if OUTCOMES[one.state].outcome in RED]
+    if not red:
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
+    lines = ["expected_failures:", *(line for result in red for line in entry(result))]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    return 0
 
 
 def replay_job(arguments: Namespace) -> int:

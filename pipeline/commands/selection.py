@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, State
+from pipeline.ground.jobs import Job, Lane, Platform, State
 from pipeline.ground.subject import subject_of
-from pipeline.matrix.expand import COMPARED, expand, named, settled
+from pipeline.matrix.expand import COMPARED, expand, on_inputs, settled
 from pipeline.matrix.load import load
 from pipeline.matrix.pairing import pair_up, parse_engines
 from pipeline.matrix.schema import Matrix
@@ -56,10 +55,11 @@ def select_jobs(
         profiles=tuple(arguments.profile),
         ids=tuple(arguments.id),
     )
+    jobs = select(expand(matrix, today), [Lane.DEVICE] if engines else lanes, filters)
+    if getattr(arguments, "inputs", None):
+        jobs = on_inputs(matrix, jobs, today)
     if engines:
-        jobs = pair_up(select(expand(matrix, today), [Lane.DEVICE], filters), *engines)
-    else:
-        jobs = select(expand(matrix, today), lanes, filters)
+        jobs = pair_up(jobs, *engines)
     facts = {}
     if arguments.shard:
         durations = _durations(arguments.output / "runs")
@@ -80,12 +80,8 @@ def _engines(arguments: Namespace, matrix: Matrix) -> tuple[Platform, ...]:
     return parse_engines(written, matrix.platforms)
 
 
-def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
-    """The jobs on a user's tensors instead of their profiles; jobs that differ in nothing else become one.
-
-    Raises:
-        InputsError: the file does not fit a job's geometry.
-    """
+def check_inputs(plan: Sequence[Job], inputs: Path) -> None:
+    """Raise `InputsError` if a user's tensors do not fit a job's geometry."""
     from golden.inputs import InputsError, load_inputs
 
     geometries = {job.geometry_name: job for job in plan}
@@ -99,11 +95,6 @@ def on_inputs(plan: Sequence[Job], inputs: Path) -> tuple[Job, ...]:
             if len(geometries) == 1:
                 raise
             raise InputsError(f"{error}, in geometry {name}: choose the right one with --geometry") from error
-    found: dict[str, Job] = {}
-    for job in plan:
-        renamed = named(replace(job, profile=INPUTS, written_profile=""))
-        found.setdefault(renamed.id, renamed)
-    return tuple(found.values())
 
 
 def _durations(root: Path) -> Mapping[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -146,11 +145,16 @@ class Platform:
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """A known failure of a job: the reason, a link to its issue, and the last day (if any) it is excused."""
+    """A known failure of a job: the reason, a link to its issue, and which failure is excused.
+
+    `cause` is the id of a fault, `fingerprint` the fact of that name. `pipeline.results.excuses` says what is
+    excused if both are None.
+    """
 
     reason: str
     link: str
-    until: date | None = None
+    cause: str | None = None
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -329,7 +333,8 @@ class StageResult:
     `facts` and `metrics` become `key=value` lines of the report; `message` is one line, `details` may be
     many. `artefacts` are paths of its files, relative to the same folder as those of its `Result`.
     `platforms` is set in a job that compares two: the platform that the program ran on, or both where their
-    outputs were compared with each other.
+    outputs were compared with each other. `causes` are the ids of faults that explain all that is wrong with
+    it equally well, the likeliest first.
     """
 
     name: str
@@ -342,6 +347,7 @@ class StageResult:
     metrics: tuple[Metric, ...] = ()
     artefacts: tuple[str, ...] = ()
     platforms: tuple[Platform, ...] = ()
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from golden.geometry import GeometryError
 from golden.profiles import ProfileError, parse, resolve
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform, PlatformKind
+from pipeline.ground.jobs import Lane, Platform, PlatformKind
 from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.words import closest, shown
-from pipeline.matrix.expand import Made, blocks, included, matching, planned, with_compared
+from pipeline.matrix.expand import Made, blocks, included, matching, of_inputs, planned, with_compared
 from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import WorkloadError
@@ -25,7 +25,8 @@ def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
 
     Raises:
         MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
-            workload, a job is written twice, a pattern is not a regular expression, no job uses an entry.
+            workload, a job is written twice, a pattern is not a regular expression, a cause is no known
+            fault, no job uses an entry.
     """
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
     matrix = Matrix(document, platforms, source)
@@ -36,6 +37,9 @@ def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
     _refuse_repeated_jobs(matrix)
     for place, pattern in enumerate(document.retries.patterns):
         _check_pattern(source, ("retries", "patterns", place), pattern)
+    for place, rule in enumerate(document.expected_failures):
+        if rule.cause is not None:
+            _check_cause(source, ("expected_failures", place, "cause"), rule.cause)
     _refuse_idle_entries(matrix, of_file)
     return matrix
 
@@ -53,14 +57,18 @@ def _refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
         for name in getattr(document, section):
             if name not in in_use and matrix.source.at((section, name)).file == of_file:
                 matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
-    everything = [job.id for job, _ in made]
-    left = [job.id for job, _ in planned(matrix)]
-    for section, job_ids in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
+    everything = [job for job, _ in made]
+    left = [job for job, _ in planned(matrix)]
+    for section, jobs in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
         rules = getattr(document, section)
+        job_ids = [job.id for job in jobs]
         busy = {place for job_id in job_ids for place, _ in matching(rules, job_id)}
         for place, rule in enumerate(rules):
             path = (section, place, "jobs")
-            if place not in busy and matrix.source.at(path).file == of_file:
+            if place in busy or matrix.source.at(path).file != of_file:
+                continue
+            # A rule may be about the jobs that --inputs makes of those of the plan.
+            if not any(matching([rule], of_inputs(job).id) for job in jobs if job.lane is not Lane.COMPILE):
                 what = f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}"
                 matrix.source.refuse(path, what)
 
@@ -172,6 +180,14 @@ def _refuse_repeated_jobs(matrix: Matrix) -> None:
             else:
                 what = f"{job.id} is also made by {place}; keep it in one of them"
             matrix.source.refuse(path, what)
+
+
+def _check_cause(source: Node, path: KeyPath, cause: str) -> None:
+    from workloads.faults import FAULTS  # imported here, because only a matrix with causes needs it
+
+    # A diagnosis names the family of a fault that is in both convolutions.
+    known = dict.fromkeys(name for fault in FAULTS.values() for name in (fault.id, fault.family))
+    _check_known(source, path, "fault", cause, known)
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:

@@ -14,9 +14,9 @@ from itertools import product
 from typing import TypeVar
 
 from golden.profiles import resolve
-from pipeline.ground.jobs import ExpectedFailure, Job, Lane
+from pipeline.ground.jobs import INPUTS, ExpectedFailure, Job, Lane
 from pipeline.matrix.schema import Block, Document, ExpectedFailureRule, Matrix, Rule
-from pipeline.matrix.select import as_pattern
+from pipeline.matrix.select import EmptySelectionError, as_pattern
 from pipeline.matrix.strict_yaml import KeyPath
 
 COMPARED = "all"
@@ -121,17 +121,40 @@ def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
     return tuple(_ruled(matrix.document, job, today) for job, _ in planned(matrix))
 
 
+def of_inputs(job: Job) -> Job:
+    """The job with a user's own tensors instead of its profile, before the rules apply to it."""
+    return named(replace(job, profile=INPUTS))
+
+
+def on_inputs(matrix: Matrix, jobs: Iterable[Job], today: date) -> tuple[Job, ...]:
+    """Return jobs on a user's own tensors instead of their profiles; the rules apply to their new ids.
+
+    Jobs that differ in nothing but the profile become one.
+
+    Raises:
+        EmptySelectionError: exclusions take out all of them.
+    """
+    document, found = matrix.document, {}
+    for job in jobs:
+        limit = float(getattr(document.lanes, job.lane.value).timeout)
+        job = replace(of_inputs(job), timeout=limit, expected_failure=None)
+        if job.id not in found and not matching(document.exclude, job.id):
+            found[job.id] = _ruled(document, job, today)
+    if not found:
+        raise EmptySelectionError(
+            "--inputs: `exclude` takes out every selected job on your own tensors; widen the filters"
+        )
+    return tuple(found.values())
+
+
 def _ruled(document: Document, job: Job, today: date) -> Job:
     """The job with the time limit and the expected failure that rules give it."""
     limits = [rule.timeout for _, rule in matching(document.timeouts, job.id)]
     excuse = excusing_rule([rule for _, rule in matching(document.expected_failures, job.id)], today)
-    if not (limits or excuse):
-        return job
-    return replace(
-        job,
-        timeout=float(limits[-1]) if limits else job.timeout,
-        expected_failure=ExpectedFailure(excuse.reason, excuse.link, excuse.until) if excuse else None,
-    )
+    if excuse:
+        expected = ExpectedFailure(excuse.reason, excuse.link, excuse.cause, excuse.fingerprint)
+        job = replace(job, expected_failure=expected)
+    return replace(job, timeout=float(limits[-1])) if limits else job
 
 
 def excusing_rule(rules: Sequence[ExpectedFailureRule], today: date) -> ExpectedFailureRule | None:

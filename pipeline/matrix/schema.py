@@ -242,6 +242,15 @@ class ExpectedFailureRule(Rule, frozen=True):
     link: Annotated[
         str, Meta(pattern=r"^https?://\S+$", description="the web address where the fault is tracked")
     ]
+    # `pipeline.matrix.check` refuses an unknown cause: importing the faults takes long.
+    cause: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="the id of the one fault that is excused, as the fact `cause` shows it"),
+    ] = None
+    fingerprint: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="the one failure that is excused, as the fact `fingerprint` shows it"),
+    ] = None
     until: Annotated[date | None, Meta(description="the last day it is expected, as 2027-01-31")] = None
 
 

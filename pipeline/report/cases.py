@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from golden import profiles
@@ -88,14 +88,27 @@ def suite_of(result: Result) -> str:
 
 
 def states_of(result: Result) -> list[State]:
-    """The end states a result reports: the job's own and, in the compare lane, each stage's."""
-    stages = result.stages if result.job.lane is Lane.COMPARE else ()
-    return [result.state, *(stage.state for stage in stages)]
+    """The end states that a result's cases report: the job's own and, in the compare lane, each stage's."""
+    return [result.state, *(stage.state for stage in _apart(result))]
+
+
+def _apart(result: Result) -> tuple[StageResult, ...]:
+    """The stages that have cases of their own. An excused job excuses its stages with it."""
+    if result.job.lane is not Lane.COMPARE:
+        return ()
+    if result.state is not State.EXPECTED_FAILURE:
+        return result.stages
+    return tuple(
+        stage
+        if OUTCOMES[stage.state].outcome in (Outcome.PASSED, Outcome.SKIPPED)
+        else replace(stage, state=result.state, message=f"expected, see the job: {_stage_message(stage)}")
+        for stage in result.stages
+    )
 
 
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
     """The case of a job; in the compare lane also one for each stage, which then holds facts and diffs."""
-    apart = result.stages if result.job.lane is Lane.COMPARE else ()
+    apart = _apart(result)
     yield _job_case(result, () if apart else result.stages, attachments)
     yield from (_stage_case(result, stage, attachments) for stage in apart)
 

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Outcome, Result, State
+from pipeline.ground.jobs import (
+    DIAGNOSIS,
+    NEW,
+    OUTCOMES,
+    REPRODUCE,
+    SINCE,
+    ExpectedFailure,
+    Outcome,
+    Result,
+    State,
+)
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import alternatives, one_line
@@ -136,11 +146,13 @@ def overview(results: Sequence[Result]) -> Overview:
 
 
 def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
-    groups: dict[tuple[State, str], list[Result]] = {}
+    groups: dict[tuple[State, ExpectedFailure | None, str], list[Result]] = {}
     # Results with a single cause come first; a result with several then joins a group that has one of them.
     for result in sorted(results, key=lambda result: len(result.causes)):
         told = one_line(result.facts.get(DIAGNOSIS, "")) or without_numbers(headline(result))
         alike = result.causes or (told,)
-        cause = next((cause for cause in alike if (result.state, cause) in groups), alike[0])
-        groups.setdefault((result.state, cause), []).append(result)
+        # What is excused by different entries has different messages.
+        entry = result.job.expected_failure if result.state is State.EXPECTED_FAILURE else None
+        cause = next((cause for cause in alike if (result.state, entry, cause) in groups), alike[0])
+        groups.setdefault((result.state, entry, cause), []).append(result)
     return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 
 from pipeline.diff import render
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result
+from pipeline.ground.jobs import OUTCOMES, Outcome, Result, StageResult, State
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 _NUMBERS = re.compile(r"#(\.\.#|, (\.\.\., )?#| and # more)*")
 _LONGEST = 200
+
+RED = (Outcome.FAILURE, Outcome.ERROR)
+"""The outcomes of what is not as it should be."""
 
 
 def without_numbers(text: str) -> str:
@@ -17,23 +20,40 @@ def without_numbers(text: str) -> str:
     return _VARYING.sub("#", text)
 
 
+def wrong_stages(result: Result) -> list[StageResult]:
+    """The stages that failed by themselves.
+
+    Where two outputs are compared with each other, one of them is wrong, and its own stage says why.
+    """
+    failed = (stage for stage in result.stages if OUTCOMES[stage.state].outcome in RED)
+    return [
+        stage
+        for stage in failed
+        if stage.state is not State.MISMATCH or all(diff.against == "golden" for diff in stage.diffs)
+    ]
+
+
 def fingerprint(result: Result) -> str:
     """The state, the first wrong stage and the cause, as in `mismatch fused offset-unsigned`.
 
     The cause is the likeliest hypothesis, else the form of the first difference, else the message without its
-    numbers. Empty where nothing failed.
+    numbers. Stages that are wrong in another way than the first follow, as in `; compile-error pass1 ...`.
+    Empty where nothing failed; always printable.
     """
-    red = (Outcome.FAILURE, Outcome.ERROR)
-    if OUTCOMES[result.state].outcome not in red:
+    if OUTCOMES[result.state].outcome not in RED:
         return ""
-    wrong = [stage for stage in result.stages if OUTCOMES[stage.state].outcome in red]
-    diffs = [diff for stage in wrong for diff in stage.diffs if not diff.clean]
-    cause = next(iter(result.causes), "") or _NUMBERS.sub(
-        "#", without_numbers(next(map(render.hint, diffs), ""))
-    )
-    words = [result.state.value, *(stage.name for stage in wrong[:1])]
-    if cause or not wrong:
-        words.append(cause or without_numbers(result.message))
-    elif not diffs:
-        words.append(without_numbers(wrong[0].message))
-    return " ".join(" ".join(words)[:_LONGEST].split())
+    kinds: dict[tuple[State, str], str] = {}
+    for stage in wrong_stages(result):
+        state = stage.state if kinds else result.state
+        known = (cause for cause in stage.causes if (stage.state, cause) in kinds)
+        cause = next(known, "") or _cause(stage)
+        kinds.setdefault((stage.state, cause), " ".join(filter(None, [state.value, stage.name, cause])))
+    told = "; ".join(kinds.values()) or f"{result.state.value} {without_numbers(result.message)}"
+    printable = "".join(each if each.isprintable() else " " for each in told)
+    return " ".join(printable[:_LONGEST].split())
+
+
+def _cause(stage: StageResult) -> str:
+    diffs = [diff for diff in stage.diffs if not diff.clean]
+    said = map(render.hint, diffs) if diffs else [stage.message]
+    return next(iter(stage.causes), "") or _NUMBERS.sub("#", without_numbers(next(iter(said), "")))

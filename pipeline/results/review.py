@@ -1,18 +1,19 @@
-"""Completes a job's result: judges performance; adds a failure's kind, its first run and how to repeat it."""
+"""Completes a job's result: judges performance, adds what its reader needs, excuses what is expected."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.ground.jobs import FINGERPRINT, NEW, REPRODUCE, SINCE, Result, State
 from pipeline.ground.settings import Settings
+from pipeline.results.excuses import Earlier, with_excuse
 from pipeline.results.fingerprint import fingerprint
 from pipeline.results.performance import References, judge
 from pipeline.results.reproduce import command_line
 from pipeline.run.folders import RunFolderError, read_run, run_ids
-from pipeline.run.journal import JournalError
+from pipeline.run.journal import JournalError, Record
 
 DEPTH = 30
 """How many earlier runs are looked at."""
@@ -29,7 +30,7 @@ class History:
         ids = [run_id for run_id in run_ids(root) if run_id != current]
         self._root = root
         self._latest_first = ids[: -DEPTH - 1 : -1]
-        self._read: dict[str, Mapping[str, str]] = {}
+        self._read: dict[str, Mapping[str, _End]] = {}
 
     def since(self, job: str, fingerprint: str) -> str:
         """Id of the run since which a job has failed with this fingerprint, or `NEW` if its last did not.
@@ -37,30 +38,61 @@ class History:
         Runs without a result of the job are passed over.
         """
         first = NEW
-        for run_id in self._latest_first:
-            found = self._fingerprints(run_id).get(job)
-            if found is None:
-                continue
-            if found != fingerprint:
+        for run_id, then in self._ends(job):
+            if then.fingerprint != fingerprint:
                 break
             first = run_id
         return first
 
-    def _fingerprints(self, run_id: str) -> Mapping[str, str]:
-        """The fingerprint of each job that ended in a run; empty for one that did not fail."""
-        if run_id not in self._read:
-            try:
-                results = read_run(self._root, run_id).results
-            except (RunFolderError, JournalError):
-                results = {}  # pruned meanwhile, or killed before it began
-            self._read[run_id] = {job: one.facts.get(FINGERPRINT, "") for job, one in results.items()}
-        return self._read[run_id]
+    def excused(self, result: Result) -> Earlier | None:
+        """The last run in which the same entry of the matrix excused the job, and the fingerprint there.
+
+        None if there is no such run.
+        """
+        excuses = ((run, then) for run, then in self._ends(result.job.id) if then.excuse == _excuse(result))
+        return next(((run, then.fingerprint) for run, then in excuses), None)
+
+    def _ends(self, job: str) -> Iterator[tuple[str, _End]]:
+        """The runs that have a result of a job, the latest first, and how the job ended there."""
+        for run_id in self._latest_first:
+            if run_id not in self._read:
+                try:
+                    self._read[run_id] = _ends_of(read_run(self._root, run_id))
+                except (RunFolderError, JournalError):
+                    self._read[run_id] = {}  # pruned meanwhile, or killed before it began
+            if job in self._read[run_id]:
+                yield run_id, self._read[run_id][job]
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a job ended in an earlier run.
+
+    The fingerprint is empty if it did not fail, `excuse` if no entry of the matrix excused it.
+    """
+
+    fingerprint: str
+    excuse: tuple[str, ...]
+
+
+def _ends_of(record: Record) -> Mapping[str, _End]:
+    """How the jobs of a run ended; the rest of their results is not kept, because it is large."""
+    return {
+        job: _End(one.facts.get(FINGERPRINT, ""), _excuse(one) if one.state is State.EXPECTED_FAILURE else ())
+        for job, one in record.results.items()
+    }
+
+
+def _excuse(result: Result) -> tuple[str, ...]:
+    """What identifies the entry that expects a job to fail."""
+    known = result.job.expected_failure
+    return (known.reason, known.link) if known else ()
 
 
 def review(result: Result, references: References, history: History, settings: Settings) -> Result:
     """Judge the performance of a job that passed, and add to any other result what its reader needs.
 
-    `history` is that of the runs before this one.
+    Then the job's expected failure is applied. `history` is that of the runs before this one.
     """
     result = judge(result, references)
     if result.state is State.SKIPPED or (result.state is State.PASSED and not result.job.expected_failure):
@@ -70,4 +102,4 @@ def review(result: Result, references: References, history: History, settings: S
         facts[REPRODUCE] = command_line(result.job, settings)
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
-    return replace(result, facts=facts)
+    return with_excuse(replace(result, facts=facts), history.excused)

@@ -65,7 +65,7 @@ class RunOptions:
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
-        review: may change a job's result before expected failures are applied to it.
+        review: completes a job's result; it may excuse a failure, or make a pass red.
     """
 
     root: Path
@@ -416,7 +416,6 @@ class _Run:
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
         tries = {f"attempt_{number}": text for number, text in enumerate(task.failures, 1)}
         result = self._options.review(replace(result, facts={**result.facts, **tries}))
-        result = verdict.apply_expectation(result, self._settings.date or self._host.now().date())
         self._end(task, verdict.apply_requirement(result))
 
     def _note_failure(self, task: _Task, device: Device | None, result: Result) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -178,24 +177,6 @@ def _varying(repeats: Sequence[Sequence[Region]], crcs: Sequence[Sequence[int]])
         return ""
     numbers = sorted(int(name.split()[-1]) for name in names)
     return f"{names[0].rpartition(' ')[0]}s {listed(numbers)} of {total}"
-
-
-def apply_expectation(result: Result, today: date) -> Result:
-    """Excuse an expected failure, and fail a job that passes although it is expected to fail.
-
-    Only a judgement on the kernel can be the expected failure: a hang, a crash or an infrastructure error
-    says nothing about the known fault. After its last day an expectation no longer applies.
-    """
-    expected = result.job.expected_failure
-    if expected is None or (expected.until is not None and today > expected.until):
-        return result
-    known = f"{expected.reason} ({expected.link})"
-    if result.state in JUDGED - {State.PASSED}:
-        message = f"expected: {known}; {result.state.value}: {result.message}"
-        return replace(result, state=State.EXPECTED_FAILURE, message=message)
-    if result.state is State.PASSED:
-        return replace(result, state=State.UNEXPECTED_PASS, message=f"passed, but expected to fail: {known}")
-    return result
 
 
 def apply_requirement(result: Result) -> Result:

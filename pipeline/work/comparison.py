@@ -188,11 +188,14 @@ class Comparison:
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
         message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
-        details = ""
-        if ran and not diff.clean:
-            self.diagnoses[stage.name] = diagnosis = _diagnosis(evidence)
-            facts, details = {**facts, DIAGNOSIS: diagnosis.line}, diagnosis.text
-        return StageResult(stage.name, State.MISMATCH, message, details, diffs=(diff,), facts=facts)
+        result = StageResult(stage.name, State.MISMATCH, message, diffs=(diff,), facts=facts)
+        if not ran or diff.clean:
+            return result
+        self.diagnoses[stage.name] = diagnosis = _diagnosis(evidence)
+        # A fault explains the output, and not what the engine found besides.
+        causes = diagnosis.findings[0].hypotheses if diagnosis.findings and not problems else ()
+        facts = {**facts, DIAGNOSIS: diagnosis.line}
+        return replace(result, details=diagnosis.text, facts=facts, causes=causes)
 
     def _examined(self, stage: Stage, evidence: Evidence, diff: Diff) -> Diff:
         """A difference with what is seen in it; where that fails, `keep` says so."""

@@ -143,7 +143,7 @@ def test_the_end_of_an_expected_failure_is_judged_by_the_night_that_is_asked_for
 ) -> None:
     (workspace / "known.yaml").write_text(
         f"expected_failures: [{{jobs: {RUN_JOB}, reason: known, link: 'https://issues.example/1', "
-        "until: 2020-03-10}]\n"
+        "until: 2020-03-10, cause: unwritten}]\n"
     )
     words = (*ONE, "--matrix", "known.yaml", "--inject", "unwritten")
     assert pipeline(*words).code == 1

@@ -28,7 +28,13 @@ def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_an_option_of_other_commands_is_told_with_them(capsys: pytest.CaptureFixture[str]) -> None:
-    commands = ["list", *LANES, "doctor", "replay", "report show", "report merge"]
+    commands = [
+        "list",
+        *LANES,
+        "doctor",
+        "replay",
+        *(f"report {action}" for action in ("show", "excuses", "merge")),
+    ]
     known = {
         name: set(re.findall(r"^ +(--[a-z-]+)", said([*name.split(), "--help"], capsys), re.MULTILINE))
         for name in commands

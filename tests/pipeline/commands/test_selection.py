@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from golden.conv_pair import DEFINITION
-from golden.geometry import MC62
-from golden.inputs import save_inputs
 from pipeline.commands.options import parse
-from pipeline.commands.selection import on_inputs, select_jobs
+from pipeline.commands.selection import select_jobs
 from pipeline.ground.jobs import Job, Lane
 from pipeline.matrix.load import load
 
@@ -48,12 +45,9 @@ def test_the_seed_of_the_night_is_settled_and_the_id_keeps_what_was_written() ->
     ],
 )
 def test_jobs_on_a_users_tensors_are_named_so_and_differ_in_more_than_the_profile(
-    words: tuple[str, ...], ids: list[str], tmp_path: Path
+    words: tuple[str, ...], ids: list[str]
 ) -> None:
-    plan = selected(*words, "--geometry", "mc62")
-    assert len(plan) > 1
-    file = tmp_path / "mine.npz"
-    save_inputs(file, DEFINITION.make("small", MC62))
-    jobs = on_inputs(plan, file)
+    assert len(selected(*words, "--geometry", "mc62")) > 1
+    jobs = selected(*words, "--geometry", "mc62", "--inputs", "mine.npz")
     assert [job.id for job in jobs] == ids
     assert {(job.profile, job.written_profile) for job in jobs} == {("inputs", "")}

@@ -3,9 +3,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
+import pytest
+
 from pipeline.ground.jobs import ExpectedFailure, Lane, WorkloadName
-from pipeline.matrix.expand import expand
+from pipeline.matrix.expand import expand, on_inputs
 from pipeline.matrix.schema import Matrix
+from pipeline.matrix.select import EmptySelectionError
+from pipeline.matrix.strict_yaml import MatrixError
 
 LoadText = Callable[..., Matrix]
 TODAY = date(2026, 11, 30)
@@ -93,8 +97,51 @@ def test_an_expected_failure_holds_through_its_last_day(load_text: LoadText, sou
         return next(job.expected_failure for job in expand(matrix, today) if job.id == job_id)
 
     always = ExpectedFailure("always", "https://x.example/1")
-    ending = ExpectedFailure("until the last day", "https://x.example/2", TODAY)
+    ending = ExpectedFailure("until the last day", "https://x.example/2")
     assert of("device/emu/tiny/fused/small", TODAY) == ending
     assert of("device/emu/tiny/fused/small", date(2026, 12, 1)) == always
     assert of("device/emu/tiny/two-pass/small", TODAY) == always
     assert of("compile/emu/tiny/fused", TODAY) is None
+
+
+def test_an_expected_failure_may_name_what_it_excuses(load_text: LoadText, sound: str) -> None:
+    link = "https://x.example/1"
+    rules = f"""\
+expected_failures:
+  - {{jobs: device/*/fused/small, reason: r, link: '{link}', cause: half-away}}
+  - {{jobs: device/*/fused/small@7, reason: r, link: '{link}', fingerprint: mismatch fused}}
+"""
+    jobs = {job.id: job.expected_failure for job in expand(load_text(sound, rules), TODAY)}
+    assert jobs["device/emu/tiny/fused/small"] == ExpectedFailure("r", link, "half-away", None)
+    assert jobs["device/emu/tiny/fused/small@7"] == ExpectedFailure("r", link, None, "mismatch fused")
+
+
+def test_rules_see_a_job_on_a_users_tensors_as_it_is(load_text: LoadText, sound: str) -> None:
+    """A rule for the profile that the job was made from is not about the tensors of a user."""
+    link = "link: 'https://x.example/1'"
+    rules = f"""\
+exclude:
+  - {{jobs: device/emu/tiny/two-pass/inputs, reason: r}}
+timeouts:
+  - {{jobs: device/emu/tiny/fused/small*, timeout: 1h}}
+  - {{jobs: compare/emu/tiny/inputs, timeout: 3m}}
+expected_failures:
+  - {{jobs: device/emu/tiny/fused/small*, reason: the profile, {link}}}
+  - {{jobs: compare/emu/tiny/small*, reason: the profile, {link}}}
+  - {{jobs: compare/emu/tiny/inputs, reason: these tensors, {link}}}
+"""
+    matrix = load_text(sound, rules)
+    jobs = [job for job in expand(matrix, TODAY) if job.lane is not Lane.COMPILE]
+    fused, compared = on_inputs(matrix, jobs, TODAY)
+    assert (fused.id, fused.timeout, fused.expected_failure) == ("device/emu/tiny/fused/inputs", 300, None)
+    assert (compared.id, compared.timeout) == ("compare/emu/tiny/inputs", 180)
+    assert compared.expected_failure == ExpectedFailure("these tensors", "https://x.example/1")
+    with pytest.raises(EmptySelectionError, match="takes out every selected job"):
+        on_inputs(matrix, [job for job in jobs if job.kernel == "two-pass"], TODAY)
+
+
+def test_a_rule_for_tensors_of_a_user_in_the_compile_lane_matches_no_job(
+    load_text: LoadText, sound: str
+) -> None:
+    with pytest.raises(MatrixError, match="matches no job"):
+        load_text(sound, "timeouts: [{jobs: compile/emu/tiny/fused/inputs, timeout: 1h}]\n")

@@ -112,6 +112,17 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
         ),
         (
             "lanes:",
+            "expected_failures: [{jobs: '*', reason: r, link: 'http://x', cause: bias-mising-2}]\nlanes:",
+            "expected_failures[0].cause: `bias-mising-2` is no known fault; the closest known "
+            "name is `bias-missing-2`",
+        ),
+        (
+            "lanes:",
+            "expected_failures: [{jobs: '*', reason: r, link: 'http://x', fingerprint: ''}]\nlanes:",
+            "expected_failures[0].fingerprint: ",
+        ),
+        (
+            "lanes:",
             "expected_failures: [{jobs: '*', reason: r, link: 'http://x', until: 2026-02-30}]\nlanes:",
             "expected_failures[0].until: `2026-02-30`:",
         ),

@@ -118,6 +118,26 @@ def test_the_compare_lane_has_a_case_a_stage_and_counts_each_second_once(
     assert "only in band 2" in cases[1].message
 
 
+def test_an_excused_job_excuses_its_stages_with_it(result_of: MakeResult, wrong: Diff) -> None:
+    """Else the report of a run that ended with exit code 0 has failures."""
+    stages = (
+        StageResult("fused", State.MISMATCH, diffs=(wrong,)),
+        StageResult("pass1", State.PASSED),
+        StageResult("pass2", State.SKIPPED, message="stage tile"),
+        StageResult("pass3", State.COMPILE_ERROR, "L1 is full"),
+    )
+    result = result_of("compare/emu/mc62/small", State.EXPECTED_FAILURE, message="known", stages=stages)
+    excused = State.EXPECTED_FAILURE
+    ends = [excused, excused, State.PASSED, State.SKIPPED, excused]
+    cases = list(cases_of(result, NONE))
+    assert [case.state for case in cases] == states_of(result) == ends
+    assert cases[1].message.startswith("expected, see the job: y: ")
+    assert "state=expected-failure" in cases[1].out.splitlines()
+    assert "first" in cases[1].body
+    red = replace(result, state=State.MISMATCH)
+    assert states_of(red)[1:] == [stage.state for stage in stages]
+
+
 @pytest.mark.parametrize("state", [state for state in State if state not in {*list(State)[:3]}])
 def test_every_end_state_has_a_message_even_where_nobody_gave_one(
     result_of: MakeResult, state: State

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result, StageResult, State
+from pipeline.ground.jobs import OUTCOMES, ExpectedFailure, Outcome, Result, StageResult, State
 from pipeline.report.overview import MEANING, overview
 
 MakeResult = Callable[..., Result]
@@ -52,6 +53,18 @@ def test_a_run_that_executed_nothing_is_not_called_clean(result_of: MakeResult) 
     assert overview([skipped]).line == "nothing was executed: 1 skipped"
     assert overview([]).line == "nothing was executed: no jobs"
     assert overview([skipped, excused]).line == "no job is red: 1 skipped, 1 expected-failure"
+
+
+def test_what_different_entries_excuse_is_told_apart(result_of: MakeResult) -> None:
+    """Each message says which entry that is, and what to add to it."""
+    results = []
+    for kernel, reason in (("fused", "one"), ("two-pass", "other"), ("first-tile-load", "one")):
+        made = result_of(
+            f"device/a5/mc62/{kernel}/small", State.EXPECTED_FAILURE, message=reason, causes=("unwritten",)
+        )
+        job = replace(made.job, expected_failure=ExpectedFailure(reason, "https://issues.example/1"))
+        results.append(replace(made, job=job))
+    assert [(len(g.results), g.message) for g in overview(results).skipped] == [(2, "one"), (1, "other")]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,10 @@ def wrong(rows: int, by: int = 9) -> Diff:
 
 
 def mismatch(diff: Diff, *causes: str, stage: str = "fused") -> Result:
-    stages = (StageResult("first", State.PASSED), StageResult(stage, State.MISMATCH, diffs=(diff,)))
+    stages = (
+        StageResult("first", State.PASSED),
+        StageResult(stage, State.MISMATCH, diffs=(diff,), causes=causes),
+    )
     return Result(JOB, State.MISMATCH, f"{stage}: {diff.mismatches} differ", stages=stages, causes=causes)
 
 

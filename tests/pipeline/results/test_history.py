@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import FINGERPRINT, NEW, Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import (
+    FINGERPRINT,
+    NEW,
+    ExpectedFailure,
+    Job,
+    Lane,
+    Platform,
+    Result,
+    State,
+    WorkloadName,
+)
 from pipeline.results.review import DEPTH, History
 from pipeline.run.folders import create_run
 from pipeline.run.journal import Journal
@@ -26,16 +37,18 @@ class Nights:
         self.root = root
         self.count = 0
 
-    def run(self, **fingerprints: str) -> str:
+    def run(
+        self, expected: ExpectedFailure | None = None, state: State = State.MISMATCH, **fingerprints: str
+    ) -> str:
         folder = create_run(self.root, NIGHT + timedelta(days=self.count))
         self.count += 1
         journal = Journal(folder.journal)
-        plan = tuple(job(name) for name in fingerprints)
+        plan = tuple(replace(job(name), expected_failure=expected) for name in fingerprints)
         journal.run_started(RunInfo(folder.run_id, folder.path, plan, "", 1))
         for each in plan:
             kind = fingerprints[each.id]
-            state = State.MISMATCH if kind else State.PASSED
-            journal.job_finished(Result(each, state, facts={FINGERPRINT: kind} if kind else {}))
+            ended = state if kind else State.PASSED
+            journal.job_finished(Result(each, ended, facts={FINGERPRINT: kind} if kind else {}))
         folder.close()
         return folder.run_id
 
@@ -88,3 +101,23 @@ def test_a_run_that_begins_later_is_no_history(nights: Nights) -> None:
 def test_it_looks_back_so_far_and_no_farther(nights: Nights) -> None:
     ids = [nights.run(a="old") for _ in range(DEPTH + 2)]
     assert History(nights.root).since("a", "old") == ids[2]
+
+
+def test_a_failure_was_last_excused_where_the_same_entry_excused_it(nights: Nights) -> None:
+    link = "https://issues.example/1"
+    mine, other = ExpectedFailure("mine", link), ExpectedFailure("other", link)
+    nights.run(mine, State.EXPECTED_FAILURE, a="first")
+    last = nights.run(mine, State.EXPECTED_FAILURE, a="second")
+    nights.run(mine, State.EXPECTED_FAILURE, b="of another job")
+    nights.run(other, State.EXPECTED_FAILURE, a="by another entry")
+    nights.run(mine, State.MISMATCH, a="not excused")
+    nights.run(None, State.MISMATCH, a="not expected")
+    nights.run(mine, a="")
+
+    def excused(expected: ExpectedFailure | None) -> tuple[str, str] | None:
+        wanted = replace(job("a"), expected_failure=expected)
+        return History(nights.root).excused(Result(wanted, State.MISMATCH))
+
+    assert excused(mine) == (last, "second")
+    assert excused(replace(mine, cause="unwritten")) == (last, "second")
+    assert excused(replace(mine, reason="rewritten")) is None

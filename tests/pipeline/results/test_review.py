@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shlex
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def test_what_is_well_needs_nothing(state: State, history: History) -> None:
 
 
 def test_a_pass_that_will_be_red_says_how_to_repeat_it(history: History) -> None:
-    expected = ExpectedFailure("known", "https://issues.example/1", date(2026, 12, 31))
+    expected = ExpectedFailure("known", "https://issues.example/1")
     assert set(review(Result(job(expected), State.PASSED), {}, history, Settings()).facts) == {REPRODUCE}
 
 

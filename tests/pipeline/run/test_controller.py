@@ -5,7 +5,6 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import psutil
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, ExpectedFailure, Job, Result, State
+from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, RunOptions, run_jobs
@@ -431,36 +430,6 @@ def test_repeats_whose_outputs_differ_are_nondeterministic(
         *(make_job(f"hashes:{tmp_path / outputs}") for outputs in ends), settings=Settings(repeat=3)
     )
     assert [(one.state, one.message) for one in summary.results] == list(ends.values())
-
-
-NOW = datetime(2026, 3, 10, tzinfo=timezone.utc)
-
-
-YESTERDAY = NOW.date().replace(day=9)
-
-
-def test_only_a_judged_failure_counts_as_the_expected_one(options: RunOptions, make_job: MakeJob) -> None:
-    ends = {
-        ("ends_as:mismatch", None): State.EXPECTED_FAILURE,
-        ("ends_as:compile-error", NOW.date()): State.EXPECTED_FAILURE,
-        ("ends_as:mismatch", YESTERDAY): State.MISMATCH,
-        ("passes", None): State.UNEXPECTED_PASS,
-        ("passes", YESTERDAY): State.PASSED,
-        ("exits:1", None): State.CRASHED,
-        ("hangs", None): State.TIMED_OUT,
-        ("ends_as:infrastructure", None): State.INFRASTRUCTURE,
-    }
-    link = "https://issues.example/7"
-    jobs = [
-        make_job(work, timeout=0.5, expected_failure=ExpectedFailure("offset read unsigned", link, until))
-        for work, until in ends
-    ]
-    host = Host(available=lambda _job: Availability(), now=lambda: NOW)
-    results = run_jobs(jobs, replace(options, retries=0), [], host).results
-    assert [result.state for result in results] == list(ends.values())
-    for result in results:
-        excused = result.state in (State.EXPECTED_FAILURE, State.UNEXPECTED_PASS)
-        assert (link in result.message) == excused
 
 
 # Ending early
