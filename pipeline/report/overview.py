@@ -55,6 +55,13 @@ class Group:
         return f"{jobs}, one cause: {quote(self.cause)}, platform {platforms}"
 
     @property
+    def urgency(self) -> tuple[bool, bool, int]:
+        """A key to sort by: wrong kernels before what was not judged, then what is new, then large groups."""
+        judged = OUTCOMES[self.state].outcome is Outcome.FAILURE
+        new = any(result.facts.get(SINCE) == NEW for result in self.results)
+        return not judged, not new, -len(self.results)
+
+    @property
     def since(self) -> str:
         """The first run with these failures, and how many are new in this one; empty where not known."""
         known = [since for result in self.results if (since := result.facts.get(SINCE))]
@@ -103,7 +110,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Overview:
-    """A run's results, counted and grouped; the largest groups first."""
+    """A run's results, counted and grouped; the most urgent groups first."""
 
     states: Mapping[State, int]
     broken: tuple[Group, ...]
@@ -143,4 +150,4 @@ def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
         alike = result.causes or (told,)
         cause = next((cause for cause in alike if (result.state, cause) in groups), alike[0])
         groups.setdefault((result.state, cause), []).append(result)
-    return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))
+    return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda group: group.urgency))
