@@ -55,11 +55,15 @@ class Group:
         return f"{jobs}, one cause: {quote(self.cause)}, platform {platforms}"
 
     @property
+    def judged(self) -> bool:
+        """Whether this is a judgement on the kernel (`failure`); else it was not judged (`error`)."""
+        return OUTCOMES[self.state].outcome is Outcome.FAILURE
+
+    @property
     def urgency(self) -> tuple[bool, bool, int]:
         """A key to sort by: wrong kernels before what was not judged, then what is new, then large groups."""
-        judged = OUTCOMES[self.state].outcome is Outcome.FAILURE
         new = any(result.facts.get(SINCE) == NEW for result in self.results)
-        return not judged, not new, -len(self.results)
+        return not self.judged, not new, -len(self.results)
 
     @property
     def since(self) -> str:

@@ -14,6 +14,7 @@ from pipeline.run.listener import RunSummary
 CHECK_LIMIT = 65_535
 """Bytes of a check run's summary, the smallest limit of the consumers."""
 
+_COMPILED = "### Compiled"
 _JOBS_SHOWN = 10
 _NOTE_BYTES = 200
 
@@ -21,32 +22,38 @@ _NOTE_BYTES = 200
 def markdown(summary: RunSummary, facts: Mapping[str, str]) -> str:
     """Write a run's summary, the most urgent first, in at most `CHECK_LIMIT` bytes of UTF-8.
 
-    Groups of the same state, and of the same cause or none, are similar: only their texts differ. If not
-    everything fits, the first of them and all other paragraphs come before the rest of them, of which then
-    one line tells. The last line says how many other paragraphs are left out.
+    Groups of the same state, and of the same cause or none, are similar: only their texts differ. If there is
+    no room for all of them, the first stays and one line tells of those that are left out. The last line says
+    how many other paragraphs are left out.
     """
     blocks = list(_blocks(summary, facts))
+    texts = [block if isinstance(block, str) else _broken(block) for block in blocks]
     similar: dict[tuple[State, str], dict[int, Group]] = {}
     for number, block in enumerate(blocks):
         if isinstance(block, Group):
             similar.setdefault((block.state, block.cause), {})[number] = block
-    repeats = {number for groups in similar.values() for number in list(groups)[1:]}
-    texts = [block if isinstance(block, str) else _broken(block) for block in blocks]
+    repeats = {number: group for groups in similar.values() for number, group in list(groups.items())[1:]}
+
+    def rank(number: int) -> int:
+        if number in repeats:
+            return 1 if repeats[number].judged else 3
+        return 2 if texts[number].startswith(_COMPILED) else 0
+
     # Reckoned with the longest lines that there can be.
     lines = [_more(list(groups.values())) for groups in similar.values() if len(groups) > 1]
     room = CHECK_LIMIT - _NOTE_BYTES - sum(map(_size, lines))
     left_out = set()
-    for number in sorted(range(len(texts)), key=lambda number: (number in repeats, number)):
+    for number in sorted(range(len(texts)), key=rank):
         if _size(texts[number]) <= room:
             room -= _size(texts[number])
         else:
             left_out.add(number)
     for groups in similar.values():
-        if rest := [number for number in groups if number in left_out & repeats]:
+        if rest := [number for number in groups if number in repeats and number in left_out]:
             texts[rest[0]] = _more([groups[number] for number in rest])
             left_out.remove(rest[0])
     kept = [text for number, text in enumerate(texts) if number not in left_out]
-    if gone := len(left_out - repeats):
+    if gone := len(left_out - set(repeats)):
         kept.append(f"*{counted(gone, 'more paragraph')} left out: the consumer takes {CHECK_LIMIT} bytes.*")
     return "\n\n".join(kept) + "\n"
 
@@ -101,7 +108,7 @@ def _broken(group: Group) -> str:
 
 def _table(compiled: Sequence[Sequence[str]]) -> str:
     """The programs that compiled; a bar in a cell would end it, even in code."""
-    lines = ["### Compiled", "", " | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS)]
+    lines = [_COMPILED, "", " | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS)]
     return "\n".join(
         [*lines, *(" | ".join(_quoted(cell).replace("|", "\\|") for cell in row) for row in compiled)]
     )

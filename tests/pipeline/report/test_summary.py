@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -103,6 +104,15 @@ def test_a_wrong_kernel_is_never_cut_for_crashes_that_repeat_each_other(result_o
     others = [line.split("`")[0] for line in headings[headings.index(more) + 1 :]]
     assert others == ["### 1 timed-out", "**1 skipped:** ", "### Compiled"]
     assert "left out" not in text
+
+
+def test_wrong_kernels_that_differ_come_before_the_table_of_compiled_programs(result_of: MakeResult) -> None:
+    wrong = [replace(result, state=State.MISMATCH) for result in crashes(result_of, 60)]
+    compiled = (StageResult("fused", State.PASSED),)
+    programs = [result_of(f"compile/emu/mc62/k{n}", stages=compiled) for n in range(600)]
+    text = markdown(RunSummary("r1", Path(), (*wrong, *programs), 1, 1.0), {})
+    assert text.count("### 1 mismatch") == 60
+    assert "### Compiled" not in text
 
 
 def test_a_table_that_does_not_fit_costs_no_group(result_of: MakeResult) -> None:
