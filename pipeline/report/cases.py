@@ -42,7 +42,8 @@ RUN_SUITE = "pipeline.run"
 class Case:
     """One test case; its text is safe and bounded, its message one line and never empty.
 
-    `classname` and `name` are stable from night to night and unique in a report: history is keyed by them.
+    `name` alone is unique in a report and stable from night to night, as `classname` is: history is keyed by
+    them, and consumers disagree about which.
     `body` says what is wrong, `out` is the record: facts as `key=value`, attachments, diffs, captured output.
     """
 
@@ -134,9 +135,9 @@ def problem_case(problems: Sequence[str]) -> Case:
 
 
 def _names(result: Result, *stage: str) -> tuple[str, str]:
-    """Class name and name of the case of a job, or of one of its stages."""
+    """Class name and name of the case of a job, or of one of its stages: the id, with the stage behind it."""
     classname = f"{suite_of(result)}.{one_line(result.job.geometry_name)}"
-    return classname, "/".join(map(one_line, (result.job.work, *stage)))
+    return classname, "/".join(map(one_line, (result.job.id, *stage)))
 
 
 def _job_case(result: Result, held: Sequence[StageResult], attachments: Attachments) -> Case:

@@ -11,7 +11,7 @@ import junit_xml
 
 from pipeline.ground.jobs import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
-from pipeline.report.document import OUTCOME_TAGS, Totals, document_of, fit, publish
+from pipeline.report.document import OUTCOME_TAGS, Totals, document_of, fit, publish, with_message
 from pipeline.report.text import one_line
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
@@ -80,5 +80,5 @@ def _test_case(case: Case) -> junit_xml.TestCase:
         Outcome.SKIPPED: made.add_skipped_info,
     }.get(OUTCOMES[case.state].outcome)
     if told:
-        told(case.message, case.body)
+        told(case.message, with_message(case.message, case.body))
     return made

@@ -23,8 +23,9 @@ from pipeline.report.document import (
     publish,
     read,
     set_property,
+    with_message,
 )
-from pipeline.report.text import one_line
+from pipeline.report.text import one_line, safe
 from pipeline.run.states import exit_code
 
 MERGE_SUITE = "report.merge"
@@ -150,7 +151,7 @@ def _missing_report(missing: Mapping[str, str]) -> _Report:
     for name, message in missing.items():
         case = ET.SubElement(suite, "testcase", classname=MERGE_SUITE, name=one_line(name), time="0.000")
         error = ET.SubElement(case, "error", message=one_line(message), type=State.NO_RESULT.value)
-        error.text = message
+        error.text = with_message(one_line(message), safe(message))
     return _Report(Path(), root)
 
 

@@ -65,6 +65,17 @@ class Group:
         return f"{jobs}, one cause: {quote(self.cause)}, platform {platforms}"
 
     @property
+    def judged(self) -> bool:
+        """Whether this is a judgement on the kernel (`failure`); else it was not judged (`error`)."""
+        return OUTCOMES[self.state].outcome is Outcome.FAILURE
+
+    @property
+    def urgency(self) -> tuple[bool, bool, int]:
+        """A key to sort by: wrong kernels before what was not judged, then what is new, then large groups."""
+        new = any(result.facts.get(SINCE) == NEW for result in self.results)
+        return not self.judged, not new, -len(self.results)
+
+    @property
     def since(self) -> str:
         """The first run with these failures, and how many are new in this one; empty where not known."""
         known = [since for result in self.results if (since := result.facts.get(SINCE))]
@@ -113,7 +124,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Overview:
-    """A run's results, counted and grouped; the largest groups first."""
+    """A run's results, counted and grouped; the most urgent groups first."""
 
     states: Mapping[State, int]
     broken: tuple[Group, ...]
@@ -155,4 +166,4 @@ def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
         entry = result.job.expected_failure if result.state is State.EXPECTED_FAILURE else None
         cause = next((cause for cause in alike if (result.state, entry, cause) in groups), alike[0])
         groups.setdefault((result.state, entry, cause), []).append(result)
-    return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda g: -len(g.results)))
+    return tuple(sorted((Group(tuple(group)) for group in groups.values()), key=lambda group: group.urgency))

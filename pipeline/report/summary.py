@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pipeline.ground.jobs import State
 from pipeline.ground.words import counted
 from pipeline.report.compiled import COLUMNS, rows
 from pipeline.report.overview import Group, overview
@@ -13,6 +14,7 @@ from pipeline.run.listener import RunSummary
 CHECK_LIMIT = 65_535
 """Bytes of a check run's summary, the smallest limit of the consumers."""
 
+_COMPILED = "### Compiled"
 _JOBS_SHOWN = 10
 _NOTE_BYTES = 200
 
@@ -20,24 +22,56 @@ _NOTE_BYTES = 200
 def markdown(summary: RunSummary, facts: Mapping[str, str]) -> str:
     """Write a run's summary, the most urgent first, in at most `CHECK_LIMIT` bytes of UTF-8.
 
-    What does not fit is left out by whole paragraphs, and the last line says how many.
+    Groups of the same state, and of the same cause or none, are similar: only their texts differ. If there is
+    no room for all of them, the first stays and one line tells of those that are left out. The last line says
+    how many other paragraphs are left out.
     """
-    kept: list[str] = []
-    size = 0
     blocks = list(_blocks(summary, facts))
-    for block in blocks:
-        size += len(block.encode()) + 2
-        if size > CHECK_LIMIT - _NOTE_BYTES:
-            break
-        kept.append(block)
-    if left_out := len(blocks) - len(kept):
-        kept.append(
-            f"*{counted(left_out, 'more paragraph')} left out: the consumer takes {CHECK_LIMIT} bytes.*"
-        )
+    texts = [block if isinstance(block, str) else _broken(block) for block in blocks]
+    similar: dict[tuple[State, str], dict[int, Group]] = {}
+    for number, block in enumerate(blocks):
+        if isinstance(block, Group):
+            similar.setdefault((block.state, block.cause), {})[number] = block
+    repeats = {number: group for groups in similar.values() for number, group in list(groups.items())[1:]}
+
+    def rank(number: int) -> int:
+        if number in repeats:
+            return 1 if repeats[number].judged else 3
+        return 2 if texts[number].startswith(_COMPILED) else 0
+
+    # Reckoned with the longest lines that there can be.
+    lines = [_more(list(groups.values())) for groups in similar.values() if len(groups) > 1]
+    room = CHECK_LIMIT - _NOTE_BYTES - sum(map(_size, lines))
+    left_out = set()
+    for number in sorted(range(len(texts)), key=rank):
+        if _size(texts[number]) <= room:
+            room -= _size(texts[number])
+        else:
+            left_out.add(number)
+    for groups in similar.values():
+        if rest := [number for number in groups if number in repeats and number in left_out]:
+            texts[rest[0]] = _more([groups[number] for number in rest])
+            left_out.remove(rest[0])
+    kept = [text for number, text in enumerate(texts) if number not in left_out]
+    if gone := len(left_out - set(repeats)):
+        kept.append(f"*{counted(gone, 'more paragraph')} left out: the consumer takes {CHECK_LIMIT} bytes.*")
     return "\n\n".join(kept) + "\n"
 
 
-def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str]:
+def _size(block: str) -> int:
+    """Bytes of a paragraph and the empty line behind it."""
+    return len(block.encode()) + 2
+
+
+def _more(similar: Sequence[Group]) -> str:
+    """One line for groups that differ from one above only in their texts."""
+    group = Group(tuple(result for group in similar for result in group.results))
+    told = f"{counted(len(similar), 'other text')}, in the JUnit file"
+    since = f"; since: {_quoted(group.since)}" if group.since else ""
+    return f"**{len(group.results)} more {group.state.value}:** {told} ({_quoted(group.where)}{since})"
+
+
+def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str | Group]:
     seen = overview(summary.results)
     verdict = "Passed" if summary.exit_code == 0 else f"Failed (exit code {summary.exit_code})"
     yield f"## {verdict}: {seen.line}"
@@ -47,8 +81,7 @@ def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str]:
         yield f"**The pipeline itself failed:** {_quoted(problem)}"
     for device, reason in summary.set_aside.items():
         yield f"**Device {_quoted(device)} was set aside:** {_quoted(reason)}"
-    for group in seen.broken:
-        yield _broken(group)
+    yield from seen.broken
     for group in seen.skipped:
         count = f"**{len(group.results)} {group.state.value}:**"
         yield f"{count} {_quoted(group.message)} ({_quoted(group.where)})"
@@ -75,7 +108,7 @@ def _broken(group: Group) -> str:
 
 def _table(compiled: Sequence[Sequence[str]]) -> str:
     """The programs that compiled; a bar in a cell would end it, even in code."""
-    lines = ["### Compiled", "", " | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS)]
+    lines = [_COMPILED, "", " | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS)]
     return "\n".join(
         [*lines, *(" | ".join(_quoted(cell).replace("|", "\\|") for cell in row) for row in compiled)]
     )

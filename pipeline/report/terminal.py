@@ -38,6 +38,8 @@ _KEPT = {"junit.xml": "report", "summary.md": "summary", "jobs": "artefacts"}
 _RUNNING_SHOWN = 2
 _BAR_WIDTH = 20
 _USUAL_WIDTH = 80
+_LAST_ROWS = 3
+"""Rows at the end of a screen for the run's folder, its verdict and the prompt."""
 
 
 class OutlastingConsole(Console):
@@ -68,6 +70,7 @@ class Terminal:
         self._planned = 0
         self._finished = 0
         self._running: dict[str, None] = {}
+        self._rows = 0
 
     def run_started(self, run: RunInfo) -> None:
         """Say what is about to happen."""
@@ -113,7 +116,10 @@ class Terminal:
         self._advance()
 
     def run_finished(self, summary: RunSummary) -> None:
-        """Put the progress away; show the table, then what broke, then what was not judged."""
+        """Put the progress away; show the table, then what broke, then what was not judged.
+
+        The most urgent group comes first. If it is off the screen at the end, two lines there repeat it.
+        """
         if self._progress is not None:
             self._progress.stop()
         summary = with_resume(summary)
@@ -121,6 +127,7 @@ class Terminal:
         self._console.print(_table(summary.results))
         for line in in_short(summary.results):
             self._say(line)
+        before = self._rows
         for group in seen.broken:
             self._say(f"{group.heading()}: {group.message}", "bold red")
             self._say(f"where: {group.where}", indent="  ")
@@ -136,6 +143,10 @@ class Terminal:
             self._say(f"device {device} was set aside: {reason}", "bold magenta")
         for problem in summary.problems:
             self._say(f"the pipeline itself failed: {problem}", "bold magenta")
+        if seen.broken and self._rows - before > self._console.height - _LAST_ROWS:
+            worst = seen.broken[0]
+            self._say(f"first of the above: {worst.heading()}: {worst.message}", "bold red")
+            self._say(f"again: {worst.again}" if worst.again else f"where: {worst.where}", indent="  ")
         kept = ", ".join(what for name, what in _KEPT.items() if (summary.folder / name).exists())
         self._say(f"run {summary.run_id}: {kept or 'nothing was kept'} in {summary.folder}")
         colour = "bold green" if summary.exit_code == 0 else "bold red"
@@ -152,7 +163,9 @@ class Terminal:
 
     def _say(self, line: str, style: str = "", indent: str = "") -> None:
         """Print a line as it is: no markup is read, nothing is wrapped."""
-        self._console.print(Text(indent + one_line(line), style=style), soft_wrap=True)
+        text = Text(indent + one_line(line), style=style)
+        self._rows += 1 + text.cell_len // self._console.width
+        self._console.print(text, soft_wrap=True)
 
 
 def _table(results: Sequence[Result]) -> Table:

@@ -13,6 +13,9 @@ _ILLEGAL = re.compile(
     + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 17))
     + "]"
 )
+_BREAKING = str.maketrans({code: f"\\u{code:04x}" for code in (0x2028, 0x2029, 0xFFFD)})
+"""Legal characters at which viewers fail: two line ends of JavaScript, and the mark of undecodable bytes."""
+
 _ATTACHMENT = "[[ATTACHMENT|"
 
 _DECIMALS = {"us": 1}
@@ -20,13 +23,15 @@ _DECIMALS = {"us": 1}
 
 
 def safe(text: str) -> str:
-    """Make any string fit for a report.
+    r"""Make any string fit for a report.
 
     Characters that XML 1.0 forbids or discourages (controls, lone surrogates, non-characters) and terminal
-    colour sequences are removed. An attachment line gets a blank, so that a program's output cannot choose
-    which of the host's files a dashboard publishes.
+    colour sequences are removed. Characters at which viewers fail become escapes such as `\ufffd`. An
+    attachment line gets a blank, so that a program's output cannot choose which of the host's files a
+    dashboard publishes.
     """
-    return _ILLEGAL.sub("", _COLOUR.sub("", text)).replace(_ATTACHMENT, "[[ATTACHMENT |")
+    legal = _ILLEGAL.sub("", _COLOUR.sub("", text))
+    return legal.translate(_BREAKING).replace(_ATTACHMENT, "[[ATTACHMENT |")
 
 
 def cut(text: str, limit: int) -> str:

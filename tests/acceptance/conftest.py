@@ -160,14 +160,13 @@ def report() -> Report:
                 (outcome,) = case.result or (None,)
                 kind = "passed" if outcome is None else type(outcome).__name__.lower()
                 message, body = (outcome.message, outcome.text or "") if outcome is not None else ("", "")
-                job = f"{case.classname.replace('.', '/')}/{case.name}"
-                assert job not in cases
-                cases[job] = ReadCase(kind, message, body, case.system_out or "", properties)
+                assert case.name not in cases
+                cases[case.name] = ReadCase(kind, message, body, case.system_out or "", properties)
         kinds = [case.kind for case in cases.values()]
         assert parsed.tests == len(kinds)
         assert parsed.failures == kinds.count("failure")
         assert parsed.errors == kinds.count("error")
-        assert parsed.skipped == kinds.count("skipped")
+        assert sum(suite.skipped for suite in parsed) == kinds.count("skipped")
         return cases
 
     return read

@@ -90,7 +90,7 @@ def test_a_wrong_padding_in_the_last_band_of_mc62(
     fused = cases["device/emu-a2a3/mc62/fused/small"]
     assert fused.kind == "failure"
     assert "only in band 7 (last) rows 126..143" in fused.message
-    assert fused.message in fused.body
+    assert fused.body.startswith(f"{fused.message}\n")
     assert fused.body.count("unexplained: ") == 1  # it is none of the faults that are known by name
 
 
@@ -110,7 +110,7 @@ def test_the_compile_lane_finds_it_where_it_verifies(
     assert fused.kind == "failure"
     assert fused.message.startswith("first wrong stage: verify-fused: y: ")
     assert "only in band 1 (last) rows 10..19" in fused.message
-    assert fused.body.startswith("fused: passed\nverify-fused: mismatch: ")
+    assert fused.body.startswith(f"{fused.message}\nfused: passed\nverify-fused: mismatch: ")
     assert "profile=small@20260310\n" in fused.out
     assert "wrong_step=" not in fused.out
     assert "verify-fused/actual-y.npy]]" in fused.out

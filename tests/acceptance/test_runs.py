@@ -287,7 +287,7 @@ def test_shards_are_merged_and_a_missing_one_is_red(
     short = pipeline("report", "merge", "1.xml", "absent.xml", "--out", "short.xml")
     assert short.code == 1
     errors = [name for name, case in report(workspace / "short.xml").items() if case.kind == "error"]
-    assert errors == ["report/merge/report absent.xml", "report/merge/shard 2/2"]
+    assert errors == ["report absent.xml", "shard 2/2"]
 
 
 def test_an_earlier_run_is_shown_and_its_files_written_again(

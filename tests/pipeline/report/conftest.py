@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadNam
 
 ROOT = Path(__file__).parents[3]
 MakeResult = Callable[..., Result]
+Validate = Callable[[Path], None]
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +43,26 @@ def result_of() -> MakeResult:
 def schema() -> xmlschema.XMLSchema:
     """The strict schema of the safe subset."""
     return xmlschema.XMLSchema(ROOT / "ci" / "schemas" / "junit-safe.xsd")
+
+
+@pytest.fixture(scope="session")
+def jenkins() -> xmlschema.XMLSchema:
+    """What the xUnit plugin of Jenkins accepts."""
+    return xmlschema.XMLSchema(ROOT / "ci" / "schemas" / "jenkins-xunit.xsd")
+
+
+@pytest.fixture(scope="session")
+def validate(schema: xmlschema.XMLSchema, jenkins: xmlschema.XMLSchema) -> Validate:
+    """Checks that a report is as its consumers want it: both schemas hold, bodies begin with messages."""
+
+    def check(path: Path) -> None:
+        schema.validate(str(path))
+        jenkins.validate(str(path))
+        told = [child for case in ET.parse(path).iter("testcase") for child in case if child.get("message")]
+        # GitLab shows the body alone.
+        assert [(each.text or "").split("\n")[0] for each in told] == [each.get("message") for each in told]
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,7 @@ def only(result: Result, attachments: Attachments = NONE) -> Case:
 
 def test_a_name_holds_what_is_stable_and_the_record_what_is_not(result_of: MakeResult) -> None:
     case = only(result_of("device/emu-a2a3/mc62/fused/full-range@7", seconds=1.23456, device=3, attempts=2))
-    assert (case.classname, case.name) == ("device.emu-a2a3.mc62", "fused/full-range@7")
+    assert (case.classname, case.name) == ("device.emu-a2a3.mc62", "device/emu-a2a3/mc62/fused/full-range@7")
     for line in (
         "platform=emu-a2a3",
         "device=3",
@@ -108,10 +108,10 @@ def test_the_compare_lane_has_a_case_a_stage_and_counts_each_second_once(
     )
     cases = list(cases_of(result, NONE))
     assert [(case.name, case.state, case.seconds) for case in cases] == [
-        ("small", State.MISMATCH, 0.5),
-        ("small/fused", State.MISMATCH, 2.0),
-        ("small/pass1", State.PASSED, 1.0),
-        ("small/pass2", State.SKIPPED, 0.0),
+        ("compare/emu/mc62/small", State.MISMATCH, 0.5),
+        ("compare/emu/mc62/small/fused", State.MISMATCH, 2.0),
+        ("compare/emu/mc62/small/pass1", State.PASSED, 1.0),
+        ("compare/emu/mc62/small/pass2", State.SKIPPED, 0.0),
     ]
     assert [case.state for case in cases] == states_of(result)
     assert "pass2: skipped: stage tile" in cases[0].body
@@ -232,14 +232,12 @@ def test_a_suite_is_named_by_its_jobs_ids(result_of: MakeResult) -> None:
     assert suite_of(result_of("compare/emu+a5sim/mc62/small")) == "compare.emu+a5sim"
 
 
-def test_class_name_and_name_are_the_parts_of_the_id_also_where_a_night_gave_the_seed(
-    result_of: MakeResult,
-) -> None:
-    """History is keyed by them, so the seed of a night must not be in them."""
-    result = result_of("device/emu/mc62/fused/small")
+def test_the_name_is_the_id_also_where_a_night_gave_the_seed(result_of: MakeResult) -> None:
+    """History is keyed by it, so the seed of a night must not be in it."""
+    result = result_of("device/emu/mc62/fused/small@nightly")
     job = replace(result.job, profile="small@20260310", written_profile="small@nightly")
     case = only(replace(result, job=job))
-    assert (case.classname, case.name) == ("device.emu.mc62", "fused/small@nightly")
+    assert (case.classname, case.name) == ("device.emu.mc62", "device/emu/mc62/fused/small@nightly")
     assert "profile=small@20260310" in case.out.splitlines()
 
 

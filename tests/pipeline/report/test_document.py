@@ -44,7 +44,10 @@ BREAKS: dict[str, tuple[Break, str | None]] = {
     "nested suites": (replaced("<testcase ", "<testsuite name='n'/><testcase "), "not one flat level"),
     "another element among the suites": (replaced("<testsuite ", "<properties/><testsuite "), "flat level"),
     "two outcomes": (replaced("<failure ", "<skipped message='m' type='t'/><failure "), "has 2 outcomes"),
-    "one name twice": (replaced('name="fused/b"', 'name="fused/a"'), "more than once"),
+    "one name twice": (
+        replaced('name="device/emu/mc62/fused/b"', 'name="device/emu/mc62/fused/a"'),
+        "more than once",
+    ),
     "a lost case": (
         lambda text: text[: text.index("<testcase")] + text[text.index("</testcase>") + 11 :],
         "declares tests=3, but holds 2",
@@ -67,6 +70,16 @@ BREAKS: dict[str, tuple[Break, str | None]] = {
     ),
     "system-err": (replaced("</system-out>", "</system-out><system-err>text</system-err>"), None),
     "a failure without a type": (replaced(' type="mismatch"', ""), None),
+    "a name in two classes": (
+        lambda text: text.replace("fused/b", "fused/a").replace("emu.mc62", "emu.other", 1),
+        None,
+    ),
+    "skipped cases that the root counts": (replaced("<testsuites ", '<testsuites skipped="1" '), None),
+    "skipped cases that the root miscounts": (
+        replaced("<testsuites ", '<testsuites skipped="2" '),
+        "the report declares skipped=2, but holds 1",
+    ),
+    "a body without text": (replaced(">no toolchain</skipped>", "/>"), None),
     "a message that says nothing": (replaced('message="no toolchain"', 'message=""'), None),
     "a message of two lines": (replaced('message="no toolchain"', 'message="no&#10;toolchain"'), None),
 }
@@ -87,6 +100,22 @@ def test_the_schema_refuses(name: str, report: str, schema: xmlschema.XMLSchema)
     assert not schema.is_valid(change(report))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "another root",
+        "another element among the suites",
+        "disabled",
+        "properties in a case",
+        "skipped cases that the root counts",
+    ],
+)
+def test_jenkins_refuses(name: str, report: str, jenkins: xmlschema.XMLSchema) -> None:
+    change, _ = BREAKS[name]
+    assert jenkins.is_valid(report)
+    assert not jenkins.is_valid(change(report))
+
+
 @pytest.mark.parametrize("name", [name for name, (_, says) in BREAKS.items() if says])
 def test_the_check_before_publishing_refuses(name: str, report: str) -> None:
     change, says = BREAKS[name]
@@ -97,8 +126,12 @@ def test_the_check_before_publishing_refuses(name: str, report: str) -> None:
 def test_bodies_of_passed_cases_are_the_first_to_be_cut(report: str) -> None:
     root = ET.fromstring(report)
     small = fit(root, len(report.encode()) - 100).decode()
-    assert "characters cut" in (root.findtext(".//testcase[@name='fused/a']/system-out") or "")
-    assert "characters cut" not in (root.findtext(".//testcase[@name='fused/b']/failure") or "")
+    assert "characters cut" in (
+        root.findtext(".//testcase[@name='device/emu/mc62/fused/a']/system-out") or ""
+    )
+    assert "characters cut" not in (
+        root.findtext(".//testcase[@name='device/emu/mc62/fused/b']/failure") or ""
+    )
     assert properties_of(root[0])["report.cut"].endswith("bodies of passed cases cut to 1024 characters")
     assert check(ET.fromstring(small)) == Totals(tests=3, failures=1, skipped=1)
 
@@ -130,7 +163,9 @@ def test_outcomes_and_messages_outlive_any_limit(report: str, schema: xmlschema.
     least = fit(ET.fromstring(report), 10).decode()
     schema.validate(least)
     assert check(ET.fromstring(least)) == Totals(tests=3, failures=1, skipped=1)
-    assert "no toolchain" in least
+    for kind in ("failure", "skipped"):
+        (case,) = ET.fromstring(least).iter(kind)
+        assert (case.text or "").split("\n")[0] == case.get("message")
     assert len(least) < len(report) / 2
 
 

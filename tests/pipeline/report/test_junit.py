@@ -6,7 +6,6 @@ from pathlib import Path
 
 import junitparser
 import pytest
-import xmlschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from junit2htmlreport.parser import Junit
@@ -17,6 +16,7 @@ from pipeline.report.document import ReportError, Totals, check, read
 from pipeline.report.junit import write
 
 MakeResult = Callable[..., Result]
+Validate = Callable[[Path], None]
 FACTS = {"git": "0123abcd", "host": "builder", "started": "2026-11-30T20:00:00+00:00"}
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 END_STATES = list(OUTCOMES)
@@ -38,13 +38,13 @@ def write_report(path: Path, results: list[Result], facts: dict[str, str] = FACT
 
 
 def test_every_state_reaches_the_file_as_its_outcome_and_the_schema_holds(
-    tmp_path: Path, one_of_each: list[Result], schema: xmlschema.XMLSchema
+    tmp_path: Path, one_of_each: list[Result], validate: Validate
 ) -> None:
     root = write_report(tmp_path / "junit.xml", one_of_each)
-    schema.validate(str(tmp_path / "junit.xml"))
+    validate(tmp_path / "junit.xml")
     assert [suite.get("name") for suite in root] == ["compare.emu-a5", "device.emu-a2a3"]
     for number, state in enumerate(END_STATES):
-        case = root.find(f".//testcase[@name='fused/p{number}']")
+        case = root.find(f".//testcase[@name='device/emu-a2a3/mc62/fused/p{number}']")
         assert case is not None
         said = [(child.tag, child.get("type")) for child in case if child.tag != "system-out"]
         outcome = OUTCOMES[state].outcome.value
@@ -66,12 +66,12 @@ def test_consumers_count_as_we_do(tmp_path: Path, one_of_each: list[Result]) -> 
     assert len(cases) == parsed.tests == totals.tests
     assert kinds.count(junitparser.Failure) == parsed.failures == totals.failures
     assert kinds.count(junitparser.Error) == parsed.errors == totals.errors
-    assert kinds.count(junitparser.Skipped) == parsed.skipped == totals.skipped
+    assert kinds.count(junitparser.Skipped) == sum(suite.skipped for suite in parsed) == totals.skipped
     html = Junit(str(path))
     assert sum(len(suite.all()) for suite in html) == totals.tests
     assert sum(len(suite.failed()) for suite in html) == totals.failures + totals.errors
     assert sum(len(suite.skipped()) for suite in html) == totals.skipped
-    assert "fused/p0" in html.html()
+    assert "device/emu-a2a3/mc62/fused/p0" in html.html()
 
 
 def test_run_facts_are_properties_of_every_suite(tmp_path: Path, one_of_each: list[Result]) -> None:
@@ -84,14 +84,14 @@ def test_run_facts_are_properties_of_every_suite(tmp_path: Path, one_of_each: li
 
 
 def test_tiny_and_absent_times_are_fixed_point(
-    tmp_path: Path, result_of: MakeResult, schema: xmlschema.XMLSchema
+    tmp_path: Path, result_of: MakeResult, validate: Validate
 ) -> None:
     results = [
         result_of(f"device/emu/mc62/fused/p{n}", seconds=s) for n, s in enumerate((0.0, 1e-5, 12345.6789))
     ]
     root = write_report(tmp_path / "junit.xml", results)
     assert [case.get("time") for case in root.iter("testcase")] == ["0.000", "0.000", "12345.679"]
-    schema.validate(str(tmp_path / "junit.xml"))
+    validate(tmp_path / "junit.xml")
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -99,7 +99,7 @@ def test_tiny_and_absent_times_are_fixed_point(
 def test_any_text_anywhere_ends_as_valid_xml(
     tmp_path: Path,
     result_of: MakeResult,
-    schema: xmlschema.XMLSchema,
+    validate: Validate,
     message: str,
     details: str,
     output: str,
@@ -116,11 +116,11 @@ def test_any_text_anywhere_ends_as_valid_xml(
         artefacts=(f"logs/{key}",),
     )
     write_report(tmp_path / "junit.xml", [result], {f"k{key}": fact})
-    schema.validate(str(tmp_path / "junit.xml"))
+    validate(tmp_path / "junit.xml")
 
 
 def test_hostile_texts_end_as_valid_bounded_xml(
-    tmp_path: Path, result_of: MakeResult, schema: xmlschema.XMLSchema, hostile_texts: list[str]
+    tmp_path: Path, result_of: MakeResult, validate: Validate, hostile_texts: list[str]
 ) -> None:
     path = tmp_path / "junit.xml"
     results = [
@@ -131,7 +131,7 @@ def test_hostile_texts_end_as_valid_bounded_xml(
         for state in [END_STATES[n % len(END_STATES)]]
     ]
     root = write_report(path, results, {"text": hostile_texts[12]})
-    schema.validate(str(path))
+    validate(path)
     assert path.stat().st_size < 500_000
     assert "characters cut" in ET.tostring(root, encoding="unicode")
     assert len(list(junitparser.JUnitXml.fromfile(str(path)).iterchildren(junitparser.TestSuite))) == 1

@@ -43,6 +43,27 @@ def test_results_that_differ_in_numbers_only_are_one_group_and_the_largest_is_fi
     assert seen.line == "4 of 7 jobs are red: 1 passed, 3 mismatch, 1 crashed, 2 skipped"
 
 
+def test_wrong_kernels_come_first_then_what_is_new_then_large_groups(result_of: MakeResult) -> None:
+    def ended(name: str, count: int, state: State, since: str = "") -> list[Result]:
+        facts = {"since": since} if since else {}
+        jobs = [f"device/a5/g{number}/fused/{name}" for number in range(count)]
+        return [result_of(job, state, message=f"{name} is wrong", facts=facts) for job in jobs]
+
+    results = [
+        *ended("old crash", 9, State.CRASHED, "20260301-040000-000000"),
+        *ended("new crash", 1, State.CRASHED, "new"),
+        *ended("hang", 12, State.TIMED_OUT),
+        *ended("old wrong", 3, State.MISMATCH, "20260301-040000-000000"),
+        *ended("refused", 2, State.COMPILE_ERROR, "new"),
+        *ended("new wrong", 1, State.MISMATCH, "new"),
+        *ended("now and then", 4, State.NONDETERMINISTIC, "20260301-040000-000000"),
+    ]
+    assert [group.message.removesuffix(" is wrong") for group in overview(results).broken] == [
+        *("refused", "new wrong", "now and then", "old wrong"),
+        *("new crash", "hang", "old crash"),
+    ]
+
+
 def test_a_clean_run_is_said_to_be_so(result_of: MakeResult) -> None:
     assert overview([result_of("device/a5/mc62/fused/small")]).line == "no job is red: 1 passed"
 

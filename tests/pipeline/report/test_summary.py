@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -62,16 +64,64 @@ def test_compiled_programs_are_a_table_with_units_in_its_headings(result_of: Mak
     assert row.startswith(f"{name} | `emulator` | `1024 of 2048` | `-` | `-` | ")
 
 
-def test_thousands_of_causes_stay_within_the_limit(result_of: MakeResult) -> None:
-    words = ["".join(chr(ord("g") + int(digit)) for digit in f"{n:04}") for n in range(2000)]
-    results = tuple(
-        result_of(f"device/a5/mc62/fused/p{n}", State.CRASHED, message=f"{word} é" + "x" * 400)
+def crashes(result_of: MakeResult, count: int, geometries: int = 5) -> list[Result]:
+    """Crashes whose texts differ in more than numbers, in so many geometries."""
+    words = ["".join(chr(ord("g") + int(digit)) for digit in f"{n:04}") for n in range(count)]
+    return [
+        result_of(f"device/a5/g{n % geometries}/fused/p{n}", State.CRASHED, message=f"{word} é" + "x" * 400)
         for n, word in enumerate(words)
+    ]
+
+
+def test_thousands_of_causes_stay_within_the_limit(result_of: MakeResult) -> None:
+    text = markdown(RunSummary("r1", Path(), tuple(crashes(result_of, 2000)), 1, 1.0), {})
+    assert CHECK_LIMIT * 0.9 < len(text.encode()) <= CHECK_LIMIT
+    *_, last = text.splitlines()
+    more = int(last.removeprefix("**").split()[0])
+    assert last.startswith(f"**{more} more crashed:** {more} other texts, in the JUnit file (`lane device; ")
+    assert text.count("### 1 crashed") == 2000 - more
+
+
+def test_a_wrong_kernel_is_never_cut_for_crashes_that_repeat_each_other(result_of: MakeResult) -> None:
+    compiled = StageResult("fused", State.PASSED)
+    results = (
+        *crashes(result_of, 180),
+        result_of("device/a5/mc62/fused/small", State.MISMATCH, message="y: 3 of 64 elements differ"),
+        result_of("device/a5/mc62/fused/ties", State.TIMED_OUT, message="no end in 60 s"),
+        result_of("device/a2a3/mc62/fused/small", State.SKIPPED, message="no toolchain; install it"),
+        result_of("compile/emu/mc62/fused", stages=(compiled,)),
     )
     text = markdown(RunSummary("r1", Path(), results, 1, 1.0), {})
-    assert CHECK_LIMIT * 0.9 < len(text.encode()) <= CHECK_LIMIT
-    left_out = int(text.splitlines()[-1].split()[0].strip("*"))
-    assert text.count("### 1 crashed") == 2000 - left_out
+    assert len(text.encode()) <= CHECK_LIMIT
+    headings = [line for line in text.splitlines() if line.startswith(("#", "**"))]
+    assert headings[1] == "### 1 mismatch"
+    shown = headings.count("### 1 crashed")
+    (more,) = (line for line in headings if " more crashed" in line)
+    assert 0 < shown < 180
+    assert more.startswith(f"**{180 - shown} more crashed:** {180 - shown} other texts, in the JUnit file (`")
+    (geometries,) = re.findall("; geometry (.*?);", more)
+    assert set(geometries.split(", ")) == {"g0", "g1", "g2", "g3", "g4"}
+    others = [line.split("`")[0] for line in headings[headings.index(more) + 1 :]]
+    assert others == ["### 1 timed-out", "**1 skipped:** ", "### Compiled"]
+    assert "left out" not in text
+
+
+def test_wrong_kernels_that_differ_come_before_the_table_of_compiled_programs(result_of: MakeResult) -> None:
+    wrong = [replace(result, state=State.MISMATCH) for result in crashes(result_of, 60)]
+    compiled = (StageResult("fused", State.PASSED),)
+    programs = [result_of(f"compile/emu/mc62/k{n}", stages=compiled) for n in range(600)]
+    text = markdown(RunSummary("r1", Path(), (*wrong, *programs), 1, 1.0), {})
+    assert text.count("### 1 mismatch") == 60
+    assert "### Compiled" not in text
+
+
+def test_a_table_that_does_not_fit_costs_no_group(result_of: MakeResult) -> None:
+    compiled = (StageResult("fused", State.PASSED),)
+    programs = [result_of(f"compile/emu/mc62/k{n}", stages=compiled) for n in range(1500)]
+    results = (*crashes(result_of, 20), *programs)
+    text = markdown(RunSummary("r1", Path(), results, 1, 1.0), {})
+    assert text.count("### 1 crashed") == 20
+    assert text.endswith(f"\n\n*1 more paragraph left out: the consumer takes {CHECK_LIMIT} bytes.*\n")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -90,6 +90,29 @@ def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) 
         assert line in text.splitlines()
 
 
+@pytest.mark.parametrize(("crashes", "repeated"), [(2, False), (30, True)])
+def test_what_is_most_urgent_is_on_the_last_screen(
+    result_of: MakeResult, crashes: int, repeated: bool
+) -> None:
+    again = {"reproduce": "python -m pipeline run --id x"}
+    results = (
+        *(
+            result_of(f"device/a5/mc62/fused/p{n}", State.CRASHED, message="x" * (n + 1))
+            for n in range(crashes)
+        ),
+        result_of("device/a5/mc62/fused/small", State.MISMATCH, message="y: 3 of 64 differ", facts=again),
+    )
+    console = Console(file=io.StringIO(), width=100, height=24)
+    Terminal(console).run_finished(RunSummary("r1", Path("/runs/r1"), results, 1, 9.5))
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    table, *_ = (number for number, line in enumerate(lines) if line.startswith("└"))
+    assert lines[table + 1] == "1 mismatch: y: 3 of 64 differ"
+    told = ["first of the above: 1 mismatch: y: 3 of 64 differ", "  again: python -m pipeline run --id x"]
+    assert (lines[-4:-2] == told) == repeated
+    assert (told[0] in lines) == repeated
+
+
 def test_the_end_names_what_was_kept_and_nothing_else(tmp_path: Path, results: list[Result]) -> None:
     console = Console(file=io.StringIO(), width=40)
     for name, kept in (("jobs", "artefacts"), ("summary.md", "summary, artefacts")):

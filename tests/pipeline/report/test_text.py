@@ -66,12 +66,25 @@ def test_hostile_texts_end_bounded_and_readable(hostile_texts: list[str]) -> Non
         ("\ufffe and \uffff", " and "),
         ("emoji \U0001f9ee and \U0001ffff", "emoji \U0001f9ee and "),
         ("tab\tline\nreturn\r", "tab\tline\nreturn\r"),
-        ("\x85 \u2028 中文 мир \u202e", "\x85 \u2028 中文 мир \u202e"),
+        ("\x85 \ufeff 中文 мир \u202e", "\x85 \ufeff 中文 мир \u202e"),
         ("]]> <failure>&amp;", "]]> <failure>&amp;"),
     ],
 )
 def test_only_what_xml_cannot_carry_goes(text: str, expected: str) -> None:
     assert safe(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # xunit-viewer reads a file with this character again, in an encoding that it does not know.
+        (b"\xff is no text".decode(errors="replace"), "\\ufffd is no text"),
+        # junit-viewer hands these to JavaScript, where they end the line.
+        ("one\u2028two\u2029three", "one\\u2028two\\u2029three"),
+    ],
+)
+def test_legal_characters_at_which_viewers_fail_are_escaped(text: str, expected: str) -> None:
+    assert safe(text) == one_line(text) == expected
 
 
 @pytest.mark.parametrize("text", ["[[ATTACHMENT|/etc/passwd]]", "[[ATT\x00ACHMENT|/etc/passwd]]"])
