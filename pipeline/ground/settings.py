@@ -82,6 +82,11 @@ class Settings:
     references: str | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
     output: str | None = field(default=None, metadata={"taken_up": TakenUp.OWN})
 
+    @property
+    def whole(self) -> bool:
+        """Whether each job goes through all of its stages."""
+        return self.stage == "all"
+
     def words(self) -> list[str]:
         """The options that set these settings, as words of a shell; none for a default."""
         values = {each: getattr(self, each.name) for each in DECLARED}

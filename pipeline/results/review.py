@@ -62,7 +62,7 @@ def review(result: Result, references: References, history: History, settings: S
 
     `history` is that of the runs before this one.
     """
-    result = judge(result, references)
+    result = judge(result, references, whole=settings.whole)
     if result.state is State.SKIPPED or (result.state is State.PASSED and not result.job.expected_failure):
         return result
     facts = dict(result.facts)

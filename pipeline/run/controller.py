@@ -21,7 +21,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import ATTEMPT, Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, verdict
@@ -408,7 +408,7 @@ class _Run:
             result = verdict.merge_repeats(task.repeats)
             if result.state is State.INTERRUPTED or (unfinished and result.state is State.PASSED):
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
-        tries = {f"attempt_{number}": text for number, text in enumerate(task.failures, 1)}
+        tries = {f"{ATTEMPT}{number}": text for number, text in enumerate(task.failures, 1)}
         result = self._options.review(replace(result, facts={**result.facts, **tries}))
         result = verdict.apply_expectation(result, self._settings.date or self._host.now().date())
         self._end(task, verdict.apply_requirement(result))

@@ -138,6 +138,27 @@ def test_a_run_is_taken_up_with_the_references_it_was_begun_with(
     assert f"--references {other}" in facts(case.out)["reproduce"]
 
 
+def test_a_reference_without_a_measurement_is_red_until_it_is_removed(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "references.json").write_text(
+        json.dumps({RUN_JOB: {"fused.device_us": {"value": 120.5, "lower": -10, "upper": 5, "unit": "us"}}})
+    )
+    message = (
+        "fused.device_us was not measured, but has the reference 120.5 us -10 % +5 %; "
+        "--update-references removes it"
+    )
+    outcome = pipeline(*ONE)
+    assert outcome.code == 1
+    assert f"1 performance: {message}" in outcome.out.splitlines()
+    assert message in (last_run() / "summary.md").read_text()
+    (case,) = report(last_run() / "junit.xml").values()
+    assert (case.kind, case.message) == ("failure", message)
+    updating = pipeline(*ONE, "--update-references")
+    assert f"{RUN_JOB} fused.device_us: 120.5 us -> removed, it was not measured" in updating.out
+    assert pipeline(*ONE).code == 0
+
+
 def test_the_end_of_an_expected_failure_is_judged_by_the_night_that_is_asked_for(
     pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
 ) -> None:
