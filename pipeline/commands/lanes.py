@@ -162,9 +162,7 @@ def _options(
     )
 
 
-def _update_references(
-    path: Path, references: References, results: Sequence[Result], *, whole: bool
-) -> None:
+def _update_references(path: Path, references: References, results: Sequence[Result], *, whole: bool) -> None:
     """Print how the references change, then write them."""
     new, changes = updated(references, results, whole=whole)
     sys.stdout.write("".join(f"{change}\n" for change in changes))

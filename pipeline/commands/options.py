@@ -195,6 +195,8 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     _add(group, "--queue", "TIME", "how long a job may wait for a card of task-submit (default: 1h)")
     retries = "retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)"
     _add(group, "--retries", "N", retries, type=_whole(0))
+    skips = "skip jobs that ran in an earlier run and cannot run here now; without it they are errors"
+    _add_flag(group, "--allow-new-skips", skips)
     deadline = "end the whole run within this time, such as 30m or 8h, with a complete report"
     _add(group, "--deadline", "TIME", deadline)
     references = f"compare the performance with the references in this file (default: {REFERENCES})"

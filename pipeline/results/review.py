@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.ground.jobs import FINGERPRINT, NEW, REPRODUCE, SINCE, Result, State
+from pipeline.ground.jobs import FINGERPRINT, NEW, RAN_IN, REPRODUCE, SINCE, Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.results.fingerprint import fingerprint
 from pipeline.results.performance import References, judge
 from pipeline.results.reproduce import command_line
 from pipeline.run.folders import RunFolderError, read_run, run_ids
-from pipeline.run.journal import JournalError
+from pipeline.run.journal import JournalError, Record
 
 DEPTH = 30
 """How many earlier runs are looked at."""
@@ -29,7 +29,7 @@ class History:
         ids = [run_id for run_id in run_ids(root) if run_id != current]
         self._root = root
         self._latest_first = ids[: -DEPTH - 1 : -1]
-        self._read: dict[str, Mapping[str, str]] = {}
+        self._read: dict[str, Mapping[str, _End]] = {}
 
     def since(self, job: str, fingerprint: str) -> str:
         """Id of the run since which a job has failed with this fingerprint, or `NEW` if its last did not.
@@ -37,32 +37,66 @@ class History:
         Runs without a result of the job are passed over.
         """
         first = NEW
-        for run_id in self._latest_first:
-            found = self._fingerprints(run_id).get(job)
-            if found is None:
-                continue
-            if found != fingerprint:
+        for run_id, then in self._ends(job):
+            if then.fingerprint != fingerprint:
                 break
             first = run_id
         return first
 
-    def _fingerprints(self, run_id: str) -> Mapping[str, str]:
-        """The fingerprint of each job that ended in a run; empty for one that did not fail."""
-        if run_id not in self._read:
-            try:
-                results = read_run(self._root, run_id).results
-            except (RunFolderError, JournalError):
-                results = {}  # pruned meanwhile, or killed before it began
-            self._read[run_id] = {job: one.facts.get(FINGERPRINT, "") for job, one in results.items()}
-        return self._read[run_id]
+    def ran_in(self, job: Job, settings: Settings) -> str:
+        """Id of the last run that executed a job, on the same backends; empty if it was skipped since.
+
+        Runs with other settings of what is compared are passed over, and results that do not say whether the
+        job could run: of a run that was stopped, of a host or device that failed.
+        """
+        for run_id, then in self._ends(job.id):
+            said = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE)
+            if said and (then.backends, then.compared) == (_backends(job), settings.compared):
+                return "" if then.state is State.SKIPPED else run_id
+        return ""
+
+    def _ends(self, job: str) -> Iterator[tuple[str, _End]]:
+        """The runs that have a result of a job, the latest first, and how the job ended there."""
+        for run_id in self._latest_first:
+            if run_id not in self._read:
+                try:
+                    self._read[run_id] = _ends_of(read_run(self._root, run_id))
+                except (RunFolderError, JournalError):
+                    self._read[run_id] = {}  # pruned meanwhile, or killed before it began
+            if job in self._read[run_id]:
+                yield run_id, self._read[run_id][job]
+
+
+@dataclass(frozen=True)
+class _End:
+    """How a job ended in an earlier run; the fingerprint is empty if it did not fail."""
+
+    state: State
+    fingerprint: str
+    backends: tuple[str, ...]
+    compared: tuple[object, ...]
+
+
+def _ends_of(record: Record) -> Mapping[str, _End]:
+    """How the jobs of a run ended; the rest of their results is not kept, because it is large."""
+    compared = record.settings.compared
+    return {
+        job: _End(one.state, one.facts.get(FINGERPRINT, ""), _backends(one.job), compared)
+        for job, one in record.results.items()
+    }
+
+
+def _backends(job: Job) -> tuple[str, ...]:
+    return tuple(platform.backend for platform in job.platforms)
 
 
 def review(result: Result, references: References, history: History, settings: Settings) -> Result:
     """Judge the performance of a job that passed, and add to any other result what its reader needs.
 
+    A job that cannot run now, though it ran before, is an infrastructure error unless the settings allow it.
     `history` is that of the runs before this one.
     """
-    result = judge(result, references, whole=settings.whole)
+    result = _compared_with_the_last(judge(result, references, whole=settings.whole), history, settings)
     if result.state is State.SKIPPED or (result.state is State.PASSED and not result.job.expected_failure):
         return result
     facts = dict(result.facts)
@@ -71,3 +105,20 @@ def review(result: Result, references: References, history: History, settings: S
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
     return replace(result, facts=facts)
+
+
+def _compared_with_the_last(result: Result, history: History, settings: Settings) -> Result:
+    """Say of a job that is skipped now whether it ran before."""
+    if result.state is not State.SKIPPED:
+        return result
+    if settings.inject and result.started:
+        return result  # the fault to inject has no place in it: nothing is missing here
+    run = history.ran_in(result.job, settings)
+    if not run:
+        return result
+    message = f"ran in run {run}, cannot run now: {result.message}"
+    result = replace(result, facts={**result.facts, RAN_IN: run}, message=message)
+    if settings.allow_new_skips:
+        return result
+    message += "; --allow-new-skips accepts it"
+    return replace(result, state=State.INFRASTRUCTURE, message=message, blames=Blame.HOST)

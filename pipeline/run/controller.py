@@ -62,7 +62,8 @@ class RunOptions:
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
-        review: may change a job's result before expected failures are applied to it.
+        review: may change a job's result, also of a job that cannot run here, before expected failures and
+            requirements are applied to it.
     """
 
     root: Path
@@ -255,7 +256,8 @@ class _Run:
                 self._waiting.append(task)
             else:
                 reason = "; ".join(filter(None, (availability.reason, availability.remedy)))
-                self._end(task, verdict.apply_requirement(Result(job, State.SKIPPED, reason)))
+                skipped = self._options.review(Result(job, State.SKIPPED, reason))
+                self._end(task, verdict.apply_requirement(skipped))
 
     def _begin_goldens(self) -> None:
         wanted = self._options.missing

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from pipeline.ground.jobs import FINGERPRINT, NEW, Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.settings import Settings
 from pipeline.results.review import DEPTH, History
 from pipeline.run.folders import create_run
 from pipeline.run.journal import Journal
@@ -13,6 +15,7 @@ from pipeline.run.listener import RunInfo
 
 NIGHT = datetime(2026, 3, 1, 4, tzinfo=timezone.utc)
 EMULATED = Platform("emu", "emulator", "a2a3")
+USUAL = Settings()
 
 
 def job(name: str) -> Job:
@@ -27,15 +30,23 @@ class Nights:
         self.count = 0
 
     def run(self, **fingerprints: str) -> str:
+        return self.ended(
+            *(
+                Result(job(name), State.MISMATCH, facts={FINGERPRINT: kind})
+                if kind
+                else Result(job(name), State.PASSED)
+                for name, kind in fingerprints.items()
+            )
+        )
+
+    def ended(self, *results: Result, settings: Settings = USUAL) -> str:
         folder = create_run(self.root, NIGHT + timedelta(days=self.count))
         self.count += 1
         journal = Journal(folder.journal)
-        plan = tuple(job(name) for name in fingerprints)
-        journal.run_started(RunInfo(folder.run_id, folder.path, plan, "", 1))
-        for each in plan:
-            kind = fingerprints[each.id]
-            state = State.MISMATCH if kind else State.PASSED
-            journal.job_finished(Result(each, state, facts={FINGERPRINT: kind} if kind else {}))
+        plan = tuple(result.job for result in results)
+        journal.run_started(RunInfo(folder.run_id, folder.path, plan, "", 1, settings=settings))
+        for result in results:
+            journal.job_finished(result)
         folder.close()
         return folder.run_id
 
@@ -88,3 +99,43 @@ def test_a_run_that_begins_later_is_no_history(nights: Nights) -> None:
 def test_it_looks_back_so_far_and_no_farther(nights: Nights) -> None:
     ids = [nights.run(a="old") for _ in range(DEPTH + 2)]
     assert History(nights.root).since("a", "old") == ids[2]
+
+
+@pytest.mark.parametrize("state", [State.PASSED, State.MISMATCH, State.CRASHED, State.NONDETERMINISTIC])
+def test_a_job_was_executed_whatever_came_of_it(state: State, nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED))
+    last = nights.ended(Result(job("a"), state))
+    nights.ended(Result(job("b"), State.SKIPPED))
+    history = History(nights.root)
+    assert history.ran_in(job("a"), USUAL) == last
+    assert history.ran_in(job("b"), USUAL) == history.ran_in(job("never seen"), USUAL) == ""
+
+
+@pytest.mark.parametrize("state", [State.INTERRUPTED, State.INFRASTRUCTURE])
+def test_a_night_that_does_not_say_whether_a_job_could_run_is_passed_over(
+    state: State, nights: Nights
+) -> None:
+    first = nights.ended(Result(job("a"), State.PASSED))
+    nights.ended(Result(job("a"), state))
+    assert History(nights.root).ran_in(job("a"), USUAL) == first
+
+
+def test_a_skip_that_was_accepted_is_no_longer_new(nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED))
+    nights.ended(Result(job("a"), State.SKIPPED))
+    assert History(nights.root).ran_in(job("a"), USUAL) == ""
+
+
+@pytest.mark.parametrize(
+    "other", [Settings(inject="unwritten"), Settings(inputs="/mine.npz"), Settings(stage="tile")]
+)
+def test_runs_of_other_data_faults_or_stages_say_nothing(other: Settings, nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED), settings=other)
+    assert History(nights.root).ran_in(job("a"), USUAL) == ""
+    assert History(nights.root).ran_in(job("a"), replace(other, repeat=3)) != ""
+
+
+def test_a_platform_that_was_on_another_backend_then_says_nothing(nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED))
+    moved = replace(job("a"), platform=Platform("emu", "pypto", "a2a3", devices=(1,)))
+    assert History(nights.root).ran_in(moved, USUAL) == ""
