@@ -28,6 +28,9 @@ REFERENCES = Path("references.json")
 QUEUE = 3600.0
 """Seconds that a job may wait for a card of `task-submit` if the command line gives no other time."""
 
+WITHIN = 24 * 3600.0
+"""Seconds between the beginnings of runs whose reports are merged, at most."""
+
 ABSOLUTE, RELATIVE = "absolute", "relative"
 """How the paths of attachments in a report can be written."""
 
@@ -135,6 +138,10 @@ def parser() -> _Parser:
     _add(merge, "--out", "FILE", "write the merged report to this file", required=True)
     shards = "how many shards there must be (default: what the reports say)"
     _add(merge, "--shards", "N", shards, type=_whole(1, MOST_SHARDS))
+    within = "how far apart the runs may have begun (default: 24h)"
+    _add(merge, "--within", "TIME", within, default=WITHIN)
+    newest = "of a case in several reports, the newest run's counts (default: the worst)"
+    _add_flag(merge, "--newest", newest)
     return top
 
 

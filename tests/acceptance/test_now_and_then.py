@@ -104,3 +104,27 @@ def test_a_pass_on_a_later_attempt_is_told_with_what_the_earlier_ones_said(
     _, _, heading, line, *_ = (last_run() / "summary.md").read_text().splitlines()
     assert heading == "**1 job passed only on a later attempt**"
     assert line == f"- `{told[place + 1].strip()}`"
+
+
+def test_a_red_run_and_its_own_later_rerun_are_one_report_in_which_the_newest_counts(
+    moods: Callable[[str], None], pipeline: Pipeline, report: Report, workspace: Path
+) -> None:
+    moods("bad")
+    assert pipeline("run", *OWN, "--junit", "first.xml").code == 1
+    assert pipeline("run", "--failed", "last", "--junit", "rerun.xml").code == 0
+    first = report(workspace / "first.xml")[JOB].properties["run"]
+    rerun = report(workspace / "rerun.xml")[JOB].properties["run"]
+    words = ("report", "merge", "first.xml", "rerun.xml", "--out", "all.xml")
+    assert pipeline(*words).code == 1
+    newest = pipeline(*words, "--newest")
+    assert newest.code == 0
+    assert newest.out.endswith(f": compile-error in run {first}, passed in run {rerun}, which counts\n")
+    assert report(workspace / "all.xml")[JOB].properties["report.newest"] == "1"
+
+    # A report of the week before among them.
+    old = (workspace / "first.xml").read_text().replace(first, f"20260101{first[8:]}")
+    (workspace / "first.xml").write_text(old)
+    stale = pipeline(*words, "--newest")
+    assert stale.code == 1
+    assert "--within TIME allows more" in stale.out
+    assert "report/merge/runs" in report(workspace / "all.xml")
