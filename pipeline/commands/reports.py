@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from dataclasses import replace
-from datetime import timedelta
 
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
@@ -57,12 +56,7 @@ def merge_reports(arguments: Namespace) -> int:
     refuse_loop("out", arguments.out)
     if destination(arguments.out) not in map(destination, arguments.files):
         clear(arguments.out)
-    merged = merge(
-        arguments.files,
-        arguments.out,
-        arguments.shards,
-        within=timedelta(seconds=arguments.within),
-        newest=arguments.newest,
-    )
+    span, newest = arguments.within, arguments.newest
+    merged = merge(arguments.files, arguments.out, arguments.shards, within=span, newest=newest)
     sys.stdout.write(f"{arguments.out}: {merged}\n")
     return merged.exit_code

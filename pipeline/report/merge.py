@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from pipeline.commands.options import WITHIN
 from pipeline.ground.jobs import Outcome, State
 from pipeline.ground.words import counted
 from pipeline.report.cases import RUN_SUITE
@@ -91,6 +92,9 @@ class _Told:
         newer = bool(self.runs and other.runs) and self.runs[0] > other.runs[-1]
         return newer and _state(self.case) is not State.SKIPPED
 
+    def __str__(self) -> str:
+        return f"{_state(self.case).value} in run {self.runs[-1] if self.runs else 'unknown'}"
+
 
 @dataclass(frozen=True)
 class _Chosen:
@@ -109,10 +113,7 @@ class _Chosen:
         """What a newer run changed; empty if it changed nothing for the better."""
         if _badness(self.worst) <= _badness(self.counts):
             return ""
-        then, now = (
-            f"{_state(each.case).value} in run {each.runs[-1]}" for each in (self.worst, self.counts)
-        )
-        return f"{name_of(self.counts.case)}: {then}, {now}, which counts"
+        return f"{name_of(self.counts.case)}: {self.worst}, {self.counts}, which counts"
 
 
 def merge(
@@ -120,17 +121,17 @@ def merge(
     out: Path,
     shards: int | None = None,
     *,
-    within: timedelta = timedelta(days=1),
+    within: float = WITHIN,
     newest: bool = False,
 ) -> Merged:
     """Merge reports of one run's parts and publish the result.
 
     Suites of one name become one. Of a case in several reports the worst outcome stays, or with `newest` that
     of the newest run that did not skip it; the suite properties `report.duplicates` and `report.newest` count
-    such cases. A report that is absent, broken or of another night (a run that began more than `within`
-    before another), a suite that a report announces and lacks, a shard that no report holds: each is an
-    error case. `shards` says how many shards there were; None takes it from the reports (`shard=2/3` in
-    their run facts).
+    such cases. A report that is absent, broken or of another night (its run began more than `within` seconds
+    before another), a suite that a report announces and lacks, a shard that no report holds: each is an error
+    case. `shards` says how many shards there were; None takes it from the reports (`shard=2/3` in their run
+    facts).
 
     Raises:
         ReportError: where none of the reports can be read or the result cannot be published.
@@ -243,16 +244,16 @@ def _other_nights(reports: Sequence[_Report]) -> Iterator[tuple[str, str]]:
             yield f"fact {fact}", message
 
 
-def _other_times(reports: Sequence[_Report], within: timedelta) -> Iterator[tuple[str, str]]:
+def _other_times(reports: Sequence[_Report], within: float) -> Iterator[tuple[str, str]]:
     runs = sorted(
         (run, report.path) for report in reports for suite in report.root for run in _runs_of(suite)
     )
     if not runs:
         return
     (first, early), (last, late) = runs[0], runs[-1]
-    if (apart := began(last) - began(first)) > within:
+    if (apart := began(last) - began(first)) > (most := timedelta(seconds=within)):
         message = (
-            f"the reports are of runs that began {apart} apart, more than {within}: "
+            f"the reports are of runs that began {apart} apart, more than {most}: "
             f"{first} ({early}), {last} ({late}); --within TIME allows more"
         )
         yield "runs", message
