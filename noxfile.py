@@ -22,6 +22,11 @@ PYTHON = str(ENVIRONMENT / "bin" / "python")
 TORCH_INDEX = "PIPELINE_TORCH_INDEX"
 OTHER_PYTHONS = ["3.10", "3.12", "3.13"]
 WITHOUT_WHEELS = ("torch", "pypto")
+WORST_FIRST = (3, 2, 1, 4, 6, 5)
+"""The pipeline's exit codes of red runs."""
+
+RED: dict[str, int] = {}
+"""The exit code of each session of the pipeline that was red."""
 
 
 @nox.session(python=False)
@@ -64,14 +69,27 @@ def shared(session: nox.Session, *command: str) -> None:
 
 
 def pipeline(session: nox.Session, *command: str) -> None:
-    """Run the pipeline, and end Nox with its exit code: Nox itself would always give 1, a mismatch.
+    """Run the pipeline. If it is red, Nox goes on to the next session, and `verdict` settles the exit code.
 
     Nox does not react to Ctrl-C: the pipeline ends its jobs and writes its report.
     """
     try:
         session.run(PYTHON, "-m", "pipeline", *command, external=True, interrupt_timeout=None)
     except CommandFailed as failed:
-        sys.exit(failed.return_code or 1)
+        code = failed.return_code
+        RED[session.name] = code if code in WORST_FIRST else 3  # killed, or never started
+        session.notify("verdict")
+        raise
+
+
+@nox.session(python=False, default=False)
+def verdict(session: nox.Session) -> None:
+    """End Nox with the worst exit code of the pipeline; Nox itself would give 1, a mismatch, for all of them.
+
+    The sessions of the pipeline queue this one themselves, after all that were asked for.
+    """
+    session.log("red: " + ", ".join(f"{name} (exit code {code})" for name, code in RED.items()))
+    sys.exit(next((code for code in WORST_FIRST if code in RED.values()), 0))
 
 
 @nox.session(python=False, requires=["environment"])

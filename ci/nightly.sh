@@ -4,8 +4,8 @@
 #   ci/nightly.sh [FOLDER [ARGUMENT...]]
 #
 # junit.xml and summary.md are written to FOLDER (default: out/nights/ and the time in UTC); those of an earlier
-# night are removed first. The arguments, such as --platform a2a3, go to the session. The exit code is the
-# pipeline's own. Environment variables:
+# night are removed first. The arguments, such as --platform a2a3, go to the session; after a card or toolchain was
+# removed for good, call it once with --allow-new-skips. The exit code is the pipeline's own. Environment variables:
 #
 #   NIGHTLY_SESSION    the Nox session (default: device)
 #   NIGHTLY_DEADLINE   the time within which the run must end, with a valid report (default: 6h)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RECORDS = """\
 #!/usr/bin/env bash
 echo "${0##*/} $*" >> calls
-exit "${EXIT_CODE:-0}"
+[ -z "$EXIT_CODES" ] || exit "$(sed -n "$(wc -l < calls)p" <<< "$EXIT_CODES")"
 """
 ENDS_IN_ITS_OWN_TIME = """\
 #!/usr/bin/env bash
@@ -53,11 +53,12 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nox(checkout: Path) -> Nox:
-    def start(*words: str, exit_code: int = 0) -> subprocess.Popen[str]:
+    def start(*words: str, exit_codes: Sequence[int] = ()) -> subprocess.Popen[str]:
+        """Nox, with the exit codes of the programs that it calls one after another."""
         return subprocess.Popen(
             [sys.executable, "-m", "nox", "--no-error-on-missing-interpreters", *words],
             cwd=checkout,
-            env={**os.environ, "EXIT_CODE": str(exit_code)},
+            env={**os.environ, "EXIT_CODES": "\n".join(map(str, exit_codes))},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -104,11 +105,31 @@ def test_lint_covers_code_workflows_and_scripts(nox: Nox, checkout: Path) -> Non
 @pytest.mark.parametrize("session", ["compile", "device", "compare", "report"])
 @pytest.mark.parametrize("code", [1, 2, 6])
 def test_the_pipelines_exit_code_is_noxs(session: str, code: int, nox: Nox) -> None:
-    assert ended(nox("-s", session, exit_code=code)) == code
+    assert ended(nox("-s", session, exit_codes=[code])) == code
+
+
+@pytest.mark.parametrize(
+    ("codes", "worst"), [((6, 0), 6), ((6, 1), 1), ((1, 6), 1), ((1, 2), 2), ((3, 1), 3), ((0, 5), 5)]
+)
+def test_a_red_session_keeps_none_from_running_and_the_worst_exit_code_is_noxs(
+    codes: tuple[int, int], worst: int, nox: Nox, checkout: Path
+) -> None:
+    process = nox("-s", "device", "compare", exit_codes=codes)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == worst
+    calls = ["python -m pipeline run", "python -m pipeline compare"]
+    assert (checkout / "calls").read_text().splitlines() == calls
+    for name, code in zip(("device", "compare"), codes, strict=True):
+        assert (f"{name} (exit code {code})" in out) == (code != 0)
+
+
+def test_a_pipeline_that_was_killed_is_told_as_one_that_failed(nox: Nox, checkout: Path) -> None:
+    (checkout / ".nox" / "environment" / "bin" / "python").write_text("#!/usr/bin/env bash\nkill -9 $$\n")
+    assert ended(nox("-s", "device", "compare")) == 3
 
 
 def test_failing_tests_fail_the_session(nox: Nox) -> None:
-    assert ended(nox("-s", "tests", exit_code=1)) == 1
+    assert ended(nox("-s", "tests", exit_codes=[1])) == 1
 
 
 def test_ctrl_c_lets_the_pipeline_end(nox: Nox, checkout: Path) -> None:

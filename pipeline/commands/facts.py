@@ -7,7 +7,7 @@ import os
 import platform
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from workloads.base import WorkloadError
 
 _PACKAGES = ("numpy", "torch", "pypto", "junit-xml")
 _SOURCE = Path(__file__).parents[2]
+_ROOMS = ("emulator", "golden", "kernels", "pipeline", "workloads")
 
 
 def run_facts(command: Sequence[str]) -> dict[str, str]:
@@ -39,13 +40,34 @@ def workload_facts(plan: Sequence[Job]) -> dict[str, str]:
     return {f"workload.{name}": _sources_digest(job) for name, job in sorted(own.items())}
 
 
+def source_digests(plan: Sequence[Job], files: Mapping[str, Path | str | None]) -> dict[str, str]:
+    """A short digest of everything that the verdicts of a plan depend on, by its name.
+
+    That is each package of the project, the user's own workloads, and `files`, those that a run reads.
+    """
+    rooms = {f"{room}/": _digest(sorted(_files_of(_SOURCE / room))) for room in _ROOMS}
+    paths = {name: Path(file) for name, file in files.items() if file is not None}
+    given = {name: _digest([path]) for name, path in paths.items() if path.exists()}
+    return {**rooms, **workload_facts(plan), **given}
+
+
+def _files_of(folder: Path) -> Iterator[Path]:
+    for below, _, names in os.walk(folder):
+        if not below.endswith("__pycache__"):
+            yield from (Path(below, name) for name in names)
+
+
 def _sources_digest(job: Job) -> str:
     try:
         sources = workload_of(job).definition.sources
     except WorkloadError:
         sources = (Path(job.workload.file),)
+    return _digest(sources)
+
+
+def _digest(paths: Sequence[Path]) -> str:
     try:
-        digests = [hashlib.sha256(read_file(path)).digest() for path in sources]
+        digests = [hashlib.sha256(read_file(path)).digest() for path in paths]
     except OSError:
         return "unreadable"
     return hashlib.sha256(b"".join(digests)).hexdigest()[:12]

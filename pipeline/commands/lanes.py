@@ -6,13 +6,13 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from golden.cache import prune
-from pipeline.commands.facts import run_facts, workload_facts
+from pipeline.commands.facts import run_facts, source_digests, workload_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
 from pipeline.commands.selection import check_inputs, read_matrix, select_jobs
@@ -90,6 +90,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     options = _options(
         arguments, asked, command, lambda result: review(result, references, history, settings)
     )
+    read = {"references": path, "inputs": settings.inputs}
+    options = replace(options, sources=source_digests(asked.plan, read))
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
     host = Host(availability)
@@ -98,7 +100,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
     if arguments.update_references:
-        _update_references(path, references, summary.results)
+        _update_references(path, references, summary.results, whole=settings.whole)
     now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
     prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
@@ -165,13 +167,14 @@ def _options(
     )
 
 
-def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:
+def _update_references(path: Path, references: References, results: Sequence[Result], *, whole: bool) -> None:
     """Print how the references change, then write them."""
-    if not any(True for result in results for _ in measured(result)):
-        sys.stdout.write(f"{path}: no job of this run has a metric that is tracked ({', '.join(TRACKED)})\n")
-        return
-    new, changes = updated(references, results)
-    sys.stdout.write("".join(f"{change}\n" for change in changes) or f"{path}: nothing changes\n")
+    new, changes = updated(references, results, whole=whole)
+    sys.stdout.write("".join(f"{change}\n" for change in changes))
     if changes:
         save_references(path, new)
         sys.stdout.write(f"{path}: {counted(len(changes), 'reference')} written\n")
+    elif any(True for result in results for _ in measured(result)):
+        sys.stdout.write(f"{path}: nothing changes\n")
+    else:
+        sys.stdout.write(f"{path}: no job of this run has a metric that is tracked ({', '.join(TRACKED)})\n")

@@ -28,6 +28,9 @@ REFERENCES = Path("references.json")
 QUEUE = 3600.0
 """Seconds that a job may wait for a card of `task-submit` if the command line gives no other time."""
 
+WITHIN = 24 * 3600.0
+"""Seconds between the beginnings of runs whose reports are merged, at most."""
+
 ABSOLUTE, RELATIVE = "absolute", "relative"
 """How the paths of attachments in a report can be written."""
 
@@ -140,6 +143,10 @@ def parser() -> _Parser:
     _add(merge, "--out", "FILE", "write the merged report to this file", required=True)
     shards = "how many shards there must be (default: what the reports say)"
     _add(merge, "--shards", "N", shards, type=_whole(1, MOST_SHARDS))
+    within = "how far apart the runs may have begun (default: 24h)"
+    _add(merge, "--within", "TIME", within, default=WITHIN)
+    newest = "of a case in several reports, the newest run's counts (default: the worst)"
+    _add_flag(merge, "--newest", newest)
     return top
 
 
@@ -200,6 +207,8 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     _add(group, "--queue", "TIME", "how long a job may wait for a card of task-submit (default: 1h)")
     retries = "retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)"
     _add(group, "--retries", "N", retries, type=_whole(0))
+    skips = "skip jobs that ran in an earlier run and cannot run here now; without it they are errors"
+    _add_flag(group, "--allow-new-skips", skips)
     deadline = "end the whole run within this time, such as 30m or 8h, with a complete report"
     _add(group, "--deadline", "TIME", deadline)
     references = f"compare the performance with the references in this file (default: {REFERENCES})"

@@ -75,6 +75,7 @@ def merge_reports(arguments: Namespace) -> int:
     refuse_loop("out", arguments.out)
     if destination(arguments.out) not in map(destination, arguments.files):
         clear(arguments.out)
-    merged = merge(arguments.files, arguments.out, arguments.shards)
+    span, newest = arguments.within, arguments.newest
+    merged = merge(arguments.files, arguments.out, arguments.shards, within=span, newest=newest)
     sys.stdout.write(f"{arguments.out}: {merged}\n")
     return merged.exit_code

@@ -28,7 +28,11 @@ def settings_given(arguments: Namespace) -> dict[str, Any]:
     A file of references that does not exist yet counts as none: no job can be compared with it.
     """
     values = {each.name: getattr(arguments, each.name, None) for each in DECLARED}
-    given = {name: _plain(value) for name, value in values.items() if value not in (None, "", [])}
+    given = {
+        name: _plain(value)
+        for name, value in values.items()
+        if value not in (None, "", []) and value is not False  # 0 is given, a flag that is off is not
+    }
     if given["output"] == str(OUTPUT.absolute()):
         del given["output"]
     if "references" in given and not arguments.references.exists():

@@ -99,8 +99,17 @@ WRONG_STEP = "wrong_step"
 REPRODUCE = "reproduce"
 """The fact of a result that gives the command line to rerun its job on the same inputs."""
 
+ATTEMPT = "attempt_"
+"""What the facts of a result begin with that say why an attempt failed; the number of the attempt follows."""
+
+RAN_IN = "ran_in"
+"""The fact of a result that names the run in which its job ran last, if the job cannot run now."""
+
 INJECTED = "injected"
 """The fact of a stage or a result that names the fault committed in it."""
+
+TIMING = "timing"
+"""The fact of a stage that says why its program could not be timed."""
 
 FINGERPRINT = "fingerprint"
 """The fact of a result that identifies its kind of failure; it is the same in all runs and geometries."""

@@ -45,10 +45,12 @@ class Declared:
     @property
     def option(self) -> str:
         """The command-line option of the setting."""
-        return f"--{self.name}"
+        return f"--{self.name.replace('_', '-')}"
 
     def told(self, value: object) -> list[str]:
-        """The option with a value, as words of a shell; none for an empty value."""
+        """The option with a value, as words of a shell; none for an empty value. A flag stands alone."""
+        if value is True:
+            return [self.option]
         words: list[str] = []
         for text in _texts(value):
             # argparse takes a word that begins with a dash for another option.
@@ -69,6 +71,7 @@ class Settings:
         repeat: how often each job runs, to find nondeterminism.
         retries: how often a job is retried after an infrastructure error; None: what the matrix says.
         references: absolute path of the performance references; None: the usual file.
+        allow_new_skips: whether jobs may be skipped that ran in an earlier run.
         output: absolute path of the folder of runs and goldens; None: the usual one.
     """
 
@@ -80,7 +83,18 @@ class Settings:
     repeat: int = field(default=1, metadata={"taken_up": TakenUp.KEPT})
     retries: int | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
     references: str | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
+    allow_new_skips: bool = field(default=False, metadata={"taken_up": TakenUp.KEPT})
     output: str | None = field(default=None, metadata={"taken_up": TakenUp.OWN})
+
+    @property
+    def whole(self) -> bool:
+        """Whether each job goes through all of its stages."""
+        return self.stage == "all"
+
+    @property
+    def compared(self) -> tuple[object, ...]:
+        """What decides whether a job's results in two runs can be compared: data, fault and stages."""
+        return (self.inputs, self.inject, self.stage)
 
     def words(self) -> list[str]:
         """The options that set these settings, as words of a shell; none for a default."""

@@ -28,7 +28,7 @@ MEANING: Mapping[State, str] = {
     State.COMPILE_ERROR: "the program, or the file that declares it, is refused",
     State.UNEXPECTED_PASS: "a known fault is gone: remove its entry from the matrix",
     State.NONDETERMINISTIC: "one input, different outputs: a race, or memory read before it is written",
-    State.PERFORMANCE: "the output is right, but a metric is outside its limits",
+    State.PERFORMANCE: "the output is right, but a metric is outside its limits, or was not measured",
     State.CRASHED: "the job's process died or raised; its output is with the case",
     State.TIMED_OUT: "it hung; the stacks of all its threads are with the case",
     State.KILLED: "something outside the pipeline ended the job's process, often because memory ran out",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.ground.jobs import State
 from pipeline.ground.words import counted
 from pipeline.report.compiled import COLUMNS, rows
+from pipeline.report.notices import notices
 from pipeline.report.overview import Group, overview
 from pipeline.report.text import one_line
 from pipeline.run.listener import RunSummary
@@ -75,6 +76,8 @@ def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str | Gro
     seen = overview(summary.results)
     verdict = "Passed" if summary.exit_code == 0 else f"Failed (exit code {summary.exit_code})"
     yield f"## {verdict}: {seen.line}"
+    for notice in notices(summary.results):
+        yield "\n".join([f"**{notice.what}**", *(f"- {_quoted(line)}" for line in notice.shown)])
     run = {"run": summary.run_id, "seconds": f"{summary.seconds:.1f}", **facts}
     yield ", ".join(f"{one_line(key)} {_quoted(value)}" for key, value in run.items())
     for problem in summary.problems:

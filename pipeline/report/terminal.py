@@ -23,6 +23,7 @@ from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, suite_of
 from pipeline.report.compiled import in_short
+from pipeline.report.notices import notices
 from pipeline.report.overview import overview
 from pipeline.report.text import one_line
 from pipeline.results.reproduce import with_resume
@@ -116,7 +117,7 @@ class Terminal:
         self._advance()
 
     def run_finished(self, summary: RunSummary) -> None:
-        """Put the progress away; show the table, then what broke, then what was not judged.
+        """Put the progress away; show what must not be missed, the table, what broke, what was not judged.
 
         The most urgent group comes first. If it is off the screen at the end, two lines there repeat it.
         """
@@ -124,6 +125,10 @@ class Terminal:
             self._progress.stop()
         summary = with_resume(summary)
         seen = overview(summary.results)
+        for notice in notices(summary.results):
+            self._say(notice.what, "bold yellow")
+            for line in notice.shown:
+                self._say(line, indent="  ")
         self._console.print(_table(summary.results))
         for line in in_short(summary.results):
             self._say(line)

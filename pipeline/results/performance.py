@@ -15,7 +15,7 @@ import msgspec
 
 from golden.errors import UserError
 from pipeline.ground.files import read_file
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import TIMING, Result, State
 from pipeline.run.messages import write_atomically
 
 
@@ -40,12 +40,21 @@ class Reference:
         if not (self.value > 0 and self.lower <= 0 <= self.upper):
             raise ValueError("value must be positive, lower at most 0, upper at least 0")
 
+    def __str__(self) -> str:
+        return f"{self.value:g} {self.unit} {self.lower:+g} % {self.upper:+g} %"
+
 
 References = Mapping[str, Mapping[str, Reference]]
 """Job id, then metric."""
 
 TRACKED: Mapping[str, tuple[float, float]] = {"cycles": (0, 0), "device_us": (-10, 5)}
 """Metrics of a stage that are tracked, with `lower` and `upper` of a reference when it is first recorded."""
+
+REFERENCE = "reference."
+"""What the facts of a result begin with that say what a metric was compared with."""
+
+NOT_COMPARED = "not compared"
+"""What such a fact begins with if the reference is of another device model."""
 
 
 def load_references(path: Path, *, must_exist: bool = False) -> References:
@@ -87,10 +96,20 @@ def measured(result: Result) -> Iterator[tuple[str, Reference]]:
                 yield f"{stage.name}.{metric.name}", reference
 
 
-def judge(result: Result, references: References) -> Result:
-    """Fail a job that passed but whose metrics left their bounds; facts say what was compared.
+def unmeasured(result: Result, references: References, *, whole: bool = True) -> list[str]:
+    """The metrics that have a reference and were not measured.
 
-    A mismatch stays a mismatch: the cycles of a wrong kernel mean nothing.
+    If the job was not run as a `whole`, as with `--stage tile`, stages that it lacks are left out.
+    """
+    now, stages = dict(measured(result)), {stage.name for stage in result.stages}
+    known = references.get(result.job.id, {})
+    return [name for name in known if name not in now and (whole or name.rpartition(".")[0] in stages)]
+
+
+def judge(result: Result, references: References, *, whole: bool = True) -> Result:
+    """Fail a job that passed if a metric left its bounds or was not measured; facts say what was compared.
+
+    A mismatch stays a mismatch: the cycles of a wrong kernel mean nothing. `whole`: see `unmeasured`.
     """
     known = references.get(result.job.id, {})
     if result.state is not State.PASSED or not known:
@@ -101,31 +120,47 @@ def judge(result: Result, references: References) -> Result:
         if reference is None:
             continue
         if reference.model != now.model:
-            facts[f"reference.{metric}"] = f"not compared: measured on {reference.model}, this is {now.model}"
+            facts[REFERENCE + metric] = f"{NOT_COMPARED}: measured on {reference.model}, this is {now.model}"
             continue
         moved = 100 * (now.value - reference.value) / reference.value
-        bounds = f"{reference.value:g} {reference.unit} {reference.lower:+g} % {reference.upper:+g} %"
-        facts[f"reference.{metric}"] = bounds
+        facts[REFERENCE + metric] = str(reference)
         if not reference.lower <= moved <= reference.upper:
-            broken.append(f"{metric} is {now.value:g} {now.unit}, {moved:+.2f} % of the reference {bounds}")
+            found = f"{metric} is {now.value:g} {now.unit}"
+            broken.append(f"{found}, {moved:+.2f} % of the reference {reference}")
+    reasons = {stage.name: stage.facts.get(TIMING, "") for stage in result.stages}
+    for metric in unmeasured(result, references, whole=whole):
+        why = reasons.get(metric.rpartition(".")[0])
+        broken.append(
+            f"{metric} was not measured{f' ({why})' if why else ''}, but has the reference {known[metric]}; "
+            "--update-references removes it"
+        )
     if broken:
         return replace(result, state=State.PERFORMANCE, message="; ".join(broken), facts=facts)
     return replace(result, facts=facts)
 
 
-def updated(references: References, results: Sequence[Result]) -> tuple[References, tuple[str, ...]]:
-    """The references updated by these results, and a line for each change. Bounds that were set stay."""
+def updated(
+    references: References, results: Sequence[Result], *, whole: bool = True
+) -> tuple[References, tuple[str, ...]]:
+    """The references updated by these results, and a line for each change. Bounds that were set stay.
+
+    A reference of a metric that was not measured goes. `whole`: see `unmeasured`.
+    """
     new = {job: dict(metrics) for job, metrics in references.items()}
     changes = []
     for result in results:
         if result.state not in (State.PASSED, State.PERFORMANCE):
             continue
+        job = result.job.id
         for metric, now in measured(result):
-            old = new.get(result.job.id, {}).get(metric)
+            old = new.get(job, {}).get(metric)
             if old is not None and (old.value, old.model) == (now.value, now.model):
                 continue
             then = f"{old.value:g} {old.unit}" if old is not None else "no reference"
-            changes.append(f"{result.job.id} {metric}: {then} -> {now.value:g} {now.unit}")
+            changes.append(f"{job} {metric}: {then} -> {now.value:g} {now.unit}")
             kept = now if old is None else replace(now, lower=old.lower, upper=old.upper)
-            new.setdefault(result.job.id, {})[metric] = kept
-    return new, tuple(changes)
+            new.setdefault(job, {})[metric] = kept
+        for metric in unmeasured(result, references, whole=whole):
+            old = new[job].pop(metric)
+            changes.append(f"{job} {metric}: {old.value:g} {old.unit} -> removed, it was not measured")
+    return {job: metrics for job, metrics in new.items() if metrics}, tuple(changes)

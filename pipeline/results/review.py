@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.ground.jobs import FINGERPRINT, NEW, REPRODUCE, SINCE, Result, State
+from pipeline.ground.jobs import FINGERPRINT, NEW, RAN_IN, REPRODUCE, SINCE, Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.results.excuses import Earlier, with_excuse
 from pipeline.results.fingerprint import fingerprint
@@ -52,6 +52,18 @@ class History:
         excuses = ((run, then) for run, then in self._ends(result.job.id) if then.excuse == _excuse(result))
         return next(((run, then.fingerprint) for run, then in excuses), None)
 
+    def ran_in(self, job: Job, settings: Settings) -> str:
+        """Id of the last run that executed a job, on the same backends; empty if it was skipped since.
+
+        Runs with other settings of what is compared are passed over, and results that do not say whether the
+        job could run: of a run that was stopped, of a host or device that failed.
+        """
+        for run_id, then in self._ends(job.id):
+            said = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE)
+            if said and (then.backends, then.compared) == (_backends(job), settings.compared):
+                return "" if then.state is State.SKIPPED else run_id
+        return ""
+
     def _ends(self, job: str) -> Iterator[tuple[str, _End]]:
         """The runs that have a result of a job, the latest first, and how the job ended there."""
         for run_id in self._latest_first:
@@ -71,14 +83,24 @@ class _End:
     The fingerprint is empty if it did not fail, `excuse` if no entry of the matrix excused it.
     """
 
+    state: State
     fingerprint: str
     excuse: tuple[str, ...]
+    backends: tuple[str, ...]
+    compared: tuple[object, ...]
 
 
 def _ends_of(record: Record) -> Mapping[str, _End]:
     """How the jobs of a run ended; the rest of their results is not kept, because it is large."""
+    compared = record.settings.compared
     return {
-        job: _End(one.facts.get(FINGERPRINT, ""), _excuse(one) if one.state is State.EXPECTED_FAILURE else ())
+        job: _End(
+            one.state,
+            one.facts.get(FINGERPRINT, ""),
+            _excuse(one) if one.state is State.EXPECTED_FAILURE else (),
+            _backends(one.job),
+            compared,
+        )
         for job, one in record.results.items()
     }
 
@@ -89,12 +111,17 @@ def _excuse(result: Result) -> tuple[str, ...]:
     return (known.reason, known.link) if known else ()
 
 
+def _backends(job: Job) -> tuple[str, ...]:
+    return tuple(platform.backend for platform in job.platforms)
+
+
 def review(result: Result, references: References, history: History, settings: Settings) -> Result:
     """Judge the performance of a job that passed, and add to any other result what its reader needs.
 
+    A job that cannot run now, though it ran before, is an infrastructure error unless the settings allow it.
     Then the job's expected failure is applied. `history` is that of the runs before this one.
     """
-    result = judge(result, references)
+    result = _compared_with_the_last(judge(result, references, whole=settings.whole), history, settings)
     if result.state is State.SKIPPED or (result.state is State.PASSED and not result.job.expected_failure):
         return result
     facts = dict(result.facts)
@@ -103,3 +130,20 @@ def review(result: Result, references: References, history: History, settings: S
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
     return with_excuse(replace(result, facts=facts), history.excused)
+
+
+def _compared_with_the_last(result: Result, history: History, settings: Settings) -> Result:
+    """Say of a job that is skipped now whether it ran before."""
+    if result.state is not State.SKIPPED:
+        return result
+    if settings.inject and result.started:
+        return result  # the fault to inject has no place in it: nothing is missing here
+    run = history.ran_in(result.job, settings)
+    if not run:
+        return result
+    message = f"ran in run {run}, cannot run now: {result.message}"
+    result = replace(result, facts={**result.facts, RAN_IN: run}, message=message)
+    if settings.allow_new_skips:
+        return result
+    message += "; --allow-new-skips accepts it"
+    return replace(result, state=State.INFRASTRUCTURE, message=message, blames=Blame.HOST)

@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import ATTEMPT, Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, verdict
@@ -65,7 +65,9 @@ class RunOptions:
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
-        review: completes a job's result; it may excuse a failure, or make a pass red.
+        sources: digests of what the verdicts depend on, by name; a resumed run keeps no results of others.
+        review: completes a job's result, also of a job that cannot run here, before requirements are applied
+            to it; it may excuse a failure, or make a pass or a skip red.
     """
 
     root: Path
@@ -84,6 +86,7 @@ class RunOptions:
     missing: Mapping[str, Wanted] = field(default_factory=dict)
     target: str = "pipeline.work.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
     review: Callable[[Result], Result] = lambda result: result
 
 
@@ -125,6 +128,8 @@ def run_jobs(
 def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], host: Host) -> RunSummary:
     """Finish the run `run_id`: run the jobs that have no result or were interrupted. See `run_jobs`.
 
+    If sources have changed, the jobs that had ended are run again too.
+
     Raises:
         RunFolderError, JournalError: the run cannot be resumed.
         DeviceError: the lock folder cannot be used.
@@ -134,9 +139,20 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
     processes.kill_marked(f"/{run_id}/", _SWEEP_PATIENCE)
     # The report must show what has changed since the run began (the commit, a package's version).
     changed = {f"resumed.{name}": now for name, now in options.facts.items() if record.facts.get(name) != now}
+    kept, notes = record.finished, record.notes
+    if kept and (names := _differing(record.sources, options.sources)):
+        again = (
+            f"{counted(len(kept), 'job')} that had ended will run again; changed since: {', '.join(names)}"
+        )
+        changed["resumed.sources"], notes, kept = again, (*notes, again), {}
     options = replace(options, facts={**record.facts, **changed})
-    run = _Run(record.plan, record.finished, options, listeners, host, folder, pool)
-    return run.execute(record.notes, resumed=True)
+    run = _Run(record.plan, kept, options, listeners, host, folder, pool)
+    return run.execute(notes, resumed=True)
+
+
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    """The names whose values differ, or that only one has."""
+    return sorted({name for name, _ in {*one.items()} ^ {*other.items()}})
 
 
 @dataclass
@@ -243,6 +259,7 @@ class _Run:
             tuple(filter(None, remarks)),
             resumed,
             self._settings,
+            self._options.sources,
         )
 
     def _admit_plan(self) -> None:
@@ -259,7 +276,8 @@ class _Run:
                 self._waiting.append(task)
             else:
                 reason = "; ".join(filter(None, (availability.reason, availability.remedy)))
-                self._end(task, verdict.apply_requirement(Result(job, State.SKIPPED, reason)))
+                skipped = self._options.review(Result(job, State.SKIPPED, reason))
+                self._end(task, verdict.apply_requirement(skipped))
 
     def _begin_goldens(self) -> None:
         wanted = self._options.missing
@@ -414,7 +432,7 @@ class _Run:
             result = verdict.merge_repeats(task.repeats)
             if result.state is State.INTERRUPTED or (unfinished and result.state is State.PASSED):
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
-        tries = {f"attempt_{number}": text for number, text in enumerate(task.failures, 1)}
+        tries = {f"{ATTEMPT}{number}": text for number, text in enumerate(task.failures, 1)}
         result = self._options.review(replace(result, facts={**result.facts, **tries}))
         self._end(task, verdict.apply_requirement(result))
 

@@ -110,19 +110,23 @@ def run_ids(root: Path) -> tuple[str, ...]:
     try:
         if not root.is_dir():
             return ()
-        return tuple(sorted(path.name for path in root.iterdir() if _is_id(path.name) and path.is_dir()))
+        return tuple(sorted(path.name for path in root.iterdir() if is_run_id(path.name) and path.is_dir()))
     except OSError as error:
         raise RunFolderError(f"runs in {root}: {error.strerror}; name another --output") from error
 
 
-def _is_id(name: str) -> bool:
+def is_run_id(name: str) -> bool:
+    """Whether a text is the id of a run."""
     try:
-        return _ID.fullmatch(name) is not None and bool(_made(name))
-    except ValueError:  # the digits are not a date and time
+        return bool(began(name))
+    except ValueError:
         return False
 
 
-def _made(run_id: str) -> datetime:
+def began(run_id: str) -> datetime:
+    """When a run began, to the second. Raises `ValueError` if the text is no id of a run."""
+    if not _ID.fullmatch(run_id):
+        raise ValueError(f"{run_id!r} is no id of a run")
     return datetime.strptime(run_id[:15], "%Y%m%d-%H%M%S").replace(tzinfo=timezone.utc)
 
 
@@ -135,7 +139,7 @@ def prune_runs(root: Path, *, spared: str, keep: int, max_age: timedelta, now: d
     removed = []
     ids = run_ids(root)
     for position, run_id in enumerate(reversed(ids)):
-        if position == 0 or run_id == spared or (position < keep and now - _made(run_id) <= max_age):
+        if position == 0 or run_id == spared or (position < keep and now - began(run_id) <= max_age):
             continue
         with suppress(RunFolderError, OSError), closing(_hold(root, run_id)) as held:
             shutil.rmtree(held.path)

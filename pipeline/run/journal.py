@@ -24,21 +24,26 @@ class JournalError(UserError):
 
 
 class Begun(msgspec.Struct, frozen=True, tag=True):
-    """First line: the run, its whole plan and its settings."""
+    """First line: the run, its whole plan, its settings, and digests of its sources by name."""
 
     run_id: str
     started: str
     plan: tuple[Job, ...]
     facts: Mapping[str, str]
     settings: Settings
+    sources: Mapping[str, str] = {}
 
 
 class Resumed(msgspec.Struct, frozen=True, tag=True):
-    """The run was resumed; `facts` and `settings` are those that apply from now on."""
+    """The run was resumed; `facts`, `settings` and `sources` are those that apply from now on.
+
+    If the sources are other ones, the results before this line count no longer.
+    """
 
     started: str
     facts: Mapping[str, str]
     settings: Settings
+    sources: Mapping[str, str] = {}
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
@@ -93,9 +98,10 @@ class Journal:
     def run_started(self, run: RunInfo) -> None:
         """See `Listener`."""
         if run.resumed:
-            self._append(Resumed(run.started, run.facts, run.settings))
+            self._append(Resumed(run.started, run.facts, run.settings, run.sources))
         else:
-            self._append(Begun(run.run_id, run.started, run.plan, run.facts, run.settings))
+            begun = Begun(run.run_id, run.started, run.plan, run.facts, run.settings, run.sources)
+            self._append(begun)
         self._sync()
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
@@ -135,7 +141,8 @@ class Record:
     """What a journal says about a run.
 
     `results` has the last result of each job that ended; `notes` are remarks for people. `settings` are those
-    that applied last. `exit_code` is None if the run did not end in an orderly way.
+    that applied last, `sources` those that all results are of. `exit_code` is None if the run did not end in
+    an orderly way.
     """
 
     run_id: str
@@ -143,6 +150,7 @@ class Record:
     plan: tuple[Job, ...]
     facts: Mapping[str, str]
     settings: Settings
+    sources: Mapping[str, str]
     results: Mapping[str, Result]
     exit_code: int | None
     notes: tuple[str, ...]
@@ -175,6 +183,7 @@ def read_journal(path: Path) -> Record:
     begun: Begun | None = None
     facts: Mapping[str, str] = {}
     settings = Settings()
+    sources: Mapping[str, str] = {}
     results: dict[str, Result] = {}
     exit_code = None
     for number, line in enumerate(lines, 1):
@@ -186,7 +195,9 @@ def read_journal(path: Path) -> Record:
         if isinstance(event, Begun):
             begun = event
         if isinstance(event, Begun | Resumed):
-            facts, settings = event.facts, event.settings
+            if event.sources != sources:
+                results.clear()
+            facts, settings, sources = event.facts, event.settings, event.sources
         elif isinstance(event, Finished):
             results[event.result.job.id] = event.result
         elif isinstance(event, Closed):
@@ -198,4 +209,6 @@ def read_journal(path: Path) -> Record:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
-    return Record(begun.run_id, begun.started, begun.plan, facts, settings, results, exit_code, notes)
+    return Record(
+        begun.run_id, begun.started, begun.plan, facts, settings, sources, results, exit_code, notes
+    )

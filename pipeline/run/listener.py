@@ -17,7 +17,8 @@ class RunInfo:
 
     `plan` holds every job, whether it will be executed or skipped. `facts` are the caller's (git sha,
     versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed` is
-    True if the run was begun earlier. `settings` are those that apply from now on.
+    True if the run was begun earlier. `settings` and `sources` (digests of what verdicts depend on, by name)
+    are those that apply from now on.
     """
 
     run_id: str
@@ -29,6 +30,7 @@ class RunInfo:
     notes: tuple[str, ...] = ()
     resumed: bool = False
     settings: Settings = field(default_factory=Settings)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
@@ -176,6 +177,55 @@ def test_a_resumed_run_repeats_its_jobs_as_often(
     assert pipeline("run", "--resume", "last").code == 0
     (case,) = report(last_run() / "junit.xml").values()
     assert "repeats=3" in case.out.splitlines()
+
+
+def test_a_pass_is_not_kept_where_sources_changed_since(
+    start: Start, pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    source = workspace / "source"
+    for room in ("golden", "pipeline", "workloads", "emulator"):
+        (source / room).parent.mkdir(exist_ok=True)
+        (source / room).symlink_to(Path(__file__).parents[2] / room)
+    shutil.copytree(Path(__file__).parents[2] / "kernels", source / "kernels")
+    kernel = source / "kernels" / "fused_conv2d.py"
+
+    def ended(*words: object) -> tuple[int, str]:
+        process = start("run", *words, source=source)
+        out, err = process.communicate(timeout=100)
+        assert err == ""
+        return process.returncode, out
+
+    assert ended(*ONE)[0] == 0
+    again = "1 job that had ended will run again; changed since: kernels/"
+    for change, code in (("", 0), ("# changed\n", 0), ("1 / 0\n", 1), ("", 1)):
+        kernel.write_text(kernel.read_text() + change)
+        returned, out = ended("--resume", "last")
+        assert returned == code
+        assert (f"note: {again}" in out.splitlines()) == bool(change)
+        (case,) = report(last_run() / "junit.xml").values()
+        assert (case.kind == "passed") == (code == 0)
+        if change:
+            assert case.properties["resumed.sources"] == again
+            assert again in (last_run() / "summary.md").read_text()
+    assert pipeline("report", "show", "--summary", "again.md").code == 1
+    assert again in Path("again.md").read_text()
+
+
+@pytest.mark.parametrize("option", ["references", "inputs"])
+def test_a_pass_is_not_kept_where_a_file_that_was_given_changed(
+    option: str, pipeline: Pipeline, cases: Path, workspace: Path
+) -> None:
+    words = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused", "--profile", "small")
+    given = workspace / "given"
+    given.write_bytes(b"{}" if option == "references" else (cases / "conv-pair-24x16-ties.npz").read_bytes())
+    assert pipeline("run", *words, f"--{option}", given).code == 0
+    assert "will run again" not in pipeline("run", "--resume", "last").out
+    other = b"{ }" if option == "references" else (cases / "conv-pair-24x16-full-range.npz").read_bytes()
+    given.write_bytes(other)
+    assert (
+        f"1 job that had ended will run again; changed since: {option}"
+        in pipeline("run", "--resume", "last").out
+    )
 
 
 def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: LastRun) -> None:

@@ -125,6 +125,16 @@ def test_a_file_that_was_broken_since_fails_its_jobs_when_a_run_is_taken_up(
     assert pipeline("run", "--failed", "last").code == 0
 
 
+def test_a_pass_is_not_kept_where_the_file_changed_since(file: Path, pipeline: Pipeline) -> None:
+    file.write_text(GOOD)
+    assert pipeline("run", *OWN).code == 0
+    assert pipeline("run", "--resume", "last").code == 0
+    file.write_text(BROKEN)
+    ended = pipeline("run", "--resume", "last")
+    assert ended.code == 1
+    assert "note: 1 job that had ended will run again; changed since: workload.mine" in ended.out
+
+
 @pytest.mark.parametrize(
     ("tail", "said"),
     [

@@ -138,6 +138,94 @@ def test_a_run_is_taken_up_with_the_references_it_was_begun_with(
     assert f"--references {other}" in facts(case.out)["reproduce"]
 
 
+def test_a_reference_without_a_measurement_is_red_until_it_is_removed(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace / "references.json").write_text(
+        json.dumps({RUN_JOB: {"fused.device_us": {"value": 120.5, "lower": -10, "upper": 5, "unit": "us"}}})
+    )
+    message = (
+        "fused.device_us was not measured, but has the reference 120.5 us -10 % +5 %; "
+        "--update-references removes it"
+    )
+    outcome = pipeline(*ONE)
+    assert outcome.code == 1
+    assert f"1 performance: {message}" in outcome.out.splitlines()
+    assert message in (last_run() / "summary.md").read_text()
+    (case,) = report(last_run() / "junit.xml").values()
+    assert (case.kind, case.message) == ("failure", message)
+    updating = pipeline(*ONE, "--update-references")
+    assert f"{RUN_JOB} fused.device_us: 120.5 us -> removed, it was not measured" in updating.out
+    assert pipeline(*ONE).code == 0
+
+
+BOTH = ("run", "--geometry", "bands", "--kernel", "fused", "--profile", "small")
+CARD_JOB = "device/a2a3/bands/fused/small"
+
+
+def had_a_card(journal: Path) -> None:
+    """Make a run one of a host that had the card's toolchain: its skipped job passed there."""
+    text = journal.read_text()
+    assert text.count('"state":"skipped"') == 1
+    journal.write_text(text.replace('"state":"skipped"', '"state":"passed"'))
+
+
+def test_a_job_that_can_no_longer_run_is_red_until_that_is_accepted(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    for _ in range(2):  # what could never run here is skipped every time
+        assert pipeline(*BOTH).code == 0
+    had_a_card(last_run() / "journal.jsonl")
+    ran = last_run().name
+    for _ in range(2):  # it stays red: a red night is no excuse for the next
+        outcome = pipeline(*BOTH)
+        assert outcome.code == 6
+        case = report(last_run() / "junit.xml")[CARD_JOB]
+        assert case.kind == "error"
+        assert case.message.startswith(f"ran in run {ran}, cannot run now: ")
+        assert case.message.endswith("; --allow-new-skips accepts it")
+        assert facts(case.out)["ran_in"] == ran
+        told = outcome.out.splitlines()
+        assert f"  {CARD_JOB}: ran in run {ran}" in told
+        summary = (last_run() / "summary.md").read_text().splitlines()
+        assert summary[2:4] == [
+            "**1 job ran before and cannot run now**",
+            f"- `{CARD_JOB}: ran in run {ran}`",
+        ]
+    assert pipeline("run", "--failed", "last").code == 6
+    # Another fault, other stages, other data: nothing that can be compared.
+    assert pipeline("compare", "--geometry", "bands", "--profile", "small").code == 0
+
+    accepted = pipeline(*BOTH, "--allow-new-skips")
+    assert accepted.code == 0
+    assert "1 job ran before and cannot run now" in accepted.out
+    case = report(last_run() / "junit.xml")[CARD_JOB]
+    assert (case.kind, facts(case.out)["ran_in"]) == ("skipped", ran)
+    assert case.properties["allow_new_skips"] == "True"
+    outcome = pipeline(*BOTH)
+    assert outcome.code == 0
+    assert "ran before" not in outcome.out
+
+
+def test_a_fault_that_has_no_place_now_is_no_check_that_fell_away(
+    pipeline: Pipeline, last_run: LastRun
+) -> None:
+    """Whether the fault is committed depends on the kernel, not on the host."""
+    words = (
+        "run",
+        *EMULATED,
+        "--kernel",
+        "first-tile-load",
+        "--profile",
+        "small",
+        "--inject",
+        "bias-missing-2",
+    )
+    assert pipeline(*words).code == 5
+    had_a_card(last_run() / "journal.jsonl")
+    assert pipeline(*words).code == 5
+
+
 def test_the_end_of_an_expected_failure_is_judged_by_the_night_that_is_asked_for(
     pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
 ) -> None:

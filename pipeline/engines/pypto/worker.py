@@ -23,7 +23,7 @@ import numpy as np
 from pipeline.engines.host_faults import host_fault
 from pipeline.engines.pypto.inquiry import words
 from pipeline.engines.pypto.messages import BACKEND_TYPES, BEGUN, INPUTS, OUTPUT, REPLY, Order, Reply
-from pipeline.ground.jobs import Blame, Metric, Source
+from pipeline.ground.jobs import TIMING, Blame, Metric, Source
 from pipeline.ground.memory import limits_of, untouched_output
 from workloads.base import TileProgram
 from workloads.registry import workload_named
@@ -140,7 +140,7 @@ def _run(
     except RuntimeError as error:
         if _DEVICE_ERROR.search(str(error)):
             raise
-        return {"timing": f"unavailable: {words(error).splitlines()[0]}"}, ()
+        return {TIMING: f"unavailable: {words(error).splitlines()[0]}"}, ()
     name, clock, times = (
         ("host_us", Source.HOST_CLOCK, stats.host_wall_us)
         if order.simulated

@@ -10,6 +10,7 @@ from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, properties_of, read
 from pipeline.report.junit import write
 from pipeline.report.merge import merge
+from pipeline.run.states import exit_code
 
 MakeResult = Callable[..., Result]
 Validate = Callable[[Path], None]
@@ -153,6 +154,108 @@ def test_last_nights_report_among_tonights_is_red(tmp_path: Path, shards: Shards
     merged = merge([old, *paths[1:]], tmp_path / "merged.xml")
     assert len(merged.missing) == 1
     assert "git is ffff0000" in merged.missing[0]
+
+
+OLD, NEW, NEXT_WEEK = "20260310-040000-0000000001", "20260310-090000-0000000002", "20260317-040000-0000000003"
+JOB = "device/emu-a5/mc62/fused/p"
+
+
+@pytest.fixture
+def nights(tmp_path: Path, result_of: MakeResult) -> Callable[..., Path]:
+    """Writes the report of a run with these states, one for each job, and these problems."""
+
+    def make(run: str, *states: State | None, problems: tuple[str, ...] = ()) -> Path:
+        path = tmp_path / f"{run}-{len(list(tmp_path.iterdir()))}.xml"
+        results = [result_of(f"{JOB}{n}", state) for n, state in enumerate(states) if state is not None]
+        write(path, results, {"run": run}, Attachments(tmp_path), problems)
+        return path
+
+    return make
+
+
+def test_of_a_red_run_and_its_later_rerun_the_newest_counts_if_that_is_asked_for(
+    tmp_path: Path, nights: Callable[..., Path], validate: Validate
+) -> None:
+    red = nights(OLD, State.MISMATCH, State.PASSED, State.CRASHED, State.PASSED)
+    rerun = nights(NEW, State.PASSED, None, State.CRASHED)
+    out = tmp_path / "merged.xml"
+    for order in ([red, rerun], [rerun, red]):
+        assert merge(order, out).totals == Totals(tests=4, failures=1, errors=1)
+        merged = merge(order, out, newest=True)
+        assert merged.totals == check(read(out)) == Totals(tests=4, errors=1)
+        assert merged.exit_code == 1
+        assert str(merged).splitlines() == [
+            "4 cases, 0 failures, 1 error, 0 skipped, 2 cases in several reports",
+            f"device/emu-a5/mc62/fused/p0: mismatch in run {OLD}, passed in run {NEW}, which counts",
+        ]
+        validate(out)
+        facts = properties_of(read(out)[0])
+        assert (facts["report.duplicates"], facts["report.newest"]) == ("2", "2")
+    assert "report.newest" not in properties_of(read(merge_of(out, red, rerun))[0])
+
+
+def merge_of(out: Path, *paths: Path) -> Path:
+    merge(paths, out)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "counts"),
+    [
+        (State.PASSED, State.MISMATCH, State.MISMATCH),
+        (State.MISMATCH, State.SKIPPED, State.MISMATCH),  # what was not checked hides no failure
+        (State.MISMATCH, State.EXPECTED_FAILURE, State.EXPECTED_FAILURE),
+        (State.MISMATCH, State.INTERRUPTED, State.INTERRUPTED),
+        (State.SKIPPED, State.PASSED, State.PASSED),
+    ],
+)
+def test_a_newer_run_counts_whatever_it_says_unless_it_skipped(
+    then: State, now: State, counts: State, tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    merged = merge([nights(OLD, then), nights(NEW, now)], tmp_path / "merged.xml", newest=True)
+    assert merged.exit_code == exit_code([counts])
+
+
+def test_reports_that_do_not_say_which_is_newer_keep_the_worst(
+    tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    red, between, good = (
+        nights(OLD, State.MISMATCH),
+        nights(NEW, State.PASSED),
+        nights(NEW, None, State.PASSED),
+    )
+    out = tmp_path / "merged.xml"
+    for run in ("", "last night", OLD):
+        assert merge([red, nights(run, State.PASSED)], out, newest=True).totals.failures == 1
+    tellings = [nights("", State.PASSED), red, nights(NEW, State.PASSED)]
+    assert merge(tellings, out, newest=True).outdated[0].endswith("passed in run unknown, which counts")
+    # The merged report's case may be of either run.
+    merge([red, good], tmp_path / "both.xml")
+    assert merge([tmp_path / "both.xml", between], out, newest=True).totals.failures == 1
+
+
+def test_problems_of_a_run_go_when_all_of_its_jobs_ran_anew(
+    tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    broken = nights(OLD, State.PASSED, State.SKIPPED, problems=("a keeper failed",))
+    out = tmp_path / "merged.xml"
+    assert merge([broken, nights(NEW, State.PASSED)], out, newest=True).totals.errors == 1
+    whole = nights(NEW, State.PASSED, State.PASSED)
+    assert merge([broken, whole], out).totals.errors == 1
+    assert merge([broken, whole], out, newest=True).totals == Totals(tests=2)
+
+
+def test_parts_of_runs_that_began_too_far_apart_are_red(tmp_path: Path, nights: Callable[..., Path]) -> None:
+    parts = [nights(OLD, State.PASSED), nights(NEXT_WEEK, None, State.PASSED)]
+    out = tmp_path / "merged.xml"
+    merged = merge(parts, out)
+    assert merged.missing == (
+        "the reports are of runs that began 7 days, 0:00:00 apart, more than 1 day, 0:00:00: "
+        f"{OLD} ({parts[0]}), {NEXT_WEEK} ({parts[1]}); --within TIME allows more",
+    )
+    assert (set(cases(out)), merged.exit_code) == ({"runs"}, 1)
+    assert merge(parts, out, within=7 * 24 * 3600).exit_code == 0
+    assert merge([parts[0], nights(NEW, None, State.PASSED)], out).exit_code == 0
 
 
 def test_shards_divided_by_other_records_are_red(tmp_path: Path, shards: Shards) -> None:

@@ -17,6 +17,7 @@ from pipeline.ground.jobs import (
     State,
     WorkloadName,
 )
+from pipeline.ground.settings import Settings
 from pipeline.results.review import DEPTH, History
 from pipeline.run.folders import create_run
 from pipeline.run.journal import Journal
@@ -24,6 +25,7 @@ from pipeline.run.listener import RunInfo
 
 NIGHT = datetime(2026, 3, 1, 4, tzinfo=timezone.utc)
 EMULATED = Platform("emu", "emulator", "a2a3")
+USUAL = Settings()
 
 
 def job(name: str) -> Job:
@@ -40,15 +42,23 @@ class Nights:
     def run(
         self, expected: ExpectedFailure | None = None, state: State = State.MISMATCH, **fingerprints: str
     ) -> str:
+        return self.ended(
+            *(
+                Result(replace(job(name), expected_failure=expected), state, facts={FINGERPRINT: kind})
+                if kind
+                else Result(replace(job(name), expected_failure=expected), State.PASSED)
+                for name, kind in fingerprints.items()
+            )
+        )
+
+    def ended(self, *results: Result, settings: Settings = USUAL) -> str:
         folder = create_run(self.root, NIGHT + timedelta(days=self.count))
         self.count += 1
         journal = Journal(folder.journal)
-        plan = tuple(replace(job(name), expected_failure=expected) for name in fingerprints)
-        journal.run_started(RunInfo(folder.run_id, folder.path, plan, "", 1))
-        for each in plan:
-            kind = fingerprints[each.id]
-            ended = state if kind else State.PASSED
-            journal.job_finished(Result(each, ended, facts={FINGERPRINT: kind} if kind else {}))
+        plan = tuple(result.job for result in results)
+        journal.run_started(RunInfo(folder.run_id, folder.path, plan, "", 1, settings=settings))
+        for result in results:
+            journal.job_finished(result)
         folder.close()
         return folder.run_id
 
@@ -121,3 +131,43 @@ def test_a_failure_was_last_excused_where_the_same_entry_excused_it(nights: Nigh
     assert excused(mine) == (last, "second")
     assert excused(replace(mine, cause="unwritten")) == (last, "second")
     assert excused(replace(mine, reason="rewritten")) is None
+
+
+@pytest.mark.parametrize("state", [State.PASSED, State.MISMATCH, State.CRASHED, State.NONDETERMINISTIC])
+def test_a_job_was_executed_whatever_came_of_it(state: State, nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED))
+    last = nights.ended(Result(job("a"), state))
+    nights.ended(Result(job("b"), State.SKIPPED))
+    history = History(nights.root)
+    assert history.ran_in(job("a"), USUAL) == last
+    assert history.ran_in(job("b"), USUAL) == history.ran_in(job("never seen"), USUAL) == ""
+
+
+@pytest.mark.parametrize("state", [State.INTERRUPTED, State.INFRASTRUCTURE])
+def test_a_night_that_does_not_say_whether_a_job_could_run_is_passed_over(
+    state: State, nights: Nights
+) -> None:
+    first = nights.ended(Result(job("a"), State.PASSED))
+    nights.ended(Result(job("a"), state))
+    assert History(nights.root).ran_in(job("a"), USUAL) == first
+
+
+def test_a_skip_that_was_accepted_is_no_longer_new(nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED))
+    nights.ended(Result(job("a"), State.SKIPPED))
+    assert History(nights.root).ran_in(job("a"), USUAL) == ""
+
+
+@pytest.mark.parametrize(
+    "other", [Settings(inject="unwritten"), Settings(inputs="/mine.npz"), Settings(stage="tile")]
+)
+def test_runs_of_other_data_faults_or_stages_say_nothing(other: Settings, nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED), settings=other)
+    assert History(nights.root).ran_in(job("a"), USUAL) == ""
+    assert History(nights.root).ran_in(job("a"), replace(other, repeat=3)) != ""
+
+
+def test_a_platform_that_was_on_another_backend_then_says_nothing(nights: Nights) -> None:
+    nights.ended(Result(job("a"), State.PASSED))
+    moved = replace(job("a"), platform=Platform("emu", "pypto", "a2a3", devices=(1,)))
+    assert History(nights.root).ran_in(moved, USUAL) == ""

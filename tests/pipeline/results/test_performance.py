@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from pipeline.results.performance import (
 )
 
 JOB = "compile/cann-a2a3/mc62/fused"
+CYCLES = Reference(1000, 0, 0, "cycles")
 
 
 def cycles(value: float) -> Metric:
@@ -72,6 +74,35 @@ def test_a_time_is_not_compared_with_another_device_models() -> None:
     judged = judge(result(time(500, "910B1")), known)
     assert judged.state is State.PASSED
     assert "910B3" in judged.facts["reference.fused.device_us"]
+
+
+def test_a_metric_that_was_not_measured_is_red_and_says_why() -> None:
+    known = references("fused.device_us", Reference(100, -10, 5, "us", "910B3"))
+    untimed = result()
+    stage = replace(untimed.stages[0], facts={"timing": "unavailable: no such symbol"})
+    judged = judge(replace(untimed, stages=(stage,)), known)
+    assert judged.state is State.PERFORMANCE
+    assert judged.message == (
+        "fused.device_us was not measured (unavailable: no such symbol), "
+        "but has the reference 100 us -10 % +5 %; --update-references removes it"
+    )
+    assert "pass1.cycles was not measured" in judge(result(), references("pass1.cycles", CYCLES)).message
+
+
+def test_stages_that_were_not_asked_for_are_not_missed() -> None:
+    known = {JOB: {"pass1.cycles": CYCLES, "fused.cycles": CYCLES}}
+    assert judge(result(cycles(1000)), known, whole=False).state is State.PASSED
+    assert "fused.cycles was not measured" in judge(result(), known, whole=False).message
+    assert updated(known, [result(cycles(1000))], whole=False) == (known, ())
+
+
+def test_an_update_removes_what_was_not_measured() -> None:
+    known = {JOB: {"pass1.cycles": CYCLES, "fused.cycles": CYCLES}, "other": {"fused.cycles": CYCLES}}
+    new, changes = updated(known, [result(cycles(1000), state=State.PERFORMANCE)])
+    assert new == {JOB: {"fused.cycles": CYCLES}, "other": {"fused.cycles": CYCLES}}
+    assert changes == (f"{JOB} pass1.cycles: 1000 cycles -> removed, it was not measured",)
+    assert updated(known, [result(state=State.PERFORMANCE)])[0] == {"other": {"fused.cycles": CYCLES}}
+    assert updated(known, [result(state=State.MISMATCH)]) == (known, ())
 
 
 def test_a_mismatch_is_never_mixed_up_with_a_regression() -> None:

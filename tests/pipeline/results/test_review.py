@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from pipeline.ground.jobs import (
     FINGERPRINT,
     NEW,
+    RAN_IN,
     REPRODUCE,
     SINCE,
+    Blame,
     ExpectedFailure,
     Job,
     Lane,
@@ -87,3 +90,40 @@ def test_a_chance_failure_is_repeated_as_often(history: History) -> None:
 
 def test_of_an_interrupted_job_it_is_not_said_how_to_run_it_alone(history: History) -> None:
     assert REPRODUCE not in review(Result(job(), State.INTERRUPTED, "SIGINT"), {}, history, Settings()).facts
+
+
+SKIPPED = Result(job(), State.SKIPPED, "no toolchain; install it")
+
+
+class Ran(History):
+    """A history in which every job ran in one run."""
+
+    def ran_in(self, _job: Job, _settings: Settings) -> str:
+        return "r1"
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> History:
+    return Ran(tmp_path)
+
+
+def test_a_job_that_ran_before_and_cannot_now_is_an_error_of_the_host(ran: History) -> None:
+    found = review(SKIPPED, {}, ran, Settings())
+    assert (found.state, found.blames) == (State.INFRASTRUCTURE, Blame.HOST)
+    assert found.message == (
+        "ran in run r1, cannot run now: no toolchain; install it; --allow-new-skips accepts it"
+    )
+    assert set(found.facts) == {RAN_IN, REPRODUCE, FINGERPRINT, SINCE}
+
+
+def test_a_new_skip_that_is_allowed_says_that_it_is_new(ran: History) -> None:
+    found = review(SKIPPED, {}, ran, Settings(allow_new_skips=True))
+    assert (found.state, found.facts) == (State.SKIPPED, {RAN_IN: "r1"})
+    assert found.message == "ran in run r1, cannot run now: no toolchain; install it"
+
+
+def test_a_fault_that_has_no_place_in_a_job_is_no_new_skip(ran: History) -> None:
+    executed = replace(SKIPPED, started="2026-03-10T04:00:00+00:00")
+    assert review(executed, {}, ran, Settings(inject="unwritten")) == executed
+    assert review(SKIPPED, {}, ran, Settings(inject="unwritten")).state is State.INFRASTRUCTURE
+    assert review(executed, {}, ran, Settings()).state is State.INFRASTRUCTURE

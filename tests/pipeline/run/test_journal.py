@@ -124,3 +124,22 @@ def test_a_journal_gives_back_the_settings_that_held_last(tmp_path: Path, plan: 
         journal.run_started(replace(info(plan, resumed=resumed), settings=settings))
         assert read_journal(path).settings == settings
         journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
+
+
+def test_results_of_other_sources_count_no_longer_once_a_run_is_resumed(
+    tmp_path: Path, plan: tuple[Job, ...]
+) -> None:
+    """Also if the runner is killed before the jobs have run again: an old pass is never shown for them."""
+    path, old, new = tmp_path / "journal", {"kernels/": "aa"}, {"kernels/": "bb"}
+    for sources, resumed, kept in ((old, False, 1), (old, True, 2), (new, True, 1)):
+        journal = Journal(path)
+        journal.run_started(replace(info(plan, resumed=resumed), sources=sources))
+        journal.job_finished(Result(plan[0 if not resumed else 1], State.PASSED))
+        record = read_journal(path)
+        assert (record.sources, len(record.finished)) == (sources, kept)
+        journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
+    assert [one.state for one in record.all_results()] == [
+        State.INTERRUPTED,
+        State.PASSED,
+        State.INTERRUPTED,
+    ]

@@ -65,7 +65,7 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
         context = JobContext(folder, None, goldens, settings)
         done = stages.execute(job, context)
         done = relocated(done, folder, tmp_path / "run")
-        record = Record("r1", "", (job,), {}, settings, {job.id: done}, exit_code=0, notes=())
+        record = Record("r1", "", (job,), {}, settings, {}, {job.id: done}, exit_code=0, notes=())
         return Run(tmp_path / "run", goldens, record, done)
 
     return run

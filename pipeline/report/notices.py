@@ -1,0 +1,46 @@
+"""What a reader must not miss although no red job says it: checks that fell away, or held late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline.ground.jobs import ATTEMPT, RAN_IN, Result, State
+from pipeline.ground.words import counted
+from pipeline.results.performance import NOT_COMPARED, REFERENCE
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What happened, in one line, and details, a line each."""
+
+    what: str
+    details: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The first details, and how many more there are."""
+        more = len(self.details) - _SHOWN
+        return (*self.details[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
+
+
+def notices(results: Sequence[Result]) -> Iterator[Notice]:
+    """Notices of a run's results, the most urgent first."""
+    if gone := [result for result in results if RAN_IN in result.facts]:
+        ran = (f"{result.job.id}: ran in run {result.facts[RAN_IN]}" for result in gone)
+        yield Notice(f"{counted(len(gone), 'job')} ran before and cannot run now", tuple(ran))
+    if late := [result for result in results if result.state is State.PASSED and result.attempts > 1]:
+        yield Notice(f"{counted(len(late), 'job')} passed only on a later attempt", tuple(map(_late, late)))
+    facts = [item for result in results for item in result.facts.items()]
+    foreign = [name for name, fact in facts if name.startswith(REFERENCE) and fact.startswith(NOT_COMPARED)]
+    if foreign:
+        what = f"{counted(len(foreign), 'metric')} not compared: the references are of another device model"
+        yield Notice(what)
+
+
+def _late(result: Result) -> str:
+    """A job, at which attempt it passed, and what the earlier ones said."""
+    tries = [text for name, text in result.facts.items() if name.startswith(ATTEMPT)]
+    return f"{result.job.id}: attempt {result.attempts}; before: {'; '.join(tries)}"
