@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,15 +22,17 @@ DEPTH = 30
 class History:
     """What the runs in the folder `root` say that had begun when this object was made.
 
-    `current` is the id of the run that is being resumed, if any; it does not count as history. A journal is
-    read only when an answer depends on it.
+    `current` is the id of the run that is being resumed, if any; of it only counts that it executed a job.
+    Another journal is read only when an answer depends on it.
     """
 
     def __init__(self, root: Path, current: str = "") -> None:
         ids = [run_id for run_id in run_ids(root) if run_id != current]
-        self._root = root
+        self._root, self._current = root, current
         self._latest_first = ids[: -DEPTH - 1 : -1]
         self._read: dict[str, Mapping[str, _End]] = {}
+        if current:
+            self._run(current)  # as it was before it is resumed
 
     def since(self, job: str, fingerprint: str) -> str:
         """Id of the run since which a job has failed with this fingerprint, or `NEW` if its last did not.
@@ -38,7 +40,7 @@ class History:
         Runs without a result of the job are passed over.
         """
         first = NEW
-        for run_id, then in self._ends(job):
+        for run_id, then in self._ends(job, self._latest_first):
             if then.fingerprint != fingerprint:
                 break
             first = run_id
@@ -58,22 +60,25 @@ class History:
         Runs with other settings of what is compared are passed over, and results that do not say whether the
         job could run: of a run that was stopped, of a host or device that failed.
         """
-        for run_id, then in self._ends(job.id):
+        for run_id, then in self._ends(job.id, filter(None, (self._current, *self._latest_first))):
             said = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE)
             if said and (then.backends, then.compared) == (_backends(job), settings.compared):
                 return "" if then.state is State.SKIPPED else run_id
         return ""
 
-    def _ends(self, job: str) -> Iterator[tuple[str, _End]]:
-        """The runs that have a result of a job, the latest first, and how the job ended there."""
-        for run_id in self._latest_first:
-            if run_id not in self._read:
-                try:
-                    self._read[run_id] = _ends_of(read_run(self._root, run_id))
-                except (RunFolderError, JournalError):
-                    self._read[run_id] = {}  # pruned meanwhile, or killed before it began
-            if job in self._read[run_id]:
-                yield run_id, self._read[run_id][job]
+    def _ends(self, job: str, run_ids: Iterable[str]) -> Iterator[tuple[str, _End]]:
+        """Those of the runs that have a result of a job, and how the job ended there."""
+        for run_id in run_ids:
+            if job in self._run(run_id):
+                yield run_id, self._run(run_id)[job]
+
+    def _run(self, run_id: str) -> Mapping[str, _End]:
+        if run_id not in self._read:
+            try:
+                self._read[run_id] = _ends_of(read_run(self._root, run_id))
+            except (RunFolderError, JournalError):
+                self._read[run_id] = {}  # pruned meanwhile, or killed before it began
+        return self._read[run_id]
 
 
 @dataclass(frozen=True)

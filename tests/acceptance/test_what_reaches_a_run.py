@@ -207,6 +207,19 @@ def test_a_job_that_can_no_longer_run_is_red_until_that_is_accepted(
     assert "ran before" not in outcome.out
 
 
+def test_a_job_that_ran_before_the_run_was_resumed_on_other_sources_is_red_too(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    assert pipeline(*BOTH).code == 0
+    journal = last_run() / "journal.jsonl"
+    had_a_card(journal)
+    assert pipeline("run", "--resume", "last").code == 0  # its pass is kept
+    journal.write_text(journal.read_text().replace('"kernels/":"', '"kernels/":"0'))
+    assert pipeline("run", "--resume", "last").code == 6
+    message = report(last_run() / "junit.xml")[CARD_JOB].message
+    assert message.startswith(f"ran in run {last_run().name}, cannot run now: ")
+
+
 def test_a_fault_that_has_no_place_now_is_no_check_that_fell_away(
     pipeline: Pipeline, last_run: LastRun
 ) -> None:
