@@ -145,6 +145,7 @@ def _flat(statements: Sequence[Statement], loops: dict[str, int]) -> Iterator[St
             for index in range(evaluate(statement.start, loops), evaluate(statement.stop, loops)):
                 loops[statement.variable] = index
                 yield from _flat(statement.body, loops)
+            loops.pop(statement.variable, None)
         elif isinstance(statement, If):
             yield from _flat(
                 statement.then if evaluate(statement.condition, loops) else statement.orelse, loops

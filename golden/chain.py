@@ -12,7 +12,7 @@ from golden import layout, vreq8
 from golden.geometry import C0, Conv
 from golden.reference import convolve
 from golden.specs import Int8, Int32, Role, Tensors, TensorSpec
-from golden.terms import OUTSIDE, Index, Sums, matrix, row
+from golden.terms import Index, Sums, matrix, row
 
 INPUT = "x"
 """The image that the first convolution reads."""
@@ -135,15 +135,18 @@ def _windows(layer: Layer, *, in_planes: bool) -> Callable[[Index, Index], Index
     """
     conv, height, width = layer.conv, layer.height, layer.width
     unit, plane = (C0, height * width * C0) if in_planes else (layer.cin, C0)
+    bits = 32 if height * width * layer.cin < 2**31 else 64  # 32 are much faster
+    kind, outside = np.dtype(f"int{bits}"), -(2 ** (bits - 1))  # negative with any offset added
     taps = np.arange(conv.kernel**2)
 
     def elements(positions: Index, depths: Index) -> Index:
         down = (positions // layer.out_width * conv.stride - conv.padding)[:, None] + taps // conv.kernel
         right = (positions % layer.out_width * conv.stride - conv.padding)[:, None] + taps % conv.kernel
         inside = (down >= 0) & (down < height) & (right >= 0) & (right < width)
-        pixels = np.where(inside, (down * width + right) * unit, OUTSIDE)
+        pixels = np.where(inside, (down * width + right) * unit, outside).astype(kind)
         c1, tap = np.divmod(depths // C0, taps.size)
-        return pixels.take(tap, axis=1) + (c1 * plane + depths % C0)
+        found: Index = pixels[:, tap] + (c1 * plane + depths % C0).astype(kind)
+        return found
 
     return elements
 

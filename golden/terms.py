@@ -11,11 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Index = npt.NDArray[np.intp]
+Index = npt.NDArray[np.signedinteger]
 """Positions, depths or columns; or elements of a tensor, counted row by row, negative for padding."""
-
-OUTSIDE = -(2**40)
-"""Stays negative with the offset of an element added: padding."""
 
 
 @dataclass(frozen=True)
