@@ -9,6 +9,7 @@ import numpy as np
 
 from emulator.coordinates import Coordinates
 from emulator.engine import walk_program
+from emulator.flaws import FlawError
 from emulator.program import Program
 from emulator.soc import Soc
 from emulator.terms import FLAWED, NEVER, Ids, Numbering
@@ -49,13 +50,13 @@ def prove(
     place = wrong[output][0]
     index = ", ".join(map(str, np.unravel_index(place, wanted[output].shape)))
     must, has = (numbering.name(int(ids.reshape(-1)[place])) for ids in (wanted[output], outputs[output]))
-    words = [f"{output}[{index}] must be {must}, is {has}"]
+    words = [f"{output}[{index}] holds {has}, must hold {must}"]
     found = int(outputs[output].reshape(-1)[place])
     while found <= FLAWED:
-        again = Coordinates(numbering, found)
-        walk_program(program, soc, {**given, **outputs}, again)
-        if again.flaw is None:
+        try:
+            walk_program(program, soc, {**given, **outputs}, Coordinates(numbering, found))
             break
-        words.append(again.flaw.words)
-        found = again.flaw.source
+        except FlawError as flaw:
+            words.append(str(flaw))
+            found = flaw.source
     return Proof(checked, count, ": ".join(words))

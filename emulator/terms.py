@@ -193,7 +193,7 @@ class Numbering:
             if block.table is not None and 0 <= number < block.positions * block.columns:
                 position, column = divmod(number, block.columns)
                 result = block.result(np.array([position]), np.array([column]))
-                return f"the sum of {self.name(int(result[0, 0]))}, not requantised"
+                return f"the sum of {self.name(int(result[0, 0]))} before requantisation"
         name = max((base, name) for name, base in self._bases.items() if base <= element)[1]
         place = np.unravel_index(element - self._bases[name], self._shapes[name])
         return f"{name}[{', '.join(map(str, place))}]"
