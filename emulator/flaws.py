@@ -37,9 +37,7 @@ def table_flaw(
     for found in sums:
         if column in found.at and found.block.table is not None:
             wanted = int(found.block.table[found.columns[found.at == column][0]])
-            return FlawError(
-                step, f"{name(value)} is requantised with {name(entry)}, not with {name(wanted)}"
-            )
+            return FlawError(step, f"{name(value)}: takes {name(entry)}, must take {name(wanted)}")
     return FlawError(step, f"{name(value)} is requantised, but is defined as it is")
 
 
