@@ -54,7 +54,7 @@ class Sums(Protocol):
 
     @property
     def right(self) -> tuple[str, Callable[[Index, Index], Index]]:
-        """Right elements, none of them in two depths or columns."""
+        """Right elements, none of them padding, or in two depths or columns."""
         ...
 
     @property
@@ -131,7 +131,7 @@ class Numbering:
         blocks: the sums of the workload.
 
     Raises:
-        UndecidedError: a right element is in two depths or columns.
+        UndecidedError: a right element is padding, or in two depths or columns.
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], blocks: Sequence[Sums]) -> None:
@@ -160,6 +160,8 @@ class Numbering:
             for start in range(0, block.depth, chunk):
                 depths = np.arange(start, min(start + chunk, block.depth))
                 ids = elements(depths, columns) + self._bases[name]
+                if ids.min() < self._bases[name]:
+                    raise UndecidedError(f"a right operand from {name} is padding")
                 codes = block.code + depths[:, None] * block.columns + columns
                 new = (table[1 + ids] == NONE).all()
                 table[1 + ids] = codes

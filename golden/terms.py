@@ -22,8 +22,8 @@ class Sums:
     `sum(position, column) = bias(column) + sum over depth of left(position, depth) * right(depth, column)`
 
     Each operand is the name of a tensor and a function that says which of its elements is meant. A left
-    operand may be the result of another block. An element that is padding makes its term 0. No two positions
-    of a block have the same terms, none has padding alone, and no right element is in two columns or depths.
+    operand may be the result of another block. A left element that is padding makes its term 0. No two
+    positions have the same left elements, none has padding alone, and no right element is used twice.
 
     Attributes:
         shape: positions, depth, columns.

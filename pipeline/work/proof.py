@@ -48,19 +48,26 @@ def proof_of(subject: Subject, name: str, program: Program) -> Proof:
 
 
 def _made(subject: Subject, name: str, tensor: str, ids: Mapping[str, Ids]) -> Ids:
-    """The ids in what the host makes, which must hold the same elements whatever their ids are.
+    """The ids in what the host makes. On numbers it must give the elements that it gives on ids.
 
     Raises:
         UndecidedError: the host computes with elements.
     """
-    make, end = subject.program(name).host[tensor], 1 + max(int(array.max()) for array in ids.values())
+    make, draw = subject.program(name).host[tensor], np.random.default_rng(0)
+    values = {}
+    for spec in subject.definition.specs(subject.geometry):
+        drawn = draw.integers(0, 256, (*spec.shape, spec.dtype.itemsize), np.uint8)
+        values[spec.name] = drawn.view(spec.dtype)[..., 0]
+    by_id = np.zeros(1 + max(int(array.max()) for array in ids.values()), np.int64)
+    for key, array in ids.items():
+        by_id[array] = values[key].astype(np.int64)
     try:
-        made, mirrored = (
-            np.asarray(make(subject.geometry, subject.plan, arrays))
-            for arrays in (ids, {key: end - array for key, array in ids.items()})
+        made, computed = (
+            np.asarray(make(subject.geometry, subject.plan, arrays)).astype(np.int64)
+            for arrays in (ids, values)
         )
-    except Exception as error:  # the function may be a user's own, and expects numbers
+    except Exception as error:  # the function may be a user's own, and expect numbers
         raise UndecidedError(f"the host cannot make {tensor} of coordinates: {reason_of(error)}") from error
-    if not np.array_equal(mirrored, np.where(made == 0, 0, end - made)):
+    if not np.array_equal(by_id.take(made, mode="clip"), computed):
         raise UndecidedError(f"the host computes {tensor}, it does not only move elements")
     return made

@@ -349,10 +349,21 @@ def test_a_program_that_compile_refuses_is_refused(read: Read) -> None:
         proved(read(body, **TO_Y), DENSE)
 
 
-def test_a_definition_that_uses_a_right_element_twice_is_not_decided(read: Read) -> None:
-    block = replace(DENSE, right=("w", lambda depths, columns: matrix(depths, columns // 2)))
-    with pytest.raises(UndecidedError, match="an element of w is in several depths or columns"):
-        proved(read(WHOLE, **TO_Y), block)
+@pytest.mark.parametrize(
+    ("right", "reason"),
+    [
+        (
+            lambda depths, columns: matrix(depths, columns // 2),
+            "an element of w is in several depths or columns",
+        ),
+        (lambda depths, columns: matrix(depths, columns) - 64, "a right operand from w is padding"),
+    ],
+)
+def test_a_definition_whose_sums_cannot_be_told_apart_is_not_decided(
+    read: Read, right: Callable[[Index, Index], Index], reason: str
+) -> None:
+    with pytest.raises(UndecidedError, match=reason):
+        proved(read(WHOLE, **TO_Y), replace(DENSE, right=("w", right)))
 
 
 def test_an_injected_fault_cannot_be_walked(read: Read) -> None:
