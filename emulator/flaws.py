@@ -48,16 +48,17 @@ def sum_flaw(numbering: Numbering, accumulator: Accumulator, row: int, column: i
     codes = numbering.codes(right)
     blocks = blocks_of(numbering, codes[:, None])
     if not blocks:
-        return FlawError(steps[0], f"right operand {name(int(right[0]))} is in no sum", int(right[0]))
+        return FlawError(steps[0], f"right operand {name(int(right[0]))} is a term of no sum", int(right[0]))
     block = blocks[0][0]
     depths, columns, own = split(block, codes)
     meant = int(middle(columns, own, 0)[0])
     position = voted(block, left, depths, own)
     if position < 0:
-        place = int((left != PADDING).argmax())
+        place = int((left < PADDING if (left < PADDING).any() else left > PADDING).argmax())
         has, other = int(left[place]), int(right[place])
-        words = f"left operand of {name(other)} is {name(has)}"
-        return FlawError(steps[place], words + (", as in no sum" if has > PADDING else ""), has)
+        if has < PADDING:
+            return FlawError(steps[place], f"left operand of {name(other)} is {name(has)}", has)
+        return FlawError(steps[place], f"{name(has)} x {name(other)} is a term of no sum")
     of_sum = f"the sum of {name(int(block.result(np.array([position]), np.array([meant]))[0, 0]))}: "
     wanted = block.left(np.array([position]), np.arange(block.depth))[0]
     seen: Counter[int] = Counter()

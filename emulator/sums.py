@@ -236,7 +236,7 @@ def _attempt(block: Block, left: Ids, depths: Index, first: Index, number: int) 
 
 
 def voted(block: Block, left: Ids, depths: Index, own: Mask) -> int:
-    """The position that most of some left operands [k] belong to, -1 if none belongs to any."""
+    """The position that most of some left operands [k] belong to, the first among them; -1 if none does."""
     places = np.flatnonzero(own & (left > PADDING))
     some = places[np.unique(np.linspace(0, places.size - 1, _VOTES).astype(int))] if places.size else places
     votes = Counter(int(block.with_element(int(depths[place]), left[[place]])[0]) for place in some)

@@ -149,9 +149,9 @@ def test_what_reaches_the_output_as_defined_is_proved(read: Read, body: str) -> 
             "(x, [0, 0], [64, 64]",
             "(w, [0, 0], [64, 64]",
             4096,
-            "left operand of w[0, 0] is w[0, 0], as in no sum",
+            "w[0, 0] x w[0, 0] is a term of no sum",
         ),
-        ("(w, [0, 0], [64, 64]", "(x, [0, 0], [64, 64]", 4096, "right operand x[0, 0] is in no sum"),
+        ("(w, [0, 0], [64, 64]", "(x, [0, 0], [64, 64]", 4096, "right operand x[0, 0] is a term of no sum"),
         (
             "m = pl.load(x, [0, 0], [64, 64], @Mat)",
             "m = pl.tile.create([64, 64], pl.INT8, @Mat)\n"
