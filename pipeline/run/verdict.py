@@ -48,8 +48,8 @@ def compiled(mark: Mark) -> tuple[Pattern, Blame]:
 _CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 # A mismatch or a compile error is a judgement on the kernel; a mark in the text does not change it.
 _MAYBE_INFRASTRUCTURE = frozenset({State.CRASHED, State.KILLED, State.TIMED_OUT, State.NO_RESULT})
-_JUDGED = frozenset({State.PASSED, State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
-_EXPECTABLE = frozenset({State.MISMATCH, State.COMPILE_ERROR, State.PERFORMANCE})
+_EXPECTABLE = frozenset({State.MISMATCH, State.REFUTED, State.COMPILE_ERROR, State.PERFORMANCE})
+_JUDGED = _EXPECTABLE | {State.PASSED}
 # The end states that only the controller sets.
 _NOT_A_WORKERS = frozenset(
     {State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED}

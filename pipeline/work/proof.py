@@ -6,12 +6,47 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from emulator.errors import AccessError, KernelError
 from emulator.program import Program
 from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Ids, Numbering, UndecidedError
+from kernels.plan import PlanError
+from pipeline.engines.base import Request
+from pipeline.engines.registry import takes_tiles
+from pipeline.ground.jobs import YES, State
+from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject
-from workloads.own import reason_of
+from workloads.base import WorkloadError
+from workloads.own import blamed, reason_of
+
+
+def verdict(request: Request) -> tuple[State, str, str]:
+    """The state and the message of a stage that compiled a program, and its fact `PROVED`.
+
+    Raises:
+        WorkloadError: the terms of a user's definition raise an error.
+    """
+    subject, name = request.subject, request.program
+    if not takes_tiles(request.platform.backend):
+        return State.PASSED, "", "no: it is a tensor-level program, and only tile programs are walked"
+    try:
+        proof = proof_of(subject, name, typed_program(subject, name))
+    except AccessError as error:
+        return State.REFUTED, str(error), f"no: {error}"
+    except (UndecidedError, KernelError) as error:  # what the emulator refuses another engine may take
+        return State.PASSED, "", f"no: {error}"
+    except (PlanError, WorkloadError):
+        raise
+    except Exception as error:
+        if not subject.definition.sources:
+            raise
+        what = f"terms of workload {subject.workload.name}"
+        raise blamed(error, what, str(subject.definition.sources[0])) from error
+    if not proof.wrong:
+        return State.PASSED, "", YES
+    count = f"{proof.wrong} of {proof.checked} elements are not as defined"
+    return State.REFUTED, f"{count}; {proof.words}", f"no: {count}"
 
 
 def proof_of(subject: Subject, name: str, program: Program) -> Proof:

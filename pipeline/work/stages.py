@@ -14,6 +14,7 @@ from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
     DIAGNOSIS,
     INJECTED,
+    PROVED,
     VERIFY,
     WRONG_STEP,
     Job,
@@ -36,6 +37,7 @@ from pipeline.work.comparison import (
     request_for,
     timed,
 )
+from pipeline.work.proof import verdict
 from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
 
@@ -216,7 +218,9 @@ def _compile(engine: Engine, context: JobContext, request: Request) -> StageResu
     except NotSupportedError as error:
         return timed(StageResult(name, State.SKIPPED, str(error)), start)
     left = named(compiled.artefacts, context)
-    result = StageResult(name, State.PASSED, facts=compiled.facts, metrics=compiled.metrics, artefacts=left)
+    state, message, proved = verdict(request)
+    facts = {**compiled.facts, PROVED: proved}
+    result = StageResult(name, state, message, facts=facts, metrics=compiled.metrics, artefacts=left)
     return timed(result, start)
 
 
