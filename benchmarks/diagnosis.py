@@ -22,7 +22,7 @@ from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
-from pipeline.ground.sentinel import SENTINEL
+from pipeline.ground.memory import SENTINEL
 from pipeline.ground.subject import Subject
 from workloads.registry import workload_named
 

@@ -21,7 +21,7 @@ from emulator.program import Program
 from emulator.soc import SOCS
 from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry
 from golden.specs import Tensors
-from pipeline.ground.sentinel import untouched_output
+from pipeline.ground.memory import untouched_output
 from pipeline.ground.subject import Subject
 from workloads.registry import workload_named
 

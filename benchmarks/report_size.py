@@ -34,7 +34,7 @@ from pipeline.ground.jobs import (
     State,
     WorkloadName,
 )
-from pipeline.ground.sentinel import SENTINEL
+from pipeline.ground.memory import SENTINEL
 from pipeline.report.cases import Attachments
 from pipeline.report.document import FILE_LIMIT, read
 from pipeline.report.junit import write

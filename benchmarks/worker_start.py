@@ -32,7 +32,7 @@ from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State,
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.messages import Order, encode, read_result
-from pipeline.run.threads import processors, share
+from pipeline.run.processes import processors, thread_share
 
 JOBS = 200
 FRESH_WITH_TORCH = 20
@@ -115,7 +115,7 @@ def fresh(jobs: Sequence[Job], options: RunOptions, environment: Mapping[str, st
             settings=options.settings,
             device=0,
             marker="",
-            threads=share(options.jobs),
+            threads=thread_share(options.jobs),
             grace=options.grace,
         )
         (own / "order.json").write_bytes(encode(order))

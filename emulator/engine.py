@@ -26,12 +26,11 @@ from emulator.program import (
     Operand,
     Program,
     Ref,
-    Space,
     Statement,
     TileType,
     evaluate,
 )
-from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc
+from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc, Space
 from emulator.tile import Array, Tensor, Tile
 
 

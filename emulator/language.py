@@ -15,7 +15,8 @@ from typing import Any, NoReturn, TypeVar
 
 from emulator import reader
 from emulator.operators import OPERATORS
-from emulator.program import DType, Program, Space
+from emulator.program import DType, Program
+from emulator.soc import Space
 
 INT8, INT32, UINT64, FP32 = DType.INT8, DType.INT32, DType.UINT64, DType.FP32
 MemorySpace = Space

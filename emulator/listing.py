@@ -19,9 +19,9 @@ from emulator.program import (
     Program,
     Ref,
     Return,
-    Space,
     Statement,
 )
+from emulator.soc import Space
 
 
 def listing(program: Program) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from emulator.errors import CapacityError
@@ -15,10 +15,11 @@ from emulator.program import (
     If,
     Position,
     Ref,
-    Space,
     Statement,
     TileType,
+    flat,
 )
+from emulator.soc import Space
 
 _ALIGNMENT = 32
 
@@ -105,7 +106,7 @@ class _Lifetimes:
     def _loop(self, loop: For, names: _Names) -> None:
         """Walk the body again with the values that reach its end, until no new ones do."""
         start = self._order
-        span = _Loop(start, start + _length(loop.body), _last_position(loop))
+        span = _Loop(start, start + len([*flat(loop.body)]), _last_position(loop))
         entering = dict(names)
         self._loops.append(span)
         while True:
@@ -179,17 +180,6 @@ def _merge(names: _Names, other: Mapping[str, frozenset[_Value]]) -> None:
 def _runs(loop: For) -> bool:
     """Whether the loop is known to run at least once."""
     return isinstance(loop.start, int) and isinstance(loop.stop, int) and loop.start < loop.stop
-
-
-def _length(statements: Iterable[Statement]) -> int:
-    total = 0
-    for statement in statements:
-        total += 1
-        if isinstance(statement, For):
-            total += _length(statement.body)
-        elif isinstance(statement, If):
-            total += _length(statement.then) + _length(statement.orelse)
-    return total
 
 
 def _last_position(loop: For) -> Position:

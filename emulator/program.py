@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from emulator.soc import Space
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,6 @@ class DType(Enum):
     def size(self) -> int:
         """Bytes of one element."""
         return np.dtype(self.value).itemsize
-
-
-class Space(Enum):
-    """On-chip memories, by the name the DSL gives them."""
-
-    Mat = "L1"
-    Left = "L0A"
-    Right = "L0B"
-    Acc = "L0C"
-    Bias = "bias table"
-    LeftScale = "fixpipe table"
-    Vec = "UB"
 
 
 def _by(shape: tuple[int, ...]) -> str:
@@ -218,6 +208,16 @@ class Return:
 Statement = Call | Bind | For | If | Invoke | Return
 
 
+def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement as it is written, and after a loop or branch those in it, at any depth."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, For):
+            yield from flat(statement.body)
+        elif isinstance(statement, If):
+            yield from flat((*statement.then, *statement.orelse))
+
+
 @dataclass(frozen=True)
 class Param:
     """A tensor parameter; `type.out` says whether it is written."""
@@ -249,3 +249,9 @@ class Program:
     def main(self) -> Function:
         """The orchestration function."""
         return self.functions["main"]
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """The operators that it calls, such as `tile.img2col`."""
+        statements = flat(statement for function in self.functions.values() for statement in function.body)
+        return frozenset(statement.operator for statement in statements if isinstance(statement, Call))

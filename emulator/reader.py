@@ -30,12 +30,13 @@ from emulator.program import (
     Program,
     Ref,
     Return,
-    Space,
     Statement,
     TensorType,
     TileType,
     evaluate,
+    flat,
 )
+from emulator.soc import Space
 
 _ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
@@ -444,8 +445,8 @@ class _FunctionReader:
         The loop carries both. PyPTO would then move the tile onto itself, which it cannot do.
         """
         tiles = {held.name for held in self._scope.held.values() if isinstance(held.type, TileType)}
-        for twin in _binds(body):
-            if twin.target in tiles and twin.source in tiles:
+        for twin in flat(body):
+            if isinstance(twin, Bind) and twin.target in tiles and twin.source in tiles:
                 problem = f"the loop carries two names of one tile: bind {twin.source} only inside the loop"
                 raise SourceError(twin.position, f"assignment to {twin.target}", problem)
 
@@ -633,16 +634,6 @@ def _shown(constant: Any) -> str:
     if isinstance(constant, (int, str, list, tuple)):
         return repr(constant)
     return f"a {type(constant).__name__}"
-
-
-def _binds(body: Sequence[Statement]) -> Iterator[Bind]:
-    for statement in body:
-        if isinstance(statement, Bind):
-            yield statement
-        elif isinstance(statement, For):
-            yield from _binds(statement.body)
-        elif isinstance(statement, If):
-            yield from _binds((*statement.then, *statement.orelse))
 
 
 def _fold(expr: Binary) -> Expr:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from emulator.program import Space
+from enum import Enum
 
 _KIB = 1024
+
+
+class Space(Enum):
+    """On-chip memories, by the name the DSL gives them."""
+
+    Mat = "L1"
+    Left = "L0A"
+    Right = "L0B"
+    Acc = "L0C"
+    Bias = "bias table"
+    LeftScale = "fixpipe table"
+    Vec = "UB"
 
 
 @dataclass(frozen=True)

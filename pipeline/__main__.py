@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -28,6 +29,8 @@ def _guarded() -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _open_streams()
+        if sys.argv[1:2] == ["list"]:
+            gc.disable()  # it ends at once; looking for garbage would take a tenth of its time
         # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
         from pipeline.commands.cli import main
 
@@ -44,17 +47,14 @@ def _guarded() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _interrupted()
     except OSError as error:
-        from pipeline.run.states import INTERNAL_ERROR
-
         sys.stderr.write(f"cannot go on: {error}\n")  # the host's fault (a full disk): no traceback
-        return INTERNAL_ERROR
     except Exception:
         import traceback
 
-        from pipeline.run.states import INTERNAL_ERROR
-
         traceback.print_exc()
-        return INTERNAL_ERROR
+    from pipeline.run.states import INTERNAL_ERROR
+
+    return INTERNAL_ERROR
 
 
 def _interrupted() -> int:

@@ -17,7 +17,7 @@ from golden.specs import Array, Role, TensorSpec
 from kernels.plan import Limits, Window
 from workloads.form import Form
 from workloads.stages import ProgramRun, Stage, Takes, comparison, own_runs
-from workloads.tensor_level import TensorLevel
+from workloads.tensor_level import TensorLevel, TensorProgram
 
 
 class WorkloadError(UserError):
@@ -153,6 +153,11 @@ class Workload:
     def name(self) -> str:
         """Its name, as the matrix writes it."""
         return self.definition.name
+
+    @property
+    def tensor_programs(self) -> Mapping[str, TensorProgram]:
+        """The tensor-level programs by name; there may be none."""
+        return {} if self.tensor_level is None else self.tensor_level.programs
 
     def program(self, name: str) -> TileProgram:
         """The tile program of a name."""

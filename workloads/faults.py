@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from golden.chain import INPUT
 from golden.errors import UserError
@@ -278,7 +278,7 @@ def shifted_bands(fault: Fault, height: int, windows: Sequence[Window]) -> tuple
         height: rows of x.
         windows: the x rows of each band.
     """
-    shift, last = shift_of(fault), len(windows) - 1
+    shift, last = _shift_of(fault), len(windows) - 1
 
     def fits(number: int) -> bool:
         return 0 <= windows[number].row + shift <= height - windows[number].rows
@@ -287,7 +287,16 @@ def shifted_bands(fault: Fault, height: int, windows: Sequence[Window]) -> tuple
     return (interior if all(map(fits, interior)) else ()) + ((last,) if last > 0 and fits(last) else ())
 
 
-def shift_of(fault: Fault) -> int:
+def moved_windows(fault: Fault, height: int, windows: Sequence[Window]) -> list[Window]:
+    """The x rows of each band as `band-up` or `band-down` moves them; arguments as of `shifted_bands`."""
+    moved = shifted_bands(fault, height, windows)
+    return [
+        replace(window, row=window.row + _shift_of(fault)) if number in moved else window
+        for number, window in enumerate(windows)
+    ]
+
+
+def _shift_of(fault: Fault) -> int:
     """By how many x rows `band-up` or `band-down` moves a band."""
     return -1 if fault.family == "band-up" else 1
 

@@ -9,7 +9,6 @@ from importlib import import_module
 
 from workloads.base import Workload, WorkloadError
 from workloads.loading import DECLARATION, declared
-from workloads.probe import probed
 
 SHIPPED: Mapping[str, str] = {
     "conv-pair": "workloads.conv_pair",
@@ -48,4 +47,6 @@ def _shipped(name: str) -> Workload:
 
 @cache
 def _of_file(name: str, file: str) -> Workload:
+    from workloads.probe import probed  # imported here, because only a user's file is tried in a process
+
     return declared(name, file, probed(name, file))

@@ -18,6 +18,11 @@ class ProgramRun:
     program: str
     given: Mapping[str, ProgramRun] = field(default_factory=dict)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The earlier stages whose outputs it needs."""
+        return tuple(run.name for run in self.given.values())
+
 
 @dataclass(frozen=True)
 class OutputsCompared:
@@ -27,6 +32,11 @@ class OutputsCompared:
     one: str
     other: str
     tensor: str
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The earlier stages whose outputs it needs."""
+        return self.one, self.other
 
 
 Stage = ProgramRun | OutputsCompared

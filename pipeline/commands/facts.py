@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from pipeline.ground.files import read_file
 from pipeline.ground.jobs import Job
 from pipeline.ground.subject import workload_of
 from workloads.base import WorkloadError
@@ -43,17 +44,11 @@ def _sources_digest(job: Job) -> str:
         sources = workload_of(job).definition.sources
     except WorkloadError:
         sources = (Path(job.workload.file),)
-    digest = hashlib.sha256()
-    for path in sources:
-        # A broken workload may be anything, even a pipe, which would never end.
-        try:
-            content = path.read_bytes() if path.is_file() else None
-        except OSError:
-            content = None
-        if content is None:
-            return "unreadable"
-        digest.update(hashlib.sha256(content).digest())
-    return digest.hexdigest()[:12]
+    try:
+        digests = [hashlib.sha256(read_file(path)).digest() for path in sources]
+    except OSError:
+        return "unreadable"
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:12]
 
 
 def _version(package: str) -> str:

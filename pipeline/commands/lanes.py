@@ -5,28 +5,32 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from golden.cache import prune
-from pipeline.commands.attachments import relative_to
 from pipeline.commands.facts import run_facts, workload_facts
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
-from pipeline.commands.refusals import refuse_overwriting, refuse_unheeded, refuse_unsayable
 from pipeline.commands.selection import on_inputs, read_matrix, select_jobs
-from pipeline.commands.settings import check_injection, settings_given
+from pipeline.commands.settings import (
+    check_injection,
+    refuse_overwriting,
+    refuse_unheeded,
+    refuse_unsayable,
+    report_files,
+    settings_given,
+)
 from pipeline.ground.jobs import Job, Result
+from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.report.files import ReportFiles
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.results.history import History
 from pipeline.results.performance import (
     TRACKED,
     References,
@@ -35,32 +39,29 @@ from pipeline.results.performance import (
     save_references,
     updated,
 )
-from pipeline.results.review import review
+from pipeline.results.review import History, review
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.devices import lock_folder
-from pipeline.run.folders import failed_jobs, named_run, prune_runs, read_run
+from pipeline.run.folders import failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
 from pipeline.run.verdict import Mark
 
 _KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
-_SINGLE, _PAIRED = "pipeline.work.stages:execute", "pipeline.work.versus:execute"
 
 
 @dataclass(frozen=True)
 class _Asked:
     """What a command line asks for: jobs, the settings of all of them, and the retries of the matrix.
 
-    `resumed` is the id of the run to be finished, or empty; `begun` has the settings of that run; `shard`
-    holds facts that a merge needs.
+    `facts` tell the settings, and the shard for a merge; `resumed` is the id of the run to be finished.
     """
 
     plan: tuple[Job, ...]
     settings: Settings
     retries: Retries
+    facts: Mapping[str, str]
     resumed: str = ""
-    begun: Settings | None = None
-    shard: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
@@ -72,8 +73,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     refuse_unsayable(arguments)
     refuse_overwriting(arguments)
     # This comes first: if a mistake is found later, no older report is left in the place of this run's.
-    attached = relative_to(arguments.attachments, os.environ)
-    files = ReportFiles(arguments.junit, arguments.summary, attached)
+    files = report_files(arguments)
     refuse_unheeded(arguments)
     asked = _asked(arguments)
     settings = asked.settings
@@ -83,12 +83,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     path = arguments.references or Path(settings.references or REFERENCES)
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
-    options = _options(arguments, asked)
-    history = History(options.root, current=asked.resumed)
-    options = replace(
-        options,
-        facts={**run_facts(command), **options.facts},
-        review=lambda result: review(result, references, history, settings),
+    history = History(_runs(arguments), current=asked.resumed)
+    options = _options(
+        arguments, asked, command, lambda result: review(result, references, history, settings)
     )
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
@@ -114,7 +111,7 @@ def _asked(arguments: Namespace) -> _Asked:
         matrix = read_matrix(settings.matrix)
         today = settings.date or date.today()
         plan, shard = select_jobs(matrix, [LANES[arguments.command]], arguments, today)
-        asked = _Asked(plan, settings, matrix.document.retries, shard=shard)
+        asked = _Asked(plan, settings, matrix.document.retries, {**settings.facts(), **shard})
     inputs = asked.settings.inputs
     if inputs is None:
         return asked
@@ -124,24 +121,31 @@ def _asked(arguments: Namespace) -> _Asked:
 
 def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
     """The rest, or the failures, of an earlier run, with its settings."""
-    root = arguments.output.absolute() / "runs"
-    run = named_run(root, arguments.resume or arguments.failed)
-    record = read_run(root, run)
-    settings = take_up(run, record.settings, given)
+    record = read_run(_runs(arguments), arguments.resume or arguments.failed)
+    settings = take_up(record.run_id, record.settings, given)
     retries = read_matrix(settings.matrix).document.retries
     if arguments.resume:
-        return _Asked(record.plan, settings, retries, resumed=run, begun=record.settings)
+        facts = settings.facts(record.settings)
+        return _Asked(record.plan, settings, retries, facts, resumed=record.run_id)
     plan = failed_jobs(record)
     if not plan:
-        raise EmptySelectionError(f"nothing failed in run {run}")
-    return _Asked(plan, settings, retries)
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
+    return _Asked(plan, settings, retries, settings.facts())
 
 
-def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
-    """How to run what is asked for; the caller adds the review of the results."""
+def _runs(arguments: Namespace) -> Path:
+    """The folder of runs."""
+    return Path(arguments.output.absolute() / "runs")
+
+
+def _options(
+    arguments: Namespace, asked: _Asked, command: Sequence[str], reviewed: Callable[[Result], Result]
+) -> RunOptions:
+    """How to run what is asked for."""
     cache = arguments.output.absolute() / "goldens"
-    options = RunOptions(
-        root=arguments.output.absolute() / "runs",
+    retries = asked.retries.limit
+    return RunOptions(
+        root=_runs(arguments),
         cache=cache,
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
@@ -151,13 +155,11 @@ def _options(arguments: Namespace, asked: _Asked) -> RunOptions:
         deadline=arguments.deadline,
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
-        target=_PAIRED if any(job.other for job in asked.plan) else _SINGLE,
-        facts={**asked.settings.facts(asked.begun), **asked.shard, **workload_facts(asked.plan)},
+        retries=RunOptions.retries if retries is None else retries,
+        marks=(*RunOptions.marks, *(Mark(Pattern(text)) for text in asked.retries.patterns)),
+        facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},
+        review=reviewed,
     )
-    if asked.retries.limit is not None:
-        options = replace(options, retries=asked.retries.limit)
-    marks = (Mark(pattern) for pattern in asked.retries.patterns)
-    return replace(options, marks=(*options.marks, *marks))
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result]) -> None:

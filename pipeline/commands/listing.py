@@ -8,9 +8,7 @@ from datetime import date
 
 from pipeline.commands.selection import read_matrix, select_jobs
 from pipeline.ground.jobs import Lane
-from pipeline.matrix.explain import explain
 from pipeline.matrix.select import FilterError
-from workloads.faults import FAULTS
 
 
 def list_jobs(arguments: Namespace) -> int:
@@ -21,7 +19,9 @@ def list_jobs(arguments: Namespace) -> int:
     today = arguments.date or date.today()
     matrix = read_matrix(arguments.matrix)
     if arguments.explain:
-        lines = [str(origin) for origin in explain(matrix, arguments.explain, today)]
+        from pipeline.matrix.explain import explain
+
+        lines = explain(matrix, arguments.explain, today)
     else:
         lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
         lines = [job.id for job in select_jobs(matrix, lanes, arguments, today)[0]]
@@ -31,19 +31,10 @@ def list_jobs(arguments: Namespace) -> int:
 
 def _faults(arguments: Namespace) -> list[str]:
     """Each fault's id, with what it does."""
-    for name in (
-        "lane",
-        "explain",
-        "matrix",
-        "geometry",
-        "platform",
-        "kernel",
-        "profile",
-        "id",
-        "shard",
-        "date",
-    ):
-        if getattr(arguments, name):
+    from workloads.faults import FAULTS
+
+    for name, value in vars(arguments).items():
+        if value and name not in ("command", "output", "faults"):
             raise FilterError(f"--{name} does not go with --faults, which lists the faults of all programs")
     longest = max(map(len, FAULTS))
     return [f"{fault.id:<{longest}}  {fault.what}" for fault in FAULTS.values()]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,9 +15,6 @@ from golden.errors import UserError
 from pipeline.ground.jobs import Lane
 from pipeline.matrix.durations import parse_duration
 from pipeline.matrix.select import MOST_SHARDS
-
-USAGE = UserError.exit_code
-"""Exit code of a command line that cannot be understood."""
 
 LANES = {"compile": Lane.COMPILE, "run": Lane.DEVICE, "compare": Lane.COMPARE}
 """The lane that each of the running commands is for."""
@@ -35,8 +33,6 @@ ABSOLUTE, RELATIVE = "absolute", "relative"
 
 _FILTERS = ("geometry", "platform", "kernel", "profile")
 
-_DURATION = "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"
-
 
 class _Parser(argparse.ArgumentParser):
     """argparse with this project's exit code and without its guesses at abbreviated options."""
@@ -49,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, message: str, helpful: _Parser) -> NoReturn:
         """Exit with one line that names the parser whose help is useful."""
-        self.exit(USAGE, f"{self.prog}: {message}; see {helpful.prog} --help\n")
+        self.exit(UserError.exit_code, f"{self.prog}: {message}; see {helpful.prog} --help\n")
 
     @property
     def options(self) -> set[str]:
@@ -109,15 +105,10 @@ def parser() -> _Parser:
     listing = commands.add_parser("list", help="list the jobs of the matrix; nothing is run")
     _add_selection(listing, _FILTERS)
     _add_root(listing)
-    listing.add_argument(
-        "--lane",
-        choices=[lane.value for lane in Lane],
-        help="list only this lane (default: compile and device)",
-    )
-    listing.add_argument("--explain", metavar="JOB", help="show which lines of the matrix made this job")
-    listing.add_argument(
-        "--faults", action="store_true", help="list the faults that --inject takes, and what each does"
-    )
+    lanes = [lane.value for lane in Lane]
+    _add(listing, "--lane", None, "list only this lane (default: compile and device)", choices=lanes)
+    _add(listing, "--explain", "JOB", "show which lines of the matrix made this job")
+    _add_flag(listing, "--faults", "list the faults that --inject takes, and what each does")
     for name, lane in LANES.items():
         _add_run(commands, name, lane)
     doctor = commands.add_parser(
@@ -127,94 +118,60 @@ def parser() -> _Parser:
     replay = commands.add_parser(
         "replay", help="judge a mismatch again from the files that its run kept; needs no device"
     )
-    replay.add_argument("run", metavar="RUN", help="id of the run, or last")
-    replay.add_argument("job", metavar="JOB", help="id of the job")
+    _add(replay, "run", "RUN", "id of the run, or last")
+    _add(replay, "job", "JOB", "id of the job")
     _add_root(replay)
     report = commands.add_parser("report", help="show or merge reports of earlier runs")
     actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
         "show", help="show the summary of an earlier run; write its report files again on request"
     )
-    show.add_argument(
-        "run", nargs="?", default="last", metavar="RUN", help="id of the run (default: the last run)"
-    )
+    _add(show, "run", "RUN", "id of the run (default: the last run)", nargs="?", default="last")
     _add_output(show)
     merge = actions.add_parser(
         "merge", help="make one JUnit file of several; a missing shard becomes an error"
     )
-    merge.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JUnit files of this pipeline")
-    merge.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="write the merged report to this file"
-    )
-    merge.add_argument(
-        "--shards",
-        type=_shards,
-        metavar="N",
-        help="how many shards there must be (default: what the reports say)",
-    )
+    _add(merge, "files", "FILE", "JUnit files of this pipeline", nargs="+")
+    _add(merge, "--out", "FILE", "write the merged report to this file", required=True)
+    shards = "how many shards there must be (default: what the reports say)"
+    _add(merge, "--shards", "N", shards, type=_whole(1, MOST_SHARDS))
     return top
 
 
-def _add_matrix(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--matrix",
-        action="append",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="merge this overlay over ./matrix.yaml; may be repeated, later overlays win",
-    )
+def _add_matrix(command: Any) -> None:
+    overlay = "merge this overlay over ./matrix.yaml; may be repeated, later overlays win"
+    _add(command, "--matrix", "FILE", overlay, action="append", default=[])
 
 
-def _add_selection(command: argparse.ArgumentParser, names: Sequence[str]) -> None:
+def _add_selection(command: _Parser, names: Sequence[str]) -> None:
     _add_matrix(command)
     group = command.add_argument_group("which jobs (a filter may be repeated)")
     for name in names:
-        group.add_argument(
-            f"--{name}", action="append", default=[], metavar="NAME", help=f"select only this {name}"
-        )
-    group.add_argument(
-        "--id", action="append", default=[], metavar="GLOB", help="select only jobs whose id matches"
-    )
-    group.add_argument("--shard", metavar="I/N", help="select part I of N parts that take about equally long")
-    group.add_argument(
-        "--date",
-        type=_argument(_day, "a day is written YYYY-MM-DD"),
-        help="the day that @nightly seeds and end dates of expected failures are taken from (default: today)",
-    )
+        _add(group, f"--{name}", "NAME", f"select only this {name}", action="append", default=[])
+    _add(group, "--id", "GLOB", "select only jobs whose id matches", action="append", default=[])
+    _add(group, "--shard", "I/N", "select part I of N parts that take about equally long")
+    day = "the day that @nightly seeds and end dates of expected failures are taken from (default: today)"
+    _add(group, "--date", None, day, type=_argument(_day, "a day is written YYYY-MM-DD"))
 
 
-def _add_root(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--output",
-        type=Path,
-        default=OUTPUT,
-        metavar="DIR",
-        help=f"folder of runs and computed goldens (default: {OUTPUT})",
-    )
+def _add_root(command: Any) -> None:
+    what = f"folder of runs and computed goldens (default: {OUTPUT})"
+    _add(command, "--output", "DIR", what, default=OUTPUT)
 
 
-def _add_output(command: argparse.ArgumentParser) -> None:
+def _add_output(command: Any) -> None:
     _add_root(command)
-    command.add_argument(
-        "--junit",
-        type=Path,
-        metavar="FILE",
-        help="write the JUnit report to this file (default: junit.xml in the folder of the run)",
+    for option, report, file in (
+        ("--junit", "JUnit report", "junit.xml"),
+        ("--summary", "Markdown summary", "summary.md"),
+    ):
+        what = f"write the {report} to this file (default: {file} in the folder of the run)"
+        _add(command, option, "FILE", what)
+    what = (
+        "write the paths of attached files absolute, as Jenkins reads them, or relative to the checkout, "
+        "as GitLab does (default: absolute)"
     )
-    command.add_argument(
-        "--summary",
-        type=Path,
-        metavar="FILE",
-        help="write the Markdown summary to this file (default: summary.md in the folder of the run)",
-    )
-    command.add_argument(
-        "--attachments",
-        choices=[ABSOLUTE, RELATIVE],
-        default=ABSOLUTE,
-        help="write the paths of attached files absolute, as Jenkins reads them, or relative to the "
-        "checkout, as GitLab does (default: absolute)",
-    )
+    _add(command, "--attachments", None, what, choices=[ABSOLUTE, RELATIVE], default=ABSOLUTE)
 
 
 def _add_run(commands: Any, name: str, lane: Lane) -> None:
@@ -231,87 +188,46 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     else:
         _add_selection(command, _FILTERS)
     group = command.add_argument_group("how to run them")
-    group.add_argument(
-        "--jobs",
-        type=_at_least(1),
-        default=0,
-        metavar="N",
-        help="how many jobs run in parallel (default: one per processor)",
-    )
-    group.add_argument("--devices", metavar="IDS", help="use only the devices with these ids, such as 0,2")
-    group.add_argument(
-        "--launcher",
-        choices=["local", "task-submit"],
-        default="local",
-        help="lock the cards of this host, or get each card from the scheduler task-submit (default: local)",
-    )
-    group.add_argument(
-        "--queue",
-        type=_argument(parse_duration, _DURATION),
-        metavar="TIME",
-        help="how long a job may wait for a card of task-submit (default: 1h)",
-    )
-    group.add_argument(
-        "--retries",
-        type=_at_least(0),
-        metavar="N",
-        help="retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)",
-    )
-    group.add_argument(
-        "--deadline",
-        type=_argument(parse_duration, _DURATION),
-        metavar="TIME",
-        help="end the whole run within this time, such as 30m or 8h, with a complete report",
-    )
-    group.add_argument(
-        "--references",
-        type=Path,
-        metavar="FILE",
-        help=f"compare the performance with the references in this file (default: {REFERENCES})",
-    )
-    group.add_argument(
-        "--update-references",
-        action="store_true",
-        help="show how this run changes the references, then write them",
-    )
+    _add(group, "--jobs", "N", "how many jobs run in parallel (default: one per processor)", default=0)
+    _add(group, "--devices", "IDS", "use only the devices with these ids, such as 0,2")
+    launcher = "lock the cards of this host, or get each card from the scheduler task-submit (default: local)"
+    _add(group, "--launcher", None, launcher, choices=["local", "task-submit"], default="local")
+    _add(group, "--queue", "TIME", "how long a job may wait for a card of task-submit (default: 1h)")
+    retries = "retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)"
+    _add(group, "--retries", "N", retries, type=_whole(0))
+    deadline = "end the whole run within this time, such as 30m or 8h, with a complete report"
+    _add(group, "--deadline", "TIME", deadline)
+    references = f"compare the performance with the references in this file (default: {REFERENCES})"
+    _add(group, "--references", "FILE", references)
+    _add_flag(group, "--update-references", "show how this run changes the references, then write them")
     earlier = group.add_mutually_exclusive_group()
-    earlier.add_argument(
-        "--resume", metavar="RUN", help="finish this earlier run, with its settings (an id, or last)"
-    )
-    earlier.add_argument(
-        "--failed",
-        metavar="RUN",
-        help="run the failed jobs of this earlier run again, with its settings (an id, or last)",
-    )
+    _add(earlier, "--resume", "RUN", "finish this earlier run, with its settings (an id, or last)")
+    failed = "run the failed jobs of this earlier run again, with its settings (an id, or last)"
+    _add(earlier, "--failed", "RUN", failed)
     if lane is not Lane.COMPILE:
-        group.add_argument(
-            "--repeat",
-            type=_at_least(1),
-            metavar="N",
-            help="run each job N times and fail if its outputs differ (default: 1)",
-        )
-        group.add_argument("--inputs", type=Path, metavar="FILE", help="run on the tensors in this .npz file")
-        group.add_argument(
-            "--inject",
-            default="",
-            metavar="FAULT",
-            help="inject this fault, one of `list --faults`, to see that it is found; emulator only",
-        )
+        _add(group, "--repeat", "N", "run each job N times and fail if its outputs differ (default: 1)")
+        _add(group, "--inputs", "FILE", "run on the tensors in this .npz file")
+        fault = "inject this fault, one of `list --faults`, to see that it is found; emulator only"
+        _add(group, "--inject", "FAULT", fault, default="")
     if lane is Lane.COMPARE:
-        group.add_argument(
-            "--engines",
-            default="",
-            metavar="A,B",
-            help="run each job on these two platforms and compare their outputs with each other",
+        engines = "run each job on these two platforms and compare their outputs with each other"
+        _add(group, "--engines", "A,B", engines, default="")
+        stage = (
+            "tile: run the stages up to the last one that computes a first tile only, the whole kernels "
+            "before it included (default: all)"
         )
-        group.add_argument(
-            "--stage",
-            choices=["tile", "all"],
-            default="",
-            help="tile: run the stages up to the last one that computes a first tile only, the whole kernels "
-            "before it included (default: all)",
-        )
+        _add(group, "--stage", None, stage, choices=["tile", "all"], default="")
     _add_output(command)
+
+
+def _add(command: Any, name: str, value: str | None, what: str, **settings: Any) -> None:
+    """Add an option or argument with a value, whose name in the help gives its type if none is given."""
+    read = _TYPES.get(value or "", str)
+    command.add_argument(name, metavar=value, help=what, **{"type": read, **settings})
+
+
+def _add_flag(command: Any, name: str, what: str) -> None:
+    command.add_argument(name, action="store_true", help=what)
 
 
 def _argument(read: Callable[[str], Any], rule: str) -> Callable[[str], Any]:
@@ -330,17 +246,20 @@ def _day(text: str) -> date:
     return date.fromisoformat(text)
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: float = math.inf) -> Callable[[str], int]:
     def whole(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text) >= least):
+        if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
             raise ValueError
         return int(text)
 
-    return _argument(whole, f"must be a whole number, at least {least}")
+    limit = "" if most == math.inf else f", at most {most}"
+    return _argument(whole, f"must be a whole number, at least {least}{limit}")
 
 
-def _shards(text: str) -> int:
-    number = _at_least(1)(text)
-    if number > MOST_SHARDS:
-        raise argparse.ArgumentTypeError(f"{text}: must be at most {MOST_SHARDS}")
-    return number
+_TYPES: Mapping[str, Callable[[str], Any]] = {
+    "FILE": Path,
+    "DIR": Path,
+    "N": _whole(1),
+    "TIME": _argument(parse_duration, "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"),
+}
+"""What a value is read as, by its name in the help; any other is text."""

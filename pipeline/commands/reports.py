@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import Namespace
 from dataclasses import replace
 
-from pipeline.commands.attachments import relative_to
-from pipeline.commands.refusals import refuse_loop, refuse_overwriting
+from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
-from pipeline.report.files import ReportFiles, clear
+from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
-from pipeline.run.folders import named_run, read_run
+from pipeline.run.folders import read_run
 from pipeline.run.listener import Listener, RunInfo, RunSummary
 from pipeline.run.states import INTERNAL_ERROR, exit_code
 from pipeline.work.replay import account, replay
@@ -24,21 +22,21 @@ def show_report(arguments: Namespace) -> int:
     """`report show`: an earlier run's summary on the terminal, and its report files where asked for."""
     refuse_overwriting(arguments)
     root = arguments.output.absolute() / "runs"
-    run_id = named_run(root, arguments.run)
-    record = read_run(root, run_id)
+    record = read_run(root, arguments.run)
+    run_id = record.run_id
     results = record.all_results()
     run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
     seconds = sum(result.seconds for result in results)
-    summary = RunSummary(run_id, root / run_id, results, exit_code(results), seconds)
-    if record.broken:
+    code = exit_code(result.state for result in results)
+    summary = RunSummary(run_id, root / run_id, results, code, seconds)
+    if record.exit_code == INTERNAL_ERROR:
         said = f"the messages of this failure, if any were kept, are in {root / run_id}"
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
     if arguments.junit or arguments.summary:
-        attached = relative_to(arguments.attachments, os.environ)
-        listeners.append(ReportFiles(arguments.junit, arguments.summary, attached))
-        for listener in listeners[1:]:
-            listener.run_started(run)
+        files = report_files(arguments)
+        files.run_started(run)
+        listeners.append(files)
     for listener in listeners:
         listener.run_finished(summary)
     return summary.exit_code
@@ -47,10 +45,10 @@ def show_report(arguments: Namespace) -> int:
 def replay_job(arguments: Namespace) -> int:
     """`replay`: a mismatch of an earlier run judged again, from what the run kept."""
     root = arguments.output.absolute() / "runs"
-    run_id = named_run(root, arguments.run)
-    result = replay(read_run(root, run_id), root / run_id, arguments.job, arguments.output / "goldens")
+    record = read_run(root, arguments.run)
+    result = replay(record, root / record.run_id, arguments.job, arguments.output / "goldens")
     sys.stdout.write(safe(account(result)))
-    return exit_code([result])
+    return exit_code([result.state])
 
 
 def merge_reports(arguments: Namespace) -> int:

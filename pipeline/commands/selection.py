@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, Result, State
+from pipeline.ground.jobs import INPUTS, Job, Lane, Platform, State
 from pipeline.ground.subject import subject_of
 from pipeline.matrix.expand import COMPARED, expand, named, settled
 from pipeline.matrix.load import load
-from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines
+from pipeline.matrix.schema import Matrix
 from pipeline.matrix.select import (
     EmptySelectionError,
     FilterError,
@@ -111,15 +111,12 @@ def _durations(root: Path) -> Mapping[str, float]:
     from pipeline.run.folders import RunFolderError, read_run, run_ids
     from pipeline.run.journal import JournalError
 
+    judged = (State.PASSED, State.MISMATCH)
     found: dict[str, float] = {}
     for run_id in run_ids(root)[-10:]:
         try:
             results = read_run(root, run_id).results
         except (RunFolderError, JournalError):
             continue  # a run that was killed before it began has no durations to give
-        found |= {job: result.seconds for job, result in results.items() if _was_judged(result)}
+        found |= {job: result.seconds for job, result in results.items() if result.state in judged}
     return found
-
-
-def _was_judged(result: Result) -> bool:
-    return result.state in (State.PASSED, State.MISMATCH)

@@ -19,7 +19,7 @@ from pipeline.commands.selection import read_matrix
 from pipeline.engines.base import CompileError
 from pipeline.engines.cann.search import search, search_of
 from pipeline.ground.subject import geometry_of
-from pipeline.matrix.errors import closest, shown
+from pipeline.ground.words import closest, shown
 from pipeline.matrix.select import FilterError
 from workloads.registry import workload_named
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,13 @@ import numpy.typing as npt
 
 from golden import vreq8
 from golden.geometry import C0
+from golden.layout import FRACTAL_ROWS
 from pipeline.diff.compare import regions, untouched
 from pipeline.diff.evidence import Evidence
-from pipeline.diff.hypotheses.base import View
 from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.ground.jobs import Diff, Region
 
-_FRACTAL_ROWS = 16
 _EDGES = ("interior", "top edge", "bottom edge", "left edge", "right edge", "corners")
 _TILES = (
     "first ACC tiles of bands",
@@ -100,14 +98,17 @@ def examine(evidence: Evidence, expected: npt.NDArray[Any], diff: Diff) -> Exami
     labels_of = [*_by_place(width, wrong)]
     arrays: dict[str, Any] = {}
     if evidence.form is not None:
-        model = model_of(evidence, evidence.form)
-        layer = model.last
-        acc = View(model, np.arange(len(wrong))).sums() + layer.bias
-        tie = _halfway(vreq8.unrounded(acc, layer.scale, layer.offsets, layer.variant))
-        rounded = vreq8.unsaturated(acc, layer.scale, layer.offsets, layer.variant)
+        layer, positions = model_of(evidence, evidence.form).last, np.arange(len(wrong))
+        sums = layer.sums(layer.held, layer.windows(positions))
+        tie = _halfway(vreq8.unrounded(sums + layer.bias, layer.scale, layer.offsets, layer.variant))
+        rounded = layer.rounded(sums)
         saturation = np.select([rounded < -128, rounded > 127], [1, 2])
-        tiles = _tiles(layer, np.arange(len(wrong)))[:, None]
-        labels_of += [("ACC tile", _TILES, tiles), *_by_value(layer, tie, saturation)]
+        labels_of += [
+            ("ACC tile", _TILES, _tiles(layer, positions)[:, None]),
+            ("rounding", _ROUNDING, tie.astype(np.int64)),
+            ("saturation", _SATURATION, saturation),
+            ("offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)),
+        ]
         arrays = {"tie": tie, "saturated": saturation > 0}
     across = "column" if diff.matrix else "channel"
     found = {"band": _known(diff.bands), across: _known(diff.channels)}
@@ -154,17 +155,17 @@ def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
     row, column = position // width, position % width
     rows, planes = -(-positions // width), -(-channels // C0)
     plane_names = [f"{across} {C0 * plane}..{C0 * plane + C0 - 1}" for plane in range(planes)]
-    fractal_rows = range(0, positions, _FRACTAL_ROWS)
+    fractal_rows = range(0, positions, FRACTAL_ROWS)
     yield "row", [f"row {number}" for number in range(rows)], row
     yield "column block" if matrix else "C1 plane", plane_names, channel // C0
     yield (
         "fractal",
         [
-            f"{down} {first}..{min(first + _FRACTAL_ROWS, positions) - 1}, {plane}"
+            f"{down} {first}..{min(first + FRACTAL_ROWS, positions) - 1}, {plane}"
             for first in fractal_rows
             for plane in plane_names
         ],
-        position // _FRACTAL_ROWS * planes + channel // C0,
+        position // FRACTAL_ROWS * planes + channel // C0,
     )
     if matrix:
         return
@@ -177,16 +178,9 @@ def _by_place(width: int, wrong: npt.NDArray[np.bool_]) -> Iterator[_Labels]:
 def _tiles(layer: Layer, position: Ints) -> Ints:
     """Which of `_TILES` each position is in."""
     part, within = layer.split(position)
-    tile = within // layer.tile.positions
-    sizes = np.array([last - first for first, last in pairwise(layer.start.tolist())])
-    last = ((sizes - 1) // layer.tile.positions)[part]
+    tile = within // layer.form.tile.positions
+    last = ((np.diff(layer.start) - 1) // layer.form.tile.positions)[part]
     return np.select([last == 0, tile == 0, tile == last], [3, 0, 2], default=1)
-
-
-def _by_value(layer: Layer, tie: npt.NDArray[np.bool_], saturation: Ints) -> Iterator[_Labels]:
-    yield "rounding", _ROUNDING, tie.astype(np.int64)
-    yield "saturation", _SATURATION, saturation
-    yield "offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)
 
 
 def _known(found: Sequence[Region]) -> Division:

@@ -7,19 +7,19 @@ at more, and the few that are left on every element. Only these last are reporte
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from golden.specs import Int8
-from pipeline.diff.causes import step_of, words_for
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import RIGHT, Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
 from pipeline.diff.hypotheses.model import Model, model_of
 from pipeline.diff.hypotheses.registry import hypotheses
+from pipeline.diff.steps import step_of, words_for
 from pipeline.ground.words import counted
 
 EXPLAINS = 0.9
@@ -48,26 +48,19 @@ class Finding:
         spelt: all of them with what a name leaves open, such as the K step.
         explained: wrong elements that are wrong exactly as predicted.
         mismatches: wrong elements.
-        predicted_clean: right elements that are predicted right.
-        total: all elements.
+        false_alarms: elements that are right and predicted wrong.
     """
 
     hypotheses: tuple[str, ...]
     spelt: tuple[str, ...]
     explained: int
     mismatches: int
-    predicted_clean: int
-    total: int
-
-    @property
-    def false_alarms(self) -> int:
-        """Elements that are right and predicted wrong."""
-        return self.total - self.mismatches - self.predicted_clean
+    false_alarms: int
 
     @property
     def score(self) -> float:
         """See `EXPLAINS`."""
-        return self.explained / (self.mismatches + self.false_alarms)
+        return self.explained / max(1, self.mismatches + self.false_alarms)
 
     @property
     def line(self) -> str:
@@ -128,23 +121,20 @@ def diagnose(
             "is wrong"
         )
     known = hypotheses(model)
-    trials = _Trials(actual, expected, clock, clock() + seconds)
+    trials = _Trials(clock, clock() + seconds)
     left: Sequence[Hypothesis] = known
     for count, keep in _SCREENS:
         tried = trials.at(View(model, _sample(wrong, count)), left)
         # If one predicts everything here, those that do not are dropped.
-        least = 1.0 if tried and tried[0].score == 1 else _PLAUSIBLE
-        left = [trial.hypothesis for trial in tried[:keep] if trial.score >= least]
-    explaining = [
-        trial for trial in trials.at(View(model, np.arange(len(wrong))), left) if trial.score >= EXPLAINS
-    ]
+        least = 1.0 if tried and tried[0].alone.score == 1 else _PLAUSIBLE
+        left = [trial.hypothesis for trial in tried[:keep] if trial.alone.score >= least]
+    everywhere = trials.at(View(model, np.arange(len(wrong))), left)
+    explaining = [trial for trial in everywhere if trial.alone.score >= EXPLAINS]
     if not explaining:
         return _unexplained(trials.late or f"none of {len(known)} known faults predicts this output")
-    findings = tuple(_finding(alike, evidence) for alike in _alike(explaining))
+    findings = _findings(explaining)
     told = (f"  {rank}. {finding.account}" for rank, finding in enumerate(findings, 1))
-    heading = (
-        f"diagnosis, compared with all {evidence.actual.size} elements{trials.late and '; '}{trials.late}:"
-    )
+    heading = f"diagnosis, compared with all {actual.size} elements{trials.late and '; '}{trials.late}:"
     return Diagnosis(findings, findings[0].line, "\n".join([heading, *told]))
 
 
@@ -164,70 +154,61 @@ def _unexplained(why: str) -> Diagnosis:
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A hypothesis compared with the output at some positions."""
+    """A hypothesis compared with the output at some positions, and what it would be as a finding alone."""
 
     hypothesis: Hypothesis
     predicted: Int8
-    score: float
+    alone: Finding
 
 
 @dataclass
 class _Trials:
     """Compares predictions with the output until time is up."""
 
-    actual: Int8
-    expected: Int8
     clock: Callable[[], float]
     until: float
     late: str = ""
 
     def at(self, view: View, candidates: Sequence[Hypothesis]) -> list[_Trial]:
         """Try hypotheses at a view's positions, the best first; equally good ones stay in order."""
-        actual, expected = self.actual[view.positions], self.expected[view.positions]
         trials = []
         for number, hypothesis in enumerate(candidates):
             if self.clock() > self.until:
                 left = counted(len(candidates) - number, "known fault")
                 self.late = f"time ran out with {left} not tried to the end"
                 break
-            predicted = hypothesis.predict(view)
-            trials.append(_Trial(hypothesis, predicted, _score(actual, expected, predicted)))
-        return sorted(trials, key=lambda trial: -trial.score)
+            trials.append(_trial(hypothesis, view))
+        return sorted(trials, key=lambda trial: -trial.alone.score)
 
 
-def _score(actual: Int8, expected: Int8, predicted: Int8) -> float:
+def _trial(hypothesis: Hypothesis, view: View) -> _Trial:
+    evidence, predicted = view.model.evidence, hypothesis.predict(view)
+    actual, expected = evidence.actual[view.positions], evidence.expected[view.positions]
     wrong = actual != expected
-    explained = np.count_nonzero(wrong & (predicted == actual))
-    either = np.count_nonzero(wrong | (predicted != expected))
-    return explained / either if either else 0.0
+    alone = Finding(
+        hypotheses=(hypothesis.name,),
+        spelt=(hypothesis.spelt,),
+        explained=int(np.count_nonzero(wrong & (predicted == actual))),
+        mismatches=int(np.count_nonzero(wrong)),
+        false_alarms=int(np.count_nonzero(~wrong & (predicted != expected))),
+    )
+    return _Trial(hypothesis, predicted, alone)
 
 
-def _alike(trials: Sequence[_Trial]) -> Iterator[list[_Trial]]:
-    """Classes of hypotheses that predict the same output."""
-    classes: list[list[_Trial]] = []
+def _findings(trials: Sequence[_Trial]) -> tuple[Finding, ...]:
+    """One finding for all hypotheses that predict the same output."""
+    classes: dict[bytes, list[_Trial]] = {}
     for trial in trials:
-        for alike in classes:
-            if np.array_equal(alike[0].predicted, trial.predicted):
-                alike.append(trial)
-                break
-        else:
-            classes.append([trial])
-    yield from classes
+        classes.setdefault(trial.predicted.tobytes(), []).append(trial)
+    return tuple(map(_together, classes.values()))
 
 
-def _finding(alike: Sequence[_Trial], evidence: Evidence) -> Finding:
-    wrong, right = evidence.wrong, alike[0].predicted == evidence.actual
+def _together(alike: Sequence[_Trial]) -> Finding:
     names = dict.fromkeys(trial.hypothesis.name for trial in alike)
     # A fault that predicts the same in one convolution as in both is named for that one only.
-    own = [name for name in names if f"{name}-1" not in names and f"{name}-2" not in names]
-    return Finding(
-        hypotheses=tuple(own),
-        spelt=tuple(trial.hypothesis.spelt for trial in alike if trial.hypothesis.name in own),
-        explained=int(np.count_nonzero(wrong & right)),
-        mismatches=int(np.count_nonzero(wrong)),
-        predicted_clean=int(np.count_nonzero(~wrong & right)),
-        total=wrong.size,
-    )
+    own = tuple(name for name in names if f"{name}-1" not in names and f"{name}-2" not in names)
+    spelt = tuple(trial.hypothesis.spelt for trial in alike if trial.hypothesis.name in own)
+    return replace(alike[0].alone, hypotheses=own, spelt=spelt)
 
 
 def _sample(wrong: npt.NDArray[np.bool_], count: int) -> Ints:

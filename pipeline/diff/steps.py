@@ -1,4 +1,4 @@
-"""Finds the step at fault from the stages that are wrong and those that are right.
+"""Finds the step at fault: from the hypothesis that explains it, or from which stages are wrong and right.
 
 A stage goes through some parts of the convolutions and of what lies between them. The suspects are the parts
 that every wrong stage goes through, and no right stage.
@@ -6,13 +6,33 @@ that every wrong stage goes through, and no right stage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from pipeline.diff.causes import step_of
-from workloads.faults import STEPS
+from golden.vreq8 import VARIANTS
+from workloads.faults import FAULTS, STEPS
 from workloads.form import Convolution, Form, Loading
+
+_DEFAULT = VARIANTS[0]
+
+
+def step_of(name: str) -> str:
+    """The step that a hypothesis blames; two steps if the fault is in both convolutions."""
+    if name in FAULTS:
+        return FAULTS[name].step
+    if name.startswith(f"{_DEFAULT}-"):
+        return f"requant{name[-1]}"
+    return f"{step_of(f'{name}-1')} and {step_of(f'{name}-2')}"
+
+
+def words_for(name: str) -> str:
+    """What a hypothesis says, in words."""
+    if name in FAULTS:
+        return FAULTS[name].what
+    if name.startswith(_DEFAULT):
+        return "requantised as the default says, not as the platform declares"
+    return f"in both convolutions: {FAULTS[f'{name}-1'].what.partition(': ')[2]}"
 
 
 @dataclass(frozen=True)
@@ -31,6 +51,13 @@ class StageParts:
     whole: bool
 
 
+_LOADED: Mapping[Loading, Sequence[Part]] = {
+    Loading.PLAIN: (Part("plain load", "load"), Part("layout", "layout")),
+    Loading.GATHERED: (Part("gather", "load"), Part("layout", "layout"), Part("address", "address")),
+}
+"""What a load of a workload's input goes through, unless the host packed it."""
+
+
 def parts_of(form: Form, *, handed_over: bool) -> StageParts:
     """The parts that a program of this form goes through.
 
@@ -38,34 +65,20 @@ def parts_of(form: Form, *, handed_over: bool) -> StageParts:
         form: of the program, or of several of which each reads what the one before gave.
         handed_over: whether the rows that are loaded are another program's output, not the golden's.
     """
-    parts = [part for one in form.convolutions for part in _of_convolution(one, handed_over)]
-    parts += [_store(one) for one in form.convolutions if one.whole and _is_stored(one, form)]
-    return StageParts(frozenset(parts), form.last.whole)
+    parts = frozenset(part for one in form.convolutions for part in _of_convolution(one, form, handed_over))
+    return StageParts(parts, form.last.whole)
 
 
-def _of_convolution(one: Convolution, handed_over: bool) -> list[Part]:
-    number = one.number
-    own = [Part(f"conv{number}", f"conv{number}"), Part(f"requant{number}", f"requant{number}")]
-    hand_over = Part(f"hand-over of {one.source}", "hand-over")
-    if one.loading is Loading.PLAIN:
-        return [*own, Part("plain load", "load"), Part("layout", "layout")]
-    if one.loading is Loading.GATHERED:
-        return [*own, Part("gather", "load"), Part("layout", "layout"), Part("address", "address")]
-    if one.loading is Loading.IN_L1:
-        return [*own, hand_over, Part(f"{one.source} in L1", "hand-over")]
-    if one.loading is Loading.ROWS and handed_over:
-        return [*own, hand_over, Part(f"{one.source} in GM", "hand-over")]
-    return own  # packed by the host, or the golden's
-
-
-def _is_stored(one: Convolution, form: Form) -> bool:
-    """Whether a convolution's output goes to GM: it does unless the next convolution reads it in L1."""
+def _of_convolution(one: Convolution, form: Form, handed_over: bool) -> Iterator[Part]:
+    for own in (f"conv{one.number}", f"requant{one.number}"):
+        yield Part(own, own)
+    yield from _LOADED.get(one.loading, ())
+    if one.loading is Loading.IN_L1 or (one.loading is Loading.ROWS and handed_over):
+        yield Part(f"hand-over of {one.source}", "hand-over")
+        yield Part(f"{one.source}: {one.loading.value}", "hand-over")
     following = form.convolution(one.number + 1)
-    return following is None or following.loading is not Loading.IN_L1
-
-
-def _store(one: Convolution) -> Part:
-    return Part(f"store of {one.layer.output}", "store")
+    if one.whole and (following is None or following.loading is not Loading.IN_L1):
+        yield Part(f"store of {one.layer.output}", "store")
 
 
 def wrong_side(clean: Mapping[str, bool], cause: str, stages: Mapping[str, StageParts]) -> str:

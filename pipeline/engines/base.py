@@ -79,26 +79,17 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Compiled:
-    """What a compilation found: facts, metrics, and the artefacts it left in the request's folder."""
+class Done:
+    """What an engine found: facts, metrics, the artefacts it left in the request's folder; outputs of a run.
 
-    facts: Mapping[str, str] = field(default_factory=dict)
-    artefacts: tuple[Path, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-
-
-@dataclass(frozen=True)
-class Executed:
-    """What a run produced: outputs by parameter name, facts, metrics, artefacts, and the engine's problems.
-
-    If `problems` is not empty, the stage fails even if the outputs are right.
+    The outputs are by parameter name. If `problems` is not empty, the stage fails even if they are right.
     """
 
-    outputs: Mapping[str, Array]
-    facts: Mapping[str, str] = field(default_factory=dict)
-    artefacts: tuple[Path, ...] = ()
+    facts: Mapping[str, str]
+    artefacts: tuple[Path, ...]
+    metrics: tuple[Metric, ...]
+    outputs: Mapping[str, Array] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
-    metrics: tuple[Metric, ...] = ()
 
 
 class Engine(Protocol):
@@ -119,13 +110,13 @@ class Engine(Protocol):
         """Raise `CompileError` for what refuses a program before there is any data: plan, source, `main`."""
         ...
 
-    def compile(self, request: Request) -> Compiled:
+    def compile(self, request: Request) -> Done:
         """Compile only. Raises `CompileError`, `NotSupportedError` or `InfrastructureError`."""
         ...
 
-    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
         """Compile and run on `inputs` (by parameter name, layouts of `golden.specs`). Raises as `compile`.
 
-        If the engine writes outputs in place, they are first filled as `pipeline.ground.sentinel` says.
+        If the engine writes outputs in place, they are first filled as `pipeline.ground.memory` says.
         """
         ...

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -12,26 +14,30 @@ from emulator.artefact import report_data
 from emulator.engine import Report, compile_program, run_program
 from emulator.errors import KernelError
 from emulator.listing import listing
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from golden.specs import Array
 from kernels.plan import PlanError
-from pipeline.engines.base import (
-    Availability,
-    Compiled,
-    CompileError,
-    Executed,
-    Request,
-)
+from pipeline.engines.base import Availability, CompileError, Done, Request
 from pipeline.faults.injection import program_with
 from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
-from pipeline.ground.sentinel import untouched_output
 from pipeline.ground.subject import Subject
 from workloads.base import Workload, WorkloadError
 from workloads.faults import fault_named
 
-_REFUSALS = (KernelError, PlanError, SyntaxError, WorkloadError)
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Turns what refuses a program into a `CompileError`, with the file and line of what is not Python."""
+    try:
+        yield
+    except SyntaxError as error:
+        place = f"{Path(error.filename or '').name}:{error.lineno}"
+        raise CompileError(f"{place}: not Python: {error.msg}") from error
+    except (KernelError, PlanError, WorkloadError) as error:
+        raise CompileError(str(error)) from error
 
 
 class EmulatorEngine:
@@ -45,59 +51,27 @@ class EmulatorEngine:
         """Always available: it needs only NumPy."""
         return Availability()
 
+    @_refusing()
     def check(self, subject: Subject, program: str) -> None:
-        """Read the program.
+        """Read the program."""
+        check_main(typed_program(subject, program), subject, program)
 
-        Raises:
-            CompileError: the geometry cannot be tiled, the source is refused, or its `main` takes other
-                parameters than the declaration says.
-        """
-        try:
-            check_main(typed_program(subject, program), subject, program)
-        except _REFUSALS as error:
-            raise CompileError(_words(error)) from error
+    @_refusing()
+    def compile(self, request: Request) -> Done:
+        """Walk the program without data; leaves `report.json` and `listing.txt`."""
+        return _done(compile_program(_program(request), SOCS[request.platform.soc]), request)
 
-    def compile(self, request: Request) -> Compiled:
-        """Walk the program without data; leaves `report.json` and `listing.txt`.
-
-        Raises:
-            CompileError: the geometry cannot be tiled, the emulator refuses the kernel, or its `main` takes
-                other parameters than the declaration says.
-        """
-        try:
-            report = compile_program(_program(request), SOCS[request.platform.soc])
-        except _REFUSALS as error:
-            raise CompileError(_words(error)) from error
-        return Compiled(_facts(report), _leave(report, request.folder), _metrics(report, request))
-
-    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
-        """Walk the program with data, and requantise as the platform's variant says, or with a fault.
-
-        Raises:
-            CompileError: as `compile`.
-        """
-        subject = request.subject
+    @_refusing()
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
+        """Walk the program with data, and requantise as the platform's variant says, or with a fault."""
+        subject, platform = request.subject, request.platform
         entry = subject.program(request.program)
-        try:
-            form = subject.workload.output_of(request.program, subject.geometry, subject.plan)
-            output = untouched_output(*form)
-            arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
-            report = run_program(
-                _program(request, arrays),
-                SOCS[request.platform.soc],
-                {**arrays, entry.output: output},
-                request.platform.variant,
-            )
-        except _REFUSALS as error:
-            raise CompileError(_words(error)) from error
-        artefacts = _leave(report, request.folder)
-        return Executed({entry.output: output}, _facts(report), artefacts, metrics=_metrics(report, request))
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, SyntaxError):
-        return f"{Path(error.filename or '').name}:{error.lineno}: not Python: {error.msg}"
-    return str(error)
+        output = untouched_output(*subject.workload.output_of(entry.name, subject.geometry, subject.plan))
+        arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
+        program = _program(request, arrays)
+        tensors = {**arrays, entry.output: output}
+        report = run_program(program, SOCS[platform.soc], tensors, platform.variant)
+        return replace(_done(report, request), outputs={entry.output: output})
 
 
 def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Program:
@@ -111,8 +85,12 @@ def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Pro
     return program
 
 
-def _facts(report: Report) -> dict[str, str]:
-    return {"estimated_cycles": "unavailable"} if report.estimate is None else {}
+def _done(report: Report, request: Request) -> Done:
+    data, text = request.folder / "report.json", request.folder / "listing.txt"
+    data.write_bytes(msgspec.json.format(msgspec.json.encode(report_data(report)), indent=1))
+    text.write_text(listing(report.program))
+    facts = {"estimated_cycles": "unavailable"} if report.estimate is None else {}
+    return Done(facts, (data, text), _metrics(report, request))
 
 
 def _metrics(report: Report, request: Request) -> tuple[Metric, ...]:
@@ -133,10 +111,3 @@ def _metrics(report: Report, request: Request) -> tuple[Metric, ...]:
             Metric("estimated_cycles.overlap", report.estimate.overlap, "cycles", estimate),
         ]
     return tuple(metrics)
-
-
-def _leave(report: Report, folder: Path) -> tuple[Path, ...]:
-    data, text = folder / "report.json", folder / "listing.txt"
-    data.write_bytes(msgspec.json.format(msgspec.json.encode(report_data(report)), indent=1))
-    text.write_text(listing(report.program))
-    return data, text

@@ -32,14 +32,13 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class Identity:
-    """What is installed: the framework, its version (empty if there is none) and its project's address.
+    """What is installed: the framework and its version (empty if there is none).
 
     `commit` is known if the package was installed from a repository, not from a copy of its files.
     """
 
     framework: Framework
     version: str = ""
-    url: str = ""
     commit: str = ""
 
     def __str__(self) -> str:
@@ -58,9 +57,7 @@ def identify(path: Sequence[str] | None = None) -> Identity:
         # The list of its files is no help: that of an editable installation has none of the package's.
         if Path(str(package.locate_file(mark))).is_dir():
             framework = candidate
-    urls = package.metadata.get_all("Project-URL") or []
-    url = urls[0].partition(", ")[2] if urls else ""
-    return Identity(framework, package.version, url, _commit(package))
+    return Identity(framework, package.version, _commit(package))
 
 
 def _commit(package: metadata.Distribution) -> str:

@@ -38,7 +38,6 @@ class Card:
     number: int
     name: str
     health: str
-    bus: str
 
     @property
     def soc(self) -> str:
@@ -132,5 +131,4 @@ def _card(upper: list[str], lower_words: list[str], lower: list[str], id_column:
     physical = lower_words[1:2] if id_column else [number]
     if not (physical and physical[0].isdecimal() and rest):
         raise NpuSmiError(f"no physical id in {' | '.join(upper)!r} over {' | '.join(lower)!r}")
-    bus = next((cell for cell in lower if re.fullmatch(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+", cell)), "")
-    return Card(int(physical[0]), " ".join(name) or upper[1], rest[0], bus)
+    return Card(int(physical[0]), " ".join(name) or upper[1], rest[0])

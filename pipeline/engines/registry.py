@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from pipeline.engines.base import Engine
 from pipeline.ground.jobs import PlatformKind
 from workloads.base import Workload
+
+if TYPE_CHECKING:  # `list` reads this table at every start
+    from pipeline.engines.base import Engine
 
 
 @dataclass(frozen=True)
 class Backend:
-    """The engine's class as `module:name`, imported when used, and the kinds of platform it can have.
+    """The engine's class as `module:name`, imported when used, and what its jobs need.
 
-    If there are several kinds, the matrix has to say the kind of each platform.
+    If there are several `kinds` of platform, the matrix has to say the kind of each. With `tiles` it runs the
+    tile programs, otherwise the tensor-level ones.
     """
 
     engine: str
     kinds: tuple[PlatformKind, ...] = (PlatformKind.HOST,)
+    tiles: bool = True
 
 
 BACKENDS: Mapping[str, Backend] = {
     "emulator": Backend("pipeline.engines.emulator:EmulatorEngine"),
-    "cann": Backend("pipeline.engines.cann.engine:CannEngine"),
+    "cann": Backend("pipeline.engines.cann.engine:CannEngine", tiles=False),
     "pypto": Backend(
         "pipeline.engines.pypto.engine:PyptoEngine", (PlatformKind.CARD, PlatformKind.SIMULATOR)
     ),
@@ -32,20 +37,14 @@ BACKENDS: Mapping[str, Backend] = {
 """The backends by their names in the matrix."""
 
 
-_TENSOR_LEVEL = frozenset({"cann"})
-"""Backends that take the tensor-level programs, not the tile programs."""
-
-
 def takes_tiles(backend: str) -> bool:
     """Whether a backend runs the tile programs, and so only what can be tiled."""
-    return backend not in _TENSOR_LEVEL
+    return backend not in BACKENDS or BACKENDS[backend].tiles
 
 
 def has_program(backend: str, workload: Workload, program: str) -> bool:
     """Whether a program has a version for a backend, even if the backend is not available here."""
-    if takes_tiles(backend):
-        return True
-    return workload.tensor_level is not None and program in workload.tensor_level.programs
+    return takes_tiles(backend) or program in workload.tensor_programs
 
 
 def engine_for(backend: str) -> Engine:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 
 from emulator.vreq8 import READINGS, requantise
-from golden import layout
-from golden.chain import INPUT, image_of
+from golden import layout, vreq8
+from golden.chain import INPUT, Layer, image_of
 from golden.geometry import C0
 from golden.specs import Array, Int8, Tensors
-from pipeline.ground.sentinel import SENTINEL
-from workloads.faults import FAULTS, Fault, can_show, no_place
+from pipeline.ground.memory import SENTINEL
+from workloads.faults import Fault, can_show, no_place
 from workloads.form import Form, Loading
 
-_OTHER_TABLE = FAULTS["other-table-1"]
 _SCALE_BITS, _ONE = np.uint64(0xFFFF_FFFF), np.uint64(0x3F80_0000)
 _SIGNED = np.uint64(1 << 46)
+_KHKWC, _CKHKW = (2, 3, 1, 0), (1, 2, 3, 0)
+"""Orders of K among the axes of a filter [Cout, C, kh, kw]."""
 
 
 def spoiled_inputs(
@@ -35,39 +36,30 @@ def spoiled_inputs(
     """
     if no_place(fault, form):
         return {**arrays}
-    changed: dict[str, Array] = {}
-    first = form.chain[0]
-    if fault.conv:
-        changed = _of_convolution(fault, form, tensors, variant)
-    elif fault.id == "x-nhwc":
-        changed[INPUT] = image_of(form.chain, tensors[INPUT]).reshape(-1, C0)
-    elif fault.id == "mid-of-other-run":
-        changed = _after_a_run_on_zeros(form, tensors, variant)
-    if fault.id == "planes-swapped-1":
-        changed[INPUT] = np.roll(tensors[INPUT].reshape(first.cin // C0, -1, C0), -1, axis=0).reshape(-1, C0)
-    return {**arrays, **changed}
+    chain, x = form.chain, tensors[INPUT]
+    layer = other = chain[fault.conv - 1]
+    if fault.family in ("other-table", "other-bias") and not can_show(fault, form):
+        other = chain[2 - fault.conv]
 
+    def table(of: str = layer.scale, packed_for: str = variant) -> vreq8.Table:
+        return tensors.table(of, packed_for)
 
-def _of_convolution(fault: Fault, form: Form, tensors: Tensors, variant: str) -> dict[str, Array]:
-    """What a fault of one convolution changes in its filter, bias and table."""
-    layer = form.chain[fault.conv - 1]
-    other = form.chain[2 - fault.conv] if not can_show(_OTHER_TABLE, form) else layer
-    family = fault.family
-    if family in ("scale32", "scale19-rne"):
-        return {layer.scale: tensors.table(layer.scale, family)}
-    if family == "scale-ignored":
-        return {layer.scale: tensors.table(layer.scale, variant) & ~_SCALE_BITS | _ONE}
-    if family == "unsigned-saturation":
-        return {layer.scale: tensors.table(layer.scale, variant) & ~_SIGNED}
-    if family == "other-table":
-        return {layer.scale: tensors.table(other.scale, variant)}
-    if family == "other-bias":
-        return {layer.bias: tensors[other.bias]}
-    if family == "bias-missing":
-        return {layer.bias: np.zeros_like(tensors[layer.bias])}
-    if family in ("k-order-khkwc", "k-order-ckhkw"):
-        return {layer.filter: _reordered(family, tensors[layer.filter], layer.conv.kernel)}
-    return {}
+    changes: Mapping[str, Callable[[], dict[str, Array]]] = {
+        "scale32": lambda: {layer.scale: table(packed_for="scale32")},
+        "scale19-rne": lambda: {layer.scale: table(packed_for="scale19-rne")},
+        "scale-ignored": lambda: {layer.scale: table() & ~_SCALE_BITS | _ONE},
+        "unsigned-saturation": lambda: {layer.scale: table() & ~_SIGNED},
+        "other-table": lambda: {layer.scale: table(other.scale)},
+        "other-bias": lambda: {layer.bias: tensors[other.bias]},
+        "bias-missing": lambda: {layer.bias: np.zeros_like(tensors[layer.bias])},
+        "k-order-khkwc": lambda: {layer.filter: _reordered(tensors[layer.filter], layer, _KHKWC)},
+        "k-order-ckhkw": lambda: {layer.filter: _reordered(tensors[layer.filter], layer, _CKHKW)},
+        "planes-swapped-1": lambda: {INPUT: np.roll(x, -layer.height * layer.width, axis=0)},
+        "x-nhwc": lambda: {INPUT: image_of(chain, x).reshape(-1, C0)},
+        "mid-of-other-run": lambda: _after_a_run_on_zeros(form, tensors, variant),
+    }
+    change = changes.get(fault.family) or changes.get(fault.id)
+    return {**arrays, **change()} if change else {**arrays}
 
 
 def in_output(fault: Fault) -> bool:
@@ -82,27 +74,24 @@ def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
     tiles = output.reshape(-1, form.last.tile.positions, output.shape[1]).copy()
     if fault.id == "unwritten":
         tiles[-1] = SENTINEL
-    for tile in tiles if fault.id != "unwritten" else ():
+        return tiles.reshape(output.shape)
+    for tile in tiles:
         fractals = layout.nd_to_nz(tile)
-        if fault.id == "nz-as-nd-y":
-            tile[:] = fractals.reshape(tile.shape)
-        else:
-            tile[:] = layout.nz_to_nd(tile.reshape(fractals.shape))
+        stored = fractals if fault.id == "nz-as-nd-y" else layout.nz_to_nd(tile.reshape(fractals.shape))
+        tile[:] = stored.reshape(tile.shape)
     return tiles.reshape(output.shape)
 
 
-def _reordered(family: str, matrix: Int8, kernel: int) -> Int8:
+def _reordered(matrix: Int8, layer: Layer, order: Sequence[int]) -> Int8:
     """A filter matrix [K, Cout] with K in another order than (c1, kh, kw, c0)."""
-    weights = layout.matrix_to_filter(matrix, kernel)  # [Cout, C, kh, kw]
-    order = (2, 3, 1, 0) if family == "k-order-khkwc" else (1, 2, 3, 0)
+    weights = layout.matrix_to_filter(matrix, layer.conv.kernel)  # [Cout, C, kh, kw]
     return np.ascontiguousarray(weights.transpose(order)).reshape(matrix.shape)
 
 
 def _after_a_run_on_zeros(form: Form, tensors: Tensors, variant: str) -> dict[str, Array]:
     """Inputs that make conv2 read the mid of x = 0: x itself where one program computes both."""
     second, layer = form.convolution(2), form.chain[0]
-    if second is None:
-        return {}
+    assert second is not None  # a hand-over has no place without its reader
     if second.loading is Loading.IN_L1:
         return {INPUT: np.zeros_like(tensors[INPUT])}
     row = requantise(tensors[layer.bias], tensors.table(layer.scale, variant), READINGS[variant])

@@ -44,10 +44,10 @@ def inputs_with(
     variant: str,
     given: Mapping[str, Array],
 ) -> dict[str, Array]:
-    """The inputs of a program by name, as a fault hands them over where there is one.
+    """The inputs of a program by name, as a fault (if any) hands them over.
 
     Args:
-        fault: the fault, or None.
+        fault: the fault.
         subject: what the program is of.
         program: its name.
         tensors: the workload's inputs.
@@ -81,13 +81,14 @@ def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, v
     if reason or in_output(fault):
         return reason
     try:
-        if _changes_program(fault, subject, run.program, variant):
+        if program_with(fault, subject, run.program, variant) != typed_program(subject, run.program):
             return ""
     except (KernelError, PlanError, SyntaxError):
         return ""  # the run itself says what is wrong with it
     except FormError as error:
         return f"its form does not fit: {error}"
-    if _changes_inputs(fault, subject, run.program, tensors, variant):
+    right, wrong = (inputs_with(each, subject, run.program, tensors, variant, {}) for each in (None, fault))
+    if right.keys() != wrong.keys() or any(not np.array_equal(right[name], wrong[name]) for name in right):
         return ""
     return "its program and its inputs are the same with the fault as without it"
 
@@ -98,12 +99,3 @@ def _not_handed_over(fault: Fault, form: Form, run: ProgramRun) -> str:
     if fault.step != "hand-over" or second is None or second.loading is Loading.IN_L1 or run.given:
         return ""
     return f"it is run on the golden's {second.source}"
-
-
-def _changes_program(fault: Fault, subject: Subject, program: str, variant: str) -> bool:
-    return program_with(fault, subject, program, variant) != typed_program(subject, program)
-
-
-def _changes_inputs(fault: Fault, subject: Subject, program: str, tensors: Tensors, variant: str) -> bool:
-    right, wrong = (inputs_with(each, subject, program, tensors, variant, {}) for each in (None, fault))
-    return right.keys() != wrong.keys() or any(not np.array_equal(right[name], wrong[name]) for name in right)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,14 +18,16 @@ from emulator.program import (
     Spoil,
     Statement,
     evaluate,
+    flat,
 )
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS
-from kernels.plan import Window
+from emulator.vreq8 import READINGS, requantise
+from golden.chain import Layer
 from pipeline.faults import spoils
 from pipeline.faults.origins import origins, requantised_by
 from pipeline.ground.words import counted
 from workloads.base import FaultModel
-from workloads.faults import Fault, band_class, no_place, shift_of, shifted_bands
+from workloads.faults import Fault, band_class, moved_windows, no_place
 from workloads.form import Convolution, Form, FormError, Loading
 
 Block = tuple[Statement, ...]
@@ -35,15 +37,7 @@ def faulty_plan(fault: Fault, plan: Any, model: FaultModel) -> Any:
     """The plan of a kernel that has the fault; the same for a fault that is not in the plan."""
     if fault.id not in ("band-up", "band-down"):
         return plan
-
-    def move(windows: Sequence[Window], height: int) -> Sequence[Window]:
-        moved = shifted_bands(fault, height, windows)
-        return [
-            replace(window, row=window.row + shift_of(fault)) if number in moved else window
-            for number, window in enumerate(windows)
-        ]
-
-    return model.moved(plan, move)
+    return model.moved(plan, lambda windows, height: moved_windows(fault, height, windows))
 
 
 def faulty_program(fault: Fault, program: Program, form: Form, variant: str) -> Program:
@@ -80,24 +74,35 @@ class _Faulty:
     variant: str
     origins: Mapping[str, frozenset[str]]
 
+    @property
+    def convolution(self) -> Convolution:
+        """The one that the fault is in, or that a hand-over is to; `no_place` has seen that there is one."""
+        found = self.form.convolution(self.fault.conv or 2)
+        assert found is not None
+        return found
+
     def of(self, body: Block) -> Block:
         """The body with the fault."""
-        fault = self.fault
-        if fault.family == "wrong-stride":
+        family = self.fault.family
+        if family == "wrong-stride":
             return _each_call(body, self._other_stride)
-        if fault.family.startswith("no-padding"):
+        if family.startswith("no-padding"):
             return self._past_edge(body)
-        if fault.family in ("k-step-skipped", "k-step-twice"):
+        if family in ("k-step-skipped", "k-step-twice"):
             return _each_block(body, self._last_step)
-        if fault.family == "acc-not-reset":
+        if family == "acc-not-reset":
             return _each_block(body, self._without_reset)
-        if fault.id == "map-corrupted":
+        if family == "map-corrupted":
             return _each_block(body, self._corrupted_map)
-        if fault.step == f"requant{fault.conv}":
-            how = _requantisation(fault, self.variant)
-            return body if how is None else _spoiled(body, self._ends_tile, how)
-        change = self._map_change()
-        return body if change is None else _spoiled(body, self._fills_map_of_second, change)
+        if family in _OTHER_READINGS:
+            return _spoiled(body, self._ends_tile, spoils.requantised(requantise, READINGS[family]))
+        if family in _REQUANTISED:
+            spoil = spoils.requantised(_REQUANTISED[family], READINGS[self.variant])
+            return _spoiled(body, self._ends_tile, spoil)
+        if self.fault.id in _MAP_CHANGES:
+            change = _MAP_CHANGES[self.fault.id](self.convolution.layer)
+            return _spoiled(body, self._fills_map_of_second, spoils.whole_map(change))
+        return body
 
     # -- what a call is for
 
@@ -108,47 +113,33 @@ class _Faulty:
         """Whether this requantises an ACC tile of the fault's convolution."""
         if not isinstance(statement, Call) or not statement.operator.startswith("tile.fixpipe_"):
             return False
-        return self._reads(statement.operands.get("scale"), self.form.chain[self.fault.conv - 1].scale)
+        return self._reads(statement.operands.get("scale"), self.convolution.layer.scale)
 
     def _unfolds(self, call: Call) -> bool:
         """Whether this is img2col of the fault's convolution."""
-        convolution = self.form.convolution(self.fault.conv)
-        return (
-            call.operator == "tile.img2col"
-            and convolution is not None
-            and self._reads(call.operands.get("tile"), self._map_of(convolution))
-        )
+        return call.operator == "tile.img2col" and self._reads(call.operands.get("tile"), self._map)
 
-    def _map_of(self, convolution: Convolution) -> str:
-        """What a convolution's feature map originates from: a GM tensor, or the table of the one before."""
-        if convolution.loading is Loading.IN_L1:
-            return requantised_by(self.form.chain[convolution.number - 2].scale)
-        return convolution.read_from
+    def _fills(self, call: Call) -> bool:
+        """Whether this makes a feature map of the fault's convolution anew, or begins to."""
+        return call.operator in ("tile.create", "load") and self._reads(Ref(call.target), self._map)
+
+    @property
+    def _map(self) -> str:
+        """What the convolution's feature map originates from: a GM tensor, or the table of the one before."""
+        if self.convolution.loading is Loading.IN_L1:
+            return requantised_by(self._table_before)
+        return self.convolution.read_from
+
+    @property
+    def _table_before(self) -> str:
+        return self.form.chain[self.convolution.number - 2].scale
 
     def _fills_map_of_second(self, call: Call) -> bool:
         """Whether this writes the feature map of the second convolution."""
-        second = self.form.convolution(2)
-        if second is None:
-            return False
-        if second.loading is Loading.IN_L1:
-            table = self.form.chain[0].scale
-            return call.operator == "tile.fixpipe_requant" and self._reads(call.operands["scale"], table)
-        return call.operator == "load" and call.operands["tensor"] == Ref(second.read_from)
-
-    def _map_change(self) -> Spoil | None:
-        """How the fault changes the second convolution's feature map in L1; None if it does not."""
-        if len(self.form.chain) < 2:
-            return None
-        layer = self.form.chain[1]
-        halo = max(0, layer.conv.kernel - layer.conv.stride) * layer.width
-        changes = {
-            "nz-as-nd-mid": spoils.nz_as_nd,
-            "nd-as-nz-mid": spoils.nd_as_nz,
-            "planes-swapped-2": spoils.rotate_planes,
-            "halo-stale": spoils.stale_rows(halo),
-        }
-        change = changes.get(self.fault.id)
-        return None if change is None else spoils.whole_map(change)
+        if self.convolution.loading is Loading.IN_L1:
+            table = call.operands.get("scale")
+            return call.operator == "tile.fixpipe_requant" and self._reads(table, self._table_before)
+        return call.operator == "load" and self._reads(call.operands["tensor"], self._map)
 
     # -- the faults
 
@@ -164,13 +155,11 @@ class _Faulty:
     def _past_edge(self, body: Block) -> Block:
         spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"))
         wanted = band_class(self.fault)
-
-        def changed(statement: Statement, classes: set[str]) -> Statement:
-            if wanted and wanted not in classes:
-                return statement
-            return _spoiled((statement,), self._unfolds, spoil)[0]
-
-        return tuple(map(changed, body, self._classes(body)))
+        spoiled = _spoiled(body, self._unfolds, spoil)
+        return tuple(
+            wrong if not wanted or wanted in classes else right
+            for right, wrong, classes in zip(body, spoiled, self._classes(body), strict=True)
+        )
 
     def _classes(self, body: Block) -> list[set[str]]:
         """Which bands each statement of a body works for: a single band is the first and the last.
@@ -181,31 +170,21 @@ class _Faulty:
         Raises:
             FormError: the form has another number of bands than the body.
         """
-        convolution = self.form.convolution(self.fault.conv)
-        order = convolution.order if convolution is not None else ()
+        order = self.convolution.order
         last = len(order) - 1
         band, unfolded = 0, False
         found = []
         for statement in body:
-            fills = self._fills(statement)
-            unfolds = any(map(self._unfolds, _calls((statement,))))
+            calls = [call for call in flat((statement,)) if isinstance(call, Call)]
+            fills, unfolds = any(map(self._fills, calls)), any(map(self._unfolds, calls))
             if unfolded and fills:
                 band, unfolded = band + 1, False
             rounds = 1
             if fills and unfolds and isinstance(statement, For):
                 rounds = evaluate(statement.stop, {}) - evaluate(statement.start, {})
             of = order[band : band + rounds]
-            found.append(
-                {
-                    name
-                    for name, here in (
-                        ("first", 0 in of),
-                        ("last", last in of),
-                        ("interior", any(0 < number < last for number in of)),
-                    )
-                    if here
-                }
-            )
+            classes = {"first": 0 in of, "last": last in of, "interior": any(0 < one < last for one in of)}
+            found.append({name for name, here in classes.items() if here})
             unfolded |= unfolds
             band += rounds - 1
         if unfolded and band != last:
@@ -215,22 +194,9 @@ class _Faulty:
             )
         return found
 
-    def _fills(self, statement: Statement) -> bool:
-        """Whether this makes a feature map of the fault's convolution anew, or begins to."""
-        convolution = self.form.convolution(self.fault.conv)
-        return convolution is not None and any(
-            call.operator in ("tile.create", "load")
-            and self._reads(Ref(call.target), self._map_of(convolution))
-            for call in _calls((statement,))
-        )
-
     def _last_step(self, block: Block) -> Block:
         """A block that makes an ACC tile, with the last step of its K loop left out or done twice."""
-        loops = [
-            number
-            for number, statement in enumerate(block)
-            if isinstance(statement, For) and _accumulates(statement)
-        ]
+        loops = [number for number, statement in enumerate(block) if _accumulates(statement)]
         if not loops or not any(map(self._ends_tile, block)):
             return block
         loop = block[loops[-1]]
@@ -277,55 +243,51 @@ class _Faulty:
         return tuple(found for statement in block for found in changed(statement))
 
 
-def _requantisation(fault: Fault, variant: str) -> Spoil | None:
-    """How a table is read wrongly; None if the table itself is wrong."""
-    if fault.family in ("round-then-add", "half-away", "offset-unsigned", "scale32"):
-        return spoils.requantised(spoils.read_as(fault.family))
-    how = {
-        "offset-sign": spoils.offset_subtracted,
-        "no-saturation": spoils.unsaturated,
-        "per-row-scale": spoils.by_row,
-    }.get(fault.family)
-    return None if how is None else spoils.requantised(how(variant))
+_OTHER_READINGS = ("round-then-add", "half-away", "offset-unsigned", "scale32")
+"""Families in which a right table is read as another variant reads its own."""
+
+_REQUANTISED: Mapping[str, spoils.Requantise] = {
+    "offset-sign": spoils.offset_subtracted,
+    "no-saturation": spoils.unsaturated,
+    "per-row-scale": spoils.by_row,
+}
+_MAP_CHANGES: Mapping[str, Callable[[Layer], spoils.MapChange]] = {
+    "nz-as-nd-mid": lambda layer: spoils.nz_as_nd,
+    "nd-as-nz-mid": lambda layer: spoils.nd_as_nz,
+    "planes-swapped-2": lambda layer: spoils.rotate_planes,
+    "halo-stale": lambda layer: spoils.stale_rows(layer.conv.kernel - layer.conv.stride, layer.width),
+}
+"""How a fault changes the second convolution's feature map in L1."""
 
 
-# -- rewriting: a typed program has loops only, because branches are decided when the kernel is read
+def _each_block(block: Block, change: Callable[[Block], Block]) -> Block:
+    """The block, and every body of a loop or branch in it, replaced by what `change` gives."""
+
+    def inside(statement: Statement) -> Statement:
+        if isinstance(statement, For):
+            return replace(statement, body=_each_block(statement.body, change))
+        if isinstance(statement, If):
+            then, orelse = (_each_block(each, change) for each in (statement.then, statement.orelse))
+            return replace(statement, then=then, orelse=orelse)
+        return statement
+
+    return change(tuple(map(inside, block)))
 
 
 def _each_call(block: Block, change: Callable[[Call], Call]) -> Block:
     """The block with every call in it, at any depth, replaced by what `change` gives."""
 
-    def changed(statement: Statement) -> Statement:
-        if isinstance(statement, For):
-            return replace(statement, body=_each_call(statement.body, change))
-        return change(statement) if isinstance(statement, Call) else statement
+    def changed(inner: Block) -> Block:
+        return tuple(change(each) if isinstance(each, Call) else each for each in inner)
 
-    return tuple(map(changed, block))
-
-
-def _each_block(block: Block, change: Callable[[Block], Block]) -> Block:
-    """The block, and every loop's body in it, replaced by what `change` gives."""
-    return change(
-        tuple(
-            replace(statement, body=_each_block(statement.body, change))
-            if isinstance(statement, For)
-            else statement
-            for statement in block
-        )
-    )
-
-
-def _calls(statements: Sequence[Statement]) -> Iterator[Call]:
-    for statement in statements:
-        if isinstance(statement, For):
-            yield from _calls(statement.body)
-        elif isinstance(statement, Call):
-            yield statement
+    return _each_block(block, changed)
 
 
 def _spoiled(block: Block, chosen: Callable[[Call], bool], spoil: Spoil) -> Block:
     return _each_call(block, lambda call: replace(call, spoil=spoil) if chosen(call) else call)
 
 
-def _accumulates(loop: For) -> bool:
-    return any(isinstance(step, Call) and step.operator == "tile.matmul_acc" for step in loop.body)
+def _accumulates(statement: Statement) -> bool:
+    return isinstance(statement, For) and any(
+        isinstance(step, Call) and step.operator == "tile.matmul_acc" for step in statement.body
+    )

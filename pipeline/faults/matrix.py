@@ -45,7 +45,6 @@ class NothingToInjectError(UserError):
 class Case:
     """One fault in one job (`fault` empty: none): how it ended, and what the diagnosis names, by rank."""
 
-    geometry: str
     fault: str
     profile: str
     state: State
@@ -60,10 +59,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """One fault in one geometry: why it cannot show there, or its case in each profile."""
+    """One fault (empty: none) in one geometry: why it cannot show there, or its case in each profile."""
 
     geometry: str
-    fault: Fault
+    fault: str
     reason: str
     cases: tuple[Case, ...]
 
@@ -78,8 +77,8 @@ class Row:
         return tuple(case for case in self.cases if case.state is State.MISMATCH)
 
 
-def run_rows(jobs: Sequence[Job], faults: Sequence[Fault], folder: Path, cache: Path) -> Iterator[Row | Case]:
-    """Clean cases and rows, geometry by geometry.
+def run_rows(jobs: Sequence[Job], faults: Sequence[str], folder: Path, cache: Path) -> Iterator[Row]:
+    """The rows of each geometry: the one without a fault, then one for each fault.
 
     Args:
         jobs: of the device lane, on the emulator.
@@ -89,27 +88,22 @@ def run_rows(jobs: Sequence[Job], faults: Sequence[Fault], folder: Path, cache: 
     """
     for name, group in groupby(jobs, key=lambda job: job.geometry_name):
         of_geometry = list(group)
-        job = of_geometry[0]
-        yield from (_case(job, "", folder, cache) for job in of_geometry)
-        for fault in faults:
-            reason = _never_shows(fault, job)
-            cases = () if reason else tuple(_case(job, fault.id, folder, cache) for job in of_geometry)
+        for fault in ("", *faults):
+            reason = _never_shows(FAULTS[fault], of_geometry[0]) if fault else ""
+            cases = () if reason else tuple(_case(job, fault, folder, cache) for job in of_geometry)
             yield Row(name, fault, reason, cases)
 
 
 def _never_shows(fault: Fault, job: Job) -> str:
     """Why a fault has no place in any program of a kernel, or cannot show there; empty where it can."""
     subject = subject_of(job)
-    reasons = []
-    for program in subject.workload.programs_of(job.kernel):
-        form = subject.form(program)
-        if form is None:
-            return f"the form of {program} is not described"
-        reason = no_place(fault, form) or can_show(fault, form)
-        if not reason:
-            return ""
-        reasons.append(reason)
-    return reasons[-1]
+    programs = subject.workload.programs_of(job.kernel)
+    forms = {program: subject.form(program) for program in programs}
+    reasons = [
+        no_place(fault, form) or can_show(fault, form) if form else f"the form of {program} is not described"
+        for program, form in forms.items()
+    ]
+    return reasons[-1] if all(reasons) else ""
 
 
 def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:
@@ -118,26 +112,26 @@ def _case(job: Job, fault: str, folder: Path, cache: Path) -> Case:
         work = comparison(job, JobContext(folder, None, cache, Settings(inject=fault)))
         planned = stages_of(job, work.subject.workload, "all")
         if refused := work.admit(planned):
-            return Case(job.geometry_name, fault, str(job.profile), State.SKIPPED, refused)
+            return Case(fault, str(job.profile), State.SKIPPED, refused)
         stages = [work.run(stage) for stage in planned]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     wrong = next((stage for stage in stages if stage.state is not State.PASSED), stages[-1])
     of_y = work.diagnoses.get(stages[-1].name, Diagnosis())
     names = tuple(finding.hypotheses for finding in of_y.findings)
-    return Case(job.geometry_name, fault, str(job.profile), wrong.state, wrong.message, names)
+    return Case(fault, str(job.profile), wrong.state, wrong.message, names)
 
 
 def table(row: Row) -> str:
     """A row as a line: the fault, the profiles that detect it, what is ranked first."""
-    head = f"{row.fault.id:<28}"
+    head, all_of_them = f"{row.fault:<28}", len(row.cases)
     if row.reason:
         return f"{head} cannot show: {row.reason}"
     if not row.detected:
-        return f"{head} NOT DETECTED by any of {len(row.cases)} profiles"
-    count = f"{len(row.detected)}/{len(row.cases)}"
-    by = "all" if len(row.detected) == len(row.cases) else " ".join(case.profile for case in row.detected)
-    parts = [f"{head} detected {count} ({by})"]
+        return f"{head} NOT DETECTED by any of {all_of_them} profiles"
+    found = len(row.detected)
+    by = "all" if found == all_of_them else " ".join(case.profile for case in row.detected)
+    parts = [f"{head} detected {found}/{all_of_them} ({by})"]
     refused = [case for case in row.detected if case.state is not State.MISMATCH]
     if refused:
         parts.append(f"refused with {refused[0].state.value}: {refused[0].message}")
@@ -156,49 +150,46 @@ def _named(case: Case) -> str:
     return f"{case.profile}: {' = '.join(case.ranks[0])}{rank}"
 
 
-@dataclass(frozen=True)
 class Totals:
-    """The totals of all rows and clean cases."""
+    """The totals of all rows."""
 
-    rows: tuple[Row, ...]
-    clean: tuple[Case, ...]
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = [row for row in rows if row.fault]
+        self._shown = [row for row in self._rows if not row.reason]
+        self._clean = [case for row in rows if not row.fault for case in row.cases]
+        self._cases = [case for row in self._rows for case in row.diagnosed]
+        self.missed = [row for row in self._shown if not row.detected]
+        """Rows of faults that can show and were not detected."""
+        self.false_positives = [case for case in self._clean if case.state is not State.PASSED or case.ranks]
+        """Cases without a fault that did not pass."""
+
+    def _right(self, rank: int) -> int:
+        """How many cases have their fault among so many ranks."""
+        return sum(0 < case.rank <= rank for case in self._cases)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The counts, and the faults that were not detected."""
-        shown = [row for row in self.rows if not row.reason]
-        missed = [row for row in shown if not row.detected]
-        cases = [case for row in self.rows for case in row.diagnosed]
-        refused = sum(len(row.detected) - len(row.diagnosed) for row in self.rows)
-        first, within = (sum(0 < case.rank <= rank for case in cases) for rank in (1, _RANKS))
-        alone = sum(case.rank == 1 and len(set(case.ranks[0])) == 1 for case in cases)
+        shown, diagnosed = len(self._shown), len(self._cases)
+        refused = sum(len(row.detected) - len(row.diagnosed) for row in self._rows)
+        alone = sum(case.rank == 1 and len(set(case.ranks[0])) == 1 for case in self._cases)
         return (
-            f"{len(self.rows)} faults x geometries: {len(self.rows) - len(shown)} cannot show, "
-            f"{len(shown) - len(missed)} of the other {len(shown)} detected by at least one profile",
-            *(f"  not detected: {row.fault.id} in {row.geometry}" for row in missed),
-            f"{counted(len(cases), 'mismatch', 'mismatches')} diagnosed: "
-            f"first-ranked right {_share(first, len(cases))} (alone {_share(alone, len(cases))}), "
-            f"in the first {_RANKS} {_share(within, len(cases))}; "
+            f"{len(self._rows)} faults x geometries: {len(self._rows) - shown} cannot show, "
+            f"{shown - len(self.missed)} of the other {shown} detected by at least one profile",
+            *(f"  not detected: {row.fault} in {row.geometry}" for row in self.missed),
+            f"{counted(diagnosed, 'mismatch', 'mismatches')} diagnosed: "
+            f"first-ranked right {_share(self._right(1), diagnosed)} (alone {_share(alone, diagnosed)}), "
+            f"in the first {_RANKS} {_share(self._right(_RANKS), diagnosed)}; "
             f"{counted(refused, 'case')} refused by the emulator",
-            f"{counted(len(self.clean), 'clean run')}: {len(self.false_positives)} with a finding",
+            f"{counted(len(self._clean), 'clean run')}: {len(self.false_positives)} with a finding",
         )
-
-    @property
-    def false_positives(self) -> tuple[Case, ...]:
-        """Clean cases that did not pass."""
-        return tuple(case for case in self.clean if case.state is not State.PASSED or case.ranks)
 
     @property
     def good(self) -> bool:
         """Whether every goal is met."""
-        cases = [case for row in self.rows for case in row.diagnosed]
-        first = sum(case.rank == 1 for case in cases)
-        return (
-            all(row.detected for row in self.rows if not row.reason)
-            and first >= FIRST_RIGHT * len(cases)
-            and all(0 < case.rank <= _RANKS for case in cases)
-            and not self.false_positives
-        )
+        diagnosed = len(self._cases)
+        named = self._right(1) >= FIRST_RIGHT * diagnosed and self._right(_RANKS) == diagnosed
+        return named and not self.missed and not self.false_positives
 
 
 def _share(part: int, whole: int) -> str:
@@ -221,13 +212,17 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
     )
     parser.add_argument("--output", type=Path, default=Path("out"), metavar="DIR")
     options = parser.parse_args(arguments)
+    output, rows = options.output.absolute(), []
     try:
         jobs = _jobs(options)
-        faults = [fault_named(name) for name in options.fault] or list(FAULTS.values())
-        totals = _printed(jobs, faults, options.output.absolute(), write)
+        faults = [fault_named(name).id for name in options.fault] or list(FAULTS)
+        for row in run_rows(jobs, faults, output / "faults", output / "goldens"):
+            write(f"  {table(row)}\n" if row.fault else f"\n{row.geometry}\n")
+            rows.append(row)
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
+    totals = Totals(rows)
     write("\n" + "\n".join(totals.lines) + "\n")
     return 0 if totals.good else 1
 
@@ -265,24 +260,6 @@ def _first_described(workload: Workload) -> str:
     """The first kernel of a workload whose programs all have a form; empty where there is none."""
     described = {program.name for program in workload.programs if program.form is not None}
     return next((kernel.name for kernel in workload.kernels if described.issuperset(kernel.programs)), "")
-
-
-def _printed(
-    jobs: Sequence[Job], faults: Sequence[Fault], output: Path, write: Callable[[str], object]
-) -> Totals:
-    rows: list[Row] = []
-    clean: list[Case] = []
-    heading = ""
-    for found in run_rows(jobs, faults, output / "faults", output / "goldens"):
-        if found.geometry != heading:
-            heading = found.geometry
-            write(f"\n{heading}\n")
-        if isinstance(found, Row):
-            rows.append(found)
-            write(f"  {table(found)}\n")
-        else:
-            clean.append(found)
-    return Totals(tuple(rows), tuple(clean))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from emulator.program import Bind, Call, For, Function, If, Invoke, Program, Ref, Statement
+from emulator.program import Bind, Call, Function, Invoke, Program, Ref, flat
 
 
 def requantised_by(table: str) -> str:
@@ -28,7 +28,7 @@ def origins(program: Program, function: Function) -> Mapping[str, frozenset[str]
     before = -1
     while (size := sum(map(len, found.values()))) != before:  # loops carry names from a round to the next
         before = size
-        for statement in _flat(function.body):
+        for statement in flat(function.body):
             if isinstance(statement, Bind):
                 found.setdefault(statement.target, set()).update(found.get(statement.source, ()))
             elif isinstance(statement, Call):
@@ -46,12 +46,3 @@ def _of_call(call: Call, found: Mapping[str, set[str]]) -> set[str]:
     if call.operator in ("tile.matmul", "tile.matmul_bias", "tile.matmul_acc"):
         return set()  # nothing is asked of an accumulator
     return set().union(*map(of, call.operands))
-
-
-def _flat(statements: Sequence[Statement]) -> Iterator[Statement]:
-    for statement in statements:
-        yield statement
-        if isinstance(statement, For):
-            yield from _flat(statement.body)
-        elif isinstance(statement, If):
-            yield from _flat((*statement.then, *statement.orelse))

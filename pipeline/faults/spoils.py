@@ -11,19 +11,19 @@ from emulator.image import Window
 from emulator.program import Spoil
 from emulator.soc import FRACTAL_DEPTH
 from emulator.tile import Array, Tensor, Tile
-from emulator.vreq8 import READINGS, requantise, rounded
+from emulator.vreq8 import Reading, requantise, rounded
 
-Requantise = Callable[[Array, Array], Array]
+Requantise = Callable[[Array, Array, Reading], Array]
 """Accumulators int32 [M, C] and a table uint64 [1, C] to int8 [M, C]."""
 
 _LARGEST = 2.0**62
 
 
-def requantised(how: Requantise) -> Spoil:
+def requantised(how: Requantise, reading: Reading) -> Spoil:
     """Replaces what a fixpipe operator wrote by another requantisation of the same accumulators."""
 
     def spoil(values: Mapping[str, Any], result: Tile | Tensor) -> None:
-        block = how(values["acc"].data, values["scale"].data)
+        block = how(values["acc"].data, values["scale"].data, reading)
         row, column = values["offsets"]
         if isinstance(result, Tile):
             result.put(row, column, block)
@@ -34,38 +34,21 @@ def requantised(how: Requantise) -> Spoil:
     return spoil
 
 
-def read_as(variant: str) -> Requantise:
-    """The reading of another variant."""
-    return lambda acc, table: requantise(acc, table, READINGS[variant])
-
-
-def unsaturated(variant: str) -> Requantise:
+def unsaturated(acc: Array, table: Array, reading: Reading) -> Array:
     """The low 8 bits of the rounded value, without saturation."""
-
-    def wrap(acc: Array, table: Array) -> Array:
-        whole = np.clip(rounded(acc, table, READINGS[variant]), -_LARGEST, _LARGEST).astype(np.int64)
-        return (whole & 0xFF).astype(np.uint8).view(np.int8)
-
-    return wrap
+    whole = np.clip(rounded(acc, table, reading), -_LARGEST, _LARGEST).astype(np.int64)
+    return (whole & 0xFF).astype(np.uint8).view(np.int8)
 
 
-def offset_subtracted(variant: str) -> Requantise:
+def offset_subtracted(acc: Array, table: Array, reading: Reading) -> Array:
     """The offset is subtracted: minus what -acc gives, because rounding is symmetric about 0."""
-
-    def subtract(acc: Array, table: Array) -> Array:
-        return np.clip(-rounded(-acc, table, READINGS[variant]), -128, 127).astype(np.int8)
-
-    return subtract
+    return np.clip(-rounded(-acc, table, reading), -128, 127).astype(np.int8)
 
 
-def by_row(variant: str) -> Requantise:
+def by_row(acc: Array, table: Array, reading: Reading) -> Array:
     """Table entry m % C for all channels of row m."""
-
-    def scale_rows(acc: Array, table: Array) -> Array:
-        entries = table[:, np.arange(len(acc)) % table.shape[1]]
-        return requantise(np.ascontiguousarray(acc.T), entries, READINGS[variant]).T
-
-    return scale_rows
+    entries = table[:, np.arange(len(acc)) % table.shape[1]]
+    return requantise(np.ascontiguousarray(acc.T), entries, reading).T
 
 
 def past_edge(side: str) -> Spoil:
@@ -94,8 +77,12 @@ def past_edge(side: str) -> Spoil:
     return spoil
 
 
-def whole_map(change: Callable[[Array], None]) -> Spoil:
-    """Changes conv2's feature map [C1, rows, C0] in L1 once the operator that fills it has written it all."""
+MapChange = Callable[[Array], None]
+"""Changes a feature map [C1, rows, C0] in place."""
+
+
+def whole_map(change: MapChange) -> Spoil:
+    """Changes conv2's feature map in L1 once the operator that fills it has written it all."""
 
     def spoil(values: Mapping[str, Any], result: Tile) -> None:
         written = values["offsets"][0] + values["acc"].data.shape[0] if "acc" in values else None
@@ -122,8 +109,9 @@ def rotate_planes(data: Array) -> None:
     data[:] = np.roll(data, -1, axis=0)
 
 
-def stale_rows(pixels: int) -> Callable[[Array], None]:
-    """The first pixels of every map are those of the first map."""
+def stale_rows(rows: int, width: int) -> MapChange:
+    """The first rows of every map, of so many pixels each, are those of the first map."""
+    pixels = max(0, rows) * width
     first: list[Array] = []
 
     def change(data: Array) -> None:

@@ -1,1 +1,1 @@
-"""What all packages of the pipeline share: jobs and results, words, files, tilings."""
+"""What all packages of the pipeline share: jobs and results, words, files, memories."""

@@ -87,7 +87,6 @@ OUTCOMES: Mapping[State, Ending] = {
 }
 """All end states. docs/states.md shows the same table; a test keeps them equal."""
 
-
 INPUTS = "inputs"
 """The name of the profile of a job that runs on a user's tensors."""
 
@@ -105,7 +104,6 @@ DIAGNOSIS = "diagnosis"
 
 WRONG_STEP = "wrong_step"
 """The fact of a result that says in one line which step is at fault."""
-
 
 REPRODUCE = "reproduce"
 """The fact of a result that gives the command line to rerun its job on the same inputs."""
@@ -220,17 +218,13 @@ class Job:
 
         In the compile lane there is no profile; in the compare lane, which runs all programs, no kernel.
         """
-        return work_name(self.lane, self.kernel, self.written_profile or self.profile)
-
-
-def work_name(lane: Lane, kernel: str, profile: str | None) -> str:
-    """The value of `Job.work` for a job with this lane, kernel and profile."""
-    named: Mapping[Lane, tuple[str | None, ...]] = {
-        Lane.COMPILE: (kernel,),
-        Lane.DEVICE: (kernel, profile),
-        Lane.COMPARE: (profile,),
-    }
-    return "/".join(filter(None, named[lane]))
+        profile = self.written_profile or self.profile
+        named = {
+            Lane.COMPILE: (self.kernel,),
+            Lane.DEVICE: (self.kernel, profile),
+            Lane.COMPARE: (profile,),
+        }
+        return "/".join(filter(None, named[self.lane]))
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,9 @@ class PatternError(ValueError):
 
 
 class Pattern:
-    """A regular expression in RE2's syntax."""
+    """A regular expression in RE2's syntax. Raises `PatternError` if RE2 does not accept it."""
 
     def __init__(self, text: str) -> None:
-        """Compile `text`.
-
-        Raises:
-            PatternError: RE2 does not accept it.
-        """
         self.text = text
         options = re2.Options()
         options.log_errors = False  # it would print to stderr, in addition to the error raised

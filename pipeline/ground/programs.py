@@ -27,6 +27,7 @@ def typed_program(subject: Subject, name: str, plan: object = None) -> Program:
         WorkloadError: the factory of a user's file raises another error.
     """
     entry, sources = subject.program(name), subject.definition.sources
+    factory = f"factory of program {name!r} of workload {subject.workload.name}"
     plan = subject.plan if plan is None else plan
     try:
         program: Program = entry.build(emulator.language, plan)
@@ -35,24 +36,19 @@ def typed_program(subject: Subject, name: str, plan: object = None) -> Program:
     except Exception as error:
         if not sources:
             raise
-        what = f"factory of program {name!r} of workload {subject.workload.name}"
-        raise blamed(error, what, str(sources[0])) from error
+        raise blamed(error, factory, str(sources[0])) from error
     if not isinstance(program, Program):
-        who = f"factory of program {name!r} of workload {subject.workload.name}"
-        raise WorkloadError(f"{who} gives a {type(program).__name__}: it must give a class under @pl.program")
+        given = type(program).__name__
+        raise WorkloadError(f"{factory} gives a {given}: it must give a class under @pl.program")
     return program
 
 
 def check_main(
     program: Program, subject: Subject, name: str, inputs: Mapping[str, Array] | None = None
 ) -> None:
-    """Refuse a program whose `main` takes other parameters than the declaration says.
+    """Refuse the program of a `name` if its `main` takes other parameters than the declaration says.
 
-    Args:
-        program: the typed program.
-        subject: what it is a program of.
-        name: its name in the declaration.
-        inputs: the arrays that it is run on. Only with them is the form of what the host makes known.
+    `inputs` are the arrays that it is run on. Only with them is the form of what the host makes known.
 
     Raises:
         PlanError: the geometry cannot be tiled.

@@ -31,36 +31,29 @@ class TakenUp(Enum):
 
 @dataclass(frozen=True)
 class Declared:
-    """What a field of `Settings` declares: its name, its default, which value a later run takes, its fact.
-
-    `fact` is the setting's name in the report; if it is empty, the report does not show the setting.
-    """
+    """What a field of `Settings` declares: its name, its default, which value a later run takes."""
 
     name: str
     default: object
     taken_up: TakenUp
-    fact: str
+
+    @property
+    def shown(self) -> bool:
+        """Whether the report shows the setting, as a fact of its name: where a run is kept changes no job."""
+        return self.taken_up is not TakenUp.OWN
 
     @property
     def option(self) -> str:
         """The command-line option of the setting."""
         return f"--{self.name}"
 
-    def words(self, value: object) -> list[str]:
-        """The option with a value, as words of a shell; none for the default."""
-        return [] if value == self.default else self.told(value)
-
     def told(self, value: object) -> list[str]:
-        """The option with a value, as words of a shell, also for the default; none for an empty value."""
+        """The option with a value, as words of a shell; none for an empty value."""
         words: list[str] = []
         for text in _texts(value):
             # argparse takes a word that begins with a dash for another option.
             words += [f"{self.option}={text}"] if text.startswith("-") else [self.option, text]
         return words
-
-
-def _declared(taken_up: TakenUp, fact: str = "") -> Mapping[str, object]:
-    return {"taken_up": taken_up, "fact": fact}
 
 
 @dataclass(frozen=True)
@@ -79,38 +72,37 @@ class Settings:
         output: absolute path of the folder of runs and goldens; None: the usual one.
     """
 
-    matrix: tuple[str, ...] = field(default=(), metadata=_declared(TakenUp.SAME, "matrix"))
-    date: datetime.date | None = field(default=None, metadata=_declared(TakenUp.SAME, "date"))
-    inputs: str | None = field(default=None, metadata=_declared(TakenUp.SAME, "inputs"))
-    inject: str = field(default="", metadata=_declared(TakenUp.SAME, "inject"))
-    stage: str = field(default="all", metadata=_declared(TakenUp.SAME, "stage"))
-    repeat: int = field(default=1, metadata=_declared(TakenUp.KEPT, "repeat"))
-    retries: int | None = field(default=None, metadata=_declared(TakenUp.KEPT, "retries"))
-    references: str | None = field(default=None, metadata=_declared(TakenUp.KEPT, "references"))
-    output: str | None = field(default=None, metadata=_declared(TakenUp.OWN))
+    matrix: tuple[str, ...] = field(default=(), metadata={"taken_up": TakenUp.SAME})
+    date: datetime.date | None = field(default=None, metadata={"taken_up": TakenUp.SAME})
+    inputs: str | None = field(default=None, metadata={"taken_up": TakenUp.SAME})
+    inject: str = field(default="", metadata={"taken_up": TakenUp.SAME})
+    stage: str = field(default="all", metadata={"taken_up": TakenUp.SAME})
+    repeat: int = field(default=1, metadata={"taken_up": TakenUp.KEPT})
+    retries: int | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
+    references: str | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
+    output: str | None = field(default=None, metadata={"taken_up": TakenUp.OWN})
 
     def words(self) -> list[str]:
-        """The options that set these settings, as words of a shell."""
-        return [word for each in DECLARED for word in each.words(getattr(self, each.name))]
+        """The options that set these settings, as words of a shell; none for a default."""
+        values = {each: getattr(self, each.name) for each in DECLARED}
+        return [word for each, value in values.items() if value != each.default for word in each.told(value)]
 
     def facts(self, begun: Settings | None = None) -> dict[str, str]:
-        """The settings that the report of a run shows, by the names of their facts.
+        """The settings that the report of a run shows, by their names.
 
-        Args:
-            begun: if the run is resumed, its settings at the start; settings that differ are shown too.
+        If the run is resumed, settings that differ from those it was `begun` with are shown too.
         """
         shown = {}
         for each in DECLARED:
             value = getattr(self, each.name)
             usual = value == each.default and (begun is None or value == getattr(begun, each.name))
-            if each.fact and not usual:
-                shown[each.fact] = shlex.join(value) if isinstance(value, tuple) else str(value)
+            if each.shown and not usual:
+                shown[each.name] = shlex.join(value) if isinstance(value, tuple) else str(value)
         return shown
 
 
 DECLARED = tuple(
-    Declared(each.name, each.default, each.metadata["taken_up"], each.metadata["fact"])
-    for each in dataclasses.fields(Settings)
+    Declared(each.name, each.default, each.metadata["taken_up"]) for each in dataclasses.fields(Settings)
 )
 """The declarations of all settings, in the order of the fields."""
 
@@ -118,10 +110,7 @@ DECLARED = tuple(
 def take_up(run: str, begun: Settings, given: Mapping[str, Any]) -> Settings:
     """The settings for resuming an earlier run, or for running its failed jobs again.
 
-    Args:
-        run: id of the earlier run.
-        begun: its settings.
-        given: the settings that the command line gives, by name.
+    `run` is its id, `begun` its settings; `given` are those that the command line gives, by name.
 
     Raises:
         SettingsError: a setting that must not change is given another value.

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from golden.cache import Wanted
 from golden.definition import Definition
 from golden.geometry import GeometryError
+from golden.inputs import load_inputs
 from kernels.plan import PlanError
 from pipeline.ground.jobs import Job, Lane, Platform
-from pipeline.ground.tiling import limits_of
+from pipeline.ground.memory import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
 from workloads.form import Form, FormError
 from workloads.own import blamed, reason_of
@@ -22,14 +25,7 @@ from workloads.registry import workload_named
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A workload in one geometry on one soc.
-
-    Attributes:
-        workload: the declaration.
-        geometry: the shapes, of the workload's type.
-        soc: the chip whose limits apply.
-        plan_options: what the matrix sets for the plan.
-    """
+    """A workload in one geometry, of the workload's type, on one soc, whose limits apply to the plan."""
 
     workload: Workload
     geometry: Any
@@ -100,21 +96,18 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
     what = f"a geometry of workload {workload.name}"
     try:
         return msgspec.convert(dict(shapes), workload.definition.geometry)
-    except (GeometryError, KeyboardInterrupt, MemoryError):
+    except (KeyboardInterrupt, MemoryError):
         raise
-    except msgspec.ValidationError as error:
-        if isinstance(error.__cause__, GeometryError):
-            raise error.__cause__ from None
-        if error.__cause__ is not None:  # the type raised ValueError or TypeError
-            raise _blamed(error.__cause__, what, workload) from error
-        raise WorkloadError(f"{what}: {error}") from error
     except BaseException as error:  # the type may come from a user's file
-        raise _blamed(error, what, workload) from error
-
-
-def _blamed(error: BaseException, what: str, workload: Workload) -> WorkloadError:
-    sources = workload.definition.sources
-    return blamed(error, what, str(sources[0])) if sources else WorkloadError(f"{what}: {reason_of(error)}")
+        # msgspec raises its own error from a ValueError or TypeError of the type, and from nothing else.
+        cause = error.__cause__ if isinstance(error, msgspec.ValidationError) else error
+        if isinstance(cause, GeometryError):
+            raise cause from None
+        if cause is None:
+            raise WorkloadError(f"{what}: {error}") from error
+        if sources := workload.definition.sources:
+            raise blamed(cause, what, str(sources[0])) from error
+        raise WorkloadError(f"{what}: {reason_of(cause)}") from error
 
 
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:
@@ -131,3 +124,18 @@ def subject_of(job: Job, platform: Platform | None = None) -> Subject:
         raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
     workload.definition.specs(geometry)
     return Subject(workload, geometry, soc, job.plan_options)
+
+
+def wanted_golden(job: Job, inputs: Path | None) -> Wanted:
+    """The golden that a job, which has a profile, is compared with.
+
+    `inputs` is a file of tensors that replace those of the profile, or None.
+
+    Raises:
+        InputsError: the file's tensors do not fit the job's geometry.
+        WorkloadError: the job's workload cannot be loaded.
+    """
+    subject = subject_of(job)
+    definition, geometry = subject.definition, subject.geometry
+    source = load_inputs(inputs, definition.specs(geometry)) if inputs is not None else str(job.profile)
+    return Wanted(definition, geometry, source, job.platform.variant)

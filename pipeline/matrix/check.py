@@ -2,193 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import date
 
-from emulator.soc import SOCS
 from golden.geometry import GeometryError
 from golden.profiles import ProfileError, parse, resolve
-from golden.vreq8 import VARIANTS
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
+from pipeline.ground.jobs import Platform, PlatformKind
+from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import geometry_of
-from pipeline.ground.tiling import limits_of
-from pipeline.matrix.errors import closest, shown
-from pipeline.matrix.expand import Matcher, Rule, included, kept, with_compared
-from pipeline.matrix.model import GeometryFacts, Matrix
-from pipeline.matrix.schema import CompileBlock, DeviceBlock, Document, GeometryEntry, PlatformEntry
+from pipeline.ground.words import closest, shown
+from pipeline.matrix.expand import Made, blocks, included, matching, planned, with_compared
+from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
 from pipeline.matrix.strict_yaml import KeyPath, Node
-from pipeline.matrix.workloads import declaration, own_workloads, workload_at
-from workloads.base import Workload, WorkloadError
+from workloads.base import WorkloadError
 from workloads.registry import SHIPPED, workload_named
 
 
-def checked_matrix(document: Document, source: Node) -> Matrix:
-    """Return the matrix of a document.
+def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
+    """Return the matrix of a document; what one of its files adds must be of use.
 
     Raises:
         MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
-            workload, a device or a job is written twice, a pattern is not a regular expression.
+            workload, a job is written twice, a pattern is not a regular expression, no job uses an entry.
     """
-    own = own_workloads(source)
-    geometries = {name: _geometry(name, entry, source, own) for name, entry in document.geometries.items()}
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
-    matrix = Matrix(document, geometries, platforms, source)
-    _check_plan_options(matrix)
-    _check_blocks(matrix, ("lanes", "compile", "include"), document.lanes.compile.include)
-    _check_blocks(matrix, ("lanes", "device", "include"), document.lanes.device.include)
+    matrix = Matrix(document, platforms, source)
+    for name, geometry in matrix.geometries.items():
+        _check_geometry(matrix, ("geometries", name), geometry)
+    for _, path, block in blocks(document):
+        _check_block(matrix, path, block)
     _refuse_repeated_jobs(matrix)
     for place, pattern in enumerate(document.retries.patterns):
         _check_pattern(source, ("retries", "patterns", place), pattern)
+    _refuse_idle_entries(matrix, of_file)
     return matrix
 
 
-def refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
-    """Refuse entries of one file that no job uses: workloads, geometries, platforms, rules.
-
-    Raises:
-        MatrixError: at the first of them.
-    """
+def _refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
+    """Refuse entries of one file that no job uses: workloads, geometries, platforms, rules."""
     document = matrix.document
-    candidates = with_compared(matrix)
+    made = with_compared(matrix)
     used = {
-        "workloads": {matrix.geometries[candidate.geometry].workload.name for candidate in candidates},
-        "geometries": {candidate.geometry for candidate in candidates},
-        "platforms": {candidate.platform for candidate in candidates},
+        "workloads": {job.workload.name for job, _ in made},
+        "geometries": {job.geometry_name for job, _ in made},
+        "platforms": {job.platform.name for job, _ in made},
     }
     for section, in_use in used.items():
         for name in getattr(document, section):
             if name not in in_use and matrix.source.at((section, name)).file == of_file:
                 matrix.source.refuse((section, name), "no lane uses it; name it in a lane or remove it")
-    everything = [candidate.id for candidate in candidates]
-    planned = [candidate.id for candidate in kept(matrix, candidates)]
-    _refuse_idle_rules(matrix.source, "exclude", document.exclude, everything, of_file)
-    _refuse_idle_rules(matrix.source, "timeouts", document.timeouts, planned, of_file)
-    _refuse_idle_rules(matrix.source, "expected_failures", document.expected_failures, planned, of_file)
+    everything = [job.id for job, _ in made]
+    left = [job.id for job, _ in planned(matrix)]
+    for section, job_ids in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
+        rules = getattr(document, section)
+        busy = {place for job_id in job_ids for place, _ in matching(rules, job_id)}
+        for place, rule in enumerate(rules):
+            path = (section, place, "jobs")
+            if place not in busy and matrix.source.at(path).file == of_file:
+                what = f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}"
+                matrix.source.refuse(path, what)
 
 
-def _refuse_idle_rules(
-    source: Node, section: str, rules: Sequence[Rule], job_ids: Sequence[str], of_file: str
-) -> None:
-    match = Matcher(rules)
-    busy = {place for job_id in job_ids for place in match(job_id)}
-    for place, rule in enumerate(rules):
-        path = (section, place, "jobs")
-        if place not in busy and source.at(path).file == of_file:
-            source.refuse(path, f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}")
-
-
-def _geometry(
-    name: str, entry: GeometryEntry, source: Node, own: Mapping[str, WorkloadName]
-) -> GeometryFacts:
-    path = ("geometries", name)
-    workload = workload_at(source, path, own)
-    declared = declaration(workload)
-    options = declared.plan_options if declared is not None else {}
-    facts = GeometryFacts(
-        workload,
-        declared,
-        {key: value for key, value in entry.values.items() if key not in options},
-        {key: value for key, value in entry.values.items() if key in options},
-    )
-    if declared is not None:
-        try:
-            geometry_of(declared, facts.shapes)
-        except GeometryError as error:
-            source.refuse((*path, *error.field.split(".")), str(error))
-        except WorkloadError:
-            pass  # a mistake in the workload's file: the geometry's jobs say what it is
-    return facts
-
-
-def _check_plan_options(matrix: Matrix) -> None:
-    socs = sorted({platform.soc for platform in matrix.platforms.values()})
-    for name, facts in matrix.geometries.items():
-        if facts.declaration is None or not facts.plan_options:
-            continue
-        try:
-            geometry = geometry_of(facts.declaration, facts.shapes)
-        except WorkloadError:
-            continue  # the geometry's jobs say what is wrong
-        for soc in socs:
-            try:
-                facts.declaration.plan(geometry, limits_of(soc), facts.plan_options)
-            except WorkloadError:
-                break  # a mistake in the workload's file, which the geometry's jobs tell
-            except PlanError as error:
-                (option, value), *_ = facts.plan_options.items()
-                matrix.source.refuse(
-                    ("geometries", name, option),
-                    f"`{value}` cannot be tiled on {soc}: {error}; write another",
-                )
+def _check_geometry(matrix: Matrix, path: KeyPath, entry: GeometryEntry) -> None:
+    declared = entry.declaration
+    if declared is None:
+        return
+    try:
+        geometry = geometry_of(declared, entry.shapes)
+        socs = {platform.soc for platform in matrix.platforms.values()} if entry.plan_options else ()
+        for soc in sorted(socs):
+            declared.plan(geometry, limits_of(soc), entry.plan_options)
+    except PlanError as error:
+        option, value = next(iter(entry.plan_options.items()))
+        what = f"`{value}` cannot be tiled on {soc}: {error}; write another"
+        matrix.source.refuse((*path, option), what)
+    except GeometryError as error:
+        matrix.source.refuse((*path, *error.field.split(".")), str(error))
+    except WorkloadError:
+        pass  # a mistake in the workload's file: the geometry's jobs say what it is
 
 
 def _platform(name: str, entry: PlatformEntry, source: Node) -> Platform:
+    """A platform; if its kind is not written, it is the only one that the backend has."""
     path = ("platforms", name)
-    _check_known(source, (*path, "backend"), "backend", entry.backend, BACKENDS)
-    _check_known(source, (*path, "soc"), "soc", entry.soc, SOCS)
-    _check_known(source, (*path, "variant"), "variant", entry.variant, VARIANTS)
-    _refuse_repeats(source, (*path, "devices"), entry.devices)
-    kind = _kind(entry, source, path)
+    kinds = BACKENDS[entry.backend].kinds
+    wanted = " or ".join(f"`kind: {kind.value}`" for kind in kinds)
+    if entry.kind is None and len(kinds) > 1:
+        source.refuse(path, f"has no `kind`, which backend `{entry.backend}` needs; write {wanted}")
+    if entry.kind is not None and entry.kind not in kinds:
+        what = f"backend `{entry.backend}` does not run on `{shown(entry.kind)}`; write {wanted}"
+        source.refuse((*path, "kind"), what)
+    kind = PlatformKind(entry.kind or kinds[0])
     return Platform(name, entry.backend, entry.soc, entry.variant, entry.devices, entry.required, kind)
 
 
-def _kind(entry: PlatformEntry, source: Node, path: KeyPath) -> PlatformKind:
-    """The kind as it is written; if none is written, the only one that the backend has."""
-    kinds = BACKENDS[entry.backend].kinds
-    wanted = " or ".join(f"`kind: {kind.value}`" for kind in kinds)
-    if entry.kind is None:
-        if len(kinds) > 1:
-            source.refuse(path, f"has no `kind`, which backend `{entry.backend}` needs; write {wanted}")
-        return kinds[0]
-    if entry.kind not in kinds:
-        what = f"backend `{entry.backend}` does not run on `{shown(entry.kind)}`; write {wanted}"
-        source.refuse((*path, "kind"), what)
-    return PlatformKind(entry.kind)
+def _check_block(matrix: Matrix, path: KeyPath, block: Block) -> None:
+    known: dict[str, tuple[str, Iterable[str]]] = {
+        "platforms": ("platform", matrix.platforms),
+        "geometries": ("geometry", matrix.geometries),
+    }
+    for section, (what, possible) in known.items():
+        for item, name in enumerate(getattr(block, section)):
+            _check_known(matrix.source, (*path, section, item), what, name, possible)
+    _check_kernels(matrix, (*path, "kernels"), block)
+    for place, profile in block.data.items():
+        if profile is not None:
+            _check_profile(matrix, (*path, *place), block, profile)
+    if isinstance(block, CompileBlock) and block.verify is not None:
+        for name in block.platforms:
+            if matrix.platforms[name].on_cards:
+                what = f"{name} runs on cards, and the compile lane uses none; verify it in the device lane"
+                matrix.source.refuse((*path, "verify"), what)
 
 
-def _check_blocks(matrix: Matrix, path: KeyPath, blocks: Sequence[CompileBlock | DeviceBlock]) -> None:
-    for place, block in enumerate(blocks):
-        known: dict[str, tuple[str, Sequence[str], Iterable[str]]] = {
-            "platforms": ("platform", block.platforms, matrix.platforms),
-            "geometries": ("geometry", block.geometries, matrix.geometries),
-        }
-        for section, (what, written, possible) in known.items():
-            _refuse_repeats(matrix.source, (*path, place, section), written)
-            for item, name in enumerate(written):
-                _check_known(matrix.source, (*path, place, section, item), what, name, possible)
-        _check_kernels(matrix, (*path, place, "kernels"), block)
-        if isinstance(block, DeviceBlock):
-            _check_profiles(matrix, (*path, place, "profiles"), block)
-        elif block.verify is not None:
-            _check_verification(matrix, (*path, place, "verify"), block, block.verify)
-
-
-def _declarations(matrix: Matrix, block: CompileBlock | DeviceBlock) -> Iterator[tuple[str, Workload]]:
-    """Each geometry of a block with its workload; those of broken files are left out."""
-    for name in block.geometries:
-        declared = matrix.geometries[name].declaration
-        if declared is not None:
-            yield name, declared
-
-
-def _check_kernels(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock) -> None:
-    _refuse_repeats(matrix.source, path, block.kernels)
+def _check_kernels(matrix: Matrix, path: KeyPath, block: Block) -> None:
     everywhere = {
-        kernel: facts.declaration.name
-        for facts in matrix.geometries.values()
-        if facts.declaration is not None
-        for kernel in facts.declaration.kernel_names
+        kernel: geometry.declaration.name
+        for geometry in matrix.geometries.values()
+        if geometry.declaration is not None
+        for kernel in geometry.declaration.kernel_names
     }
     for item, kernel in enumerate(block.kernels):
-        for geometry, declared in _declarations(matrix, block):
-            if kernel in declared.kernel_names:
-                continue
-            if owner := everywhere.get(kernel) or _shipped_with(kernel):
+        for name in block.geometries:
+            declared = matrix.geometries[name].declaration
+            if declared is None or kernel in declared.kernel_names:
+                continue  # what a broken file declares is not known
+            # Importing all shipped workloads takes long, so they are asked about an unknown name only.
+            shipped = (each for each in SHIPPED if kernel in workload_named(each).kernel_names)
+            if owner := everywhere.get(kernel) or next(shipped, ""):
                 matrix.source.refuse(
                     (*path, item),
-                    f"`{shown(kernel)}` is a kernel of workload {owner}, and geometry {geometry} is one of "
+                    f"`{shown(kernel)}` is a kernel of workload {owner}, and geometry {name} is one of "
                     f"{declared.name}; write it in a block whose geometries are of {owner}",
                 )
             _check_known(
@@ -196,36 +142,16 @@ def _check_kernels(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBl
             )
 
 
-def _shipped_with(kernel: str) -> str:
-    """The shipped workload that has a kernel, or empty; imports them all, so only for an unknown name."""
-    return next((name for name in SHIPPED if kernel in workload_named(name).kernel_names), "")
-
-
-def _check_profiles(matrix: Matrix, path: KeyPath, block: DeviceBlock) -> None:
-    _refuse_repeats(matrix.source, path, block.profiles)
-    for item, profile in enumerate(block.profiles):
-        _check_profile(matrix, (*path, item), block, profile)
-
-
-def _check_profile(matrix: Matrix, path: KeyPath, block: CompileBlock | DeviceBlock, profile: str) -> None:
+def _check_profile(matrix: Matrix, path: KeyPath, block: Block, profile: str) -> None:
     name = resolve(profile, date.min)  # any date: only the name matters
     for geometry in block.geometries:
-        facts = matrix.geometries[geometry]
+        entry = matrix.geometries[geometry]
         # Where the file of the workload is broken, only the seed can be checked.
-        known = facts.declaration.definition.profiles if facts.declaration else [name.partition("@")[0]]
+        known = entry.declaration.definition.profiles if entry.declaration else [name.partition("@")[0]]
         try:
             parse(name, known)
         except ProfileError as error:
-            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {facts.workload.name}")
-
-
-def _check_verification(matrix: Matrix, path: KeyPath, block: CompileBlock, profile: str) -> None:
-    _check_profile(matrix, path, block, profile)
-    for name in block.platforms:
-        if matrix.platforms[name].on_cards:
-            matrix.source.refuse(
-                path, f"{name} runs on cards, and the compile lane uses none; verify it in the device lane"
-            )
+            matrix.source.refuse(path, f"{error}, for geometry {geometry} of workload {entry.workload.name}")
 
 
 def _check_known(source: Node, path: KeyPath, what: str, name: str, known: Iterable[str]) -> None:
@@ -233,28 +159,19 @@ def _check_known(source: Node, path: KeyPath, what: str, name: str, known: Itera
         source.refuse(path, f"`{shown(name)}` is no known {what}; {closest(name, known)}")
 
 
-def _refuse_repeats(source: Node, path: KeyPath, values: Sequence[object]) -> None:
-    for item, value in enumerate(values):
-        if value in values[:item]:
-            source.refuse((*path, item), f"`{shown(value)}` is written again; keep one of them")
-
-
 def _refuse_repeated_jobs(matrix: Matrix) -> None:
-    first: dict[str, tuple[str, KeyPath]] = {}
-    for one in included(matrix):
-        path: KeyPath = ("lanes", one.lane.value, "include", one.block)
+    first: dict[str, Made] = {}
+    for job, path in included(matrix):
         # Reports join the parts with dots: `a.b` and `c` get the same name as `a` and `b.c`.
-        reported = one.id.replace("/", ".")
-        if reported in first:
-            earlier_id, earlier_path = first[reported]
-            earlier = matrix.source.at(earlier_path)
-            place = f"the block at {earlier.file}:{earlier.line}"
-            if earlier_id != one.id:
-                matrix.source.refuse(
-                    path, f"{one.id} and {earlier_id} of {place} have the same name in reports; rename one"
-                )
-            matrix.source.refuse(path, f"{one.id} is also made by {place}; keep it in one of them")
-        first[reported] = one.id, path
+        earlier, earlier_path = first.setdefault(job.id.replace("/", "."), (job, path))
+        if earlier is not job:
+            node = matrix.source.at(earlier_path)
+            place = f"the block at {node.file}:{node.line}"
+            if earlier.id != job.id:
+                what = f"{job.id} and {earlier.id} of {place} have the same name in reports; rename one"
+            else:
+                what = f"{job.id} is also made by {place}; keep it in one of them"
+            matrix.source.refuse(path, what)
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:

@@ -19,10 +19,7 @@ class Duration(float):
 
 
 def parse_duration(written: object) -> Duration:
-    """Read a duration.
-
-    Args:
-        written: text in one of the forms, or a number of seconds.
+    """Read a duration: text in one of the forms, or a number of seconds.
 
     Raises:
         ValueError: it does not have such a form, is not above zero or is above a week.

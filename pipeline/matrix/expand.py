@@ -6,48 +6,29 @@ The compare lane has a job for each platform, geometry and profile of the device
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from fnmatch import translate
-from functools import cached_property
+from functools import lru_cache
 from itertools import product
-from typing import Protocol
+from typing import TypeVar
 
 from golden.profiles import resolve
-from pipeline.ground.jobs import ExpectedFailure, Job, Lane, work_name
-from pipeline.matrix.model import Matrix
-from pipeline.matrix.schema import ExpectedFailureRule
+from pipeline.ground.jobs import ExpectedFailure, Job, Lane
+from pipeline.matrix.schema import Block, Document, ExpectedFailureRule, Matrix, Rule
+from pipeline.matrix.select import as_pattern
+from pipeline.matrix.strict_yaml import KeyPath
 
 COMPARED = "all"
 """The kernel name of compare jobs: they run the programs of all kernels of their workload."""
 
+Made = tuple[Job, KeyPath]
+"""A job as an `include` block makes it, before the rules apply to it, and the path of the block.
 
-@dataclass(frozen=True)
-class Candidate:
-    """A job as an `include` block names it.
+For a compare job it is the block of the first device job that it comes from.
+"""
 
-    `profile` is that of `Job`; in the compile lane programs are verified on it, and it is not part of the id.
-    `block` is the block's place in its lane; a compare job has that of the first device job it comes from.
-    """
-
-    lane: Lane
-    platform: str
-    geometry: str
-    kernel: str
-    profile: str | None
-    block: int
-
-    @cached_property
-    def id(self) -> str:
-        """The job's id."""
-        work = work_name(self.lane, self.kernel, self.profile)
-        return _id(self.lane, self.platform, self.geometry, work)
-
-
-def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
-    return "/".join([lane.value, platform, geometry, work])
+AnyRule = TypeVar("AnyRule", bound=Rule)
 
 
 def named(job: Job) -> Job:
@@ -55,120 +36,104 @@ def named(job: Job) -> Job:
     return replace(job, id=_id(job.lane, job.platform_name, job.geometry_name, job.work))
 
 
+def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
+    return "/".join([lane.value, platform, geometry, work])
+
+
 def settled(job: Job, night: date) -> Job:
     """The job with the seed that this night gives its profile; the id keeps the profile as it is written."""
     if job.profile is None:
         return job
     profile = resolve(job.profile, night)
-    return replace(job, profile=profile, written_profile=job.profile if profile != job.profile else "")
+    return job if profile == job.profile else replace(job, profile=profile, written_profile=job.profile)
 
 
-class Rule(Protocol):
-    """An entry that names jobs by a glob of their ids."""
-
-    @property
-    def jobs(self) -> str:
-        """The glob."""
-        ...
+def matching(rules: Sequence[AnyRule], job_id: str) -> list[tuple[int, AnyRule]]:
+    """Return the rules that match a job id, each with its place among them, in order."""
+    return [(place, rule) for place, rule in enumerate(rules) if as_pattern(rule.jobs).match(job_id)]
 
 
-class Matcher:
-    """Tells which of some rules match a job id."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._patterns = [re.compile(translate(rule.jobs)) for rule in rules]
-
-    def __call__(self, job_id: str) -> list[int]:
-        """Return the places of the rules that match, in order."""
-        return [place for place, pattern in enumerate(self._patterns) if pattern.match(job_id)]
-
-
-def included(matrix: Matrix) -> tuple[Candidate, ...]:
-    """Return what the `include` blocks of the compile and device lanes name, in their order."""
-    lanes = matrix.document.lanes
-    compiled = (
-        Candidate(Lane.COMPILE, platform, geometry, kernel, block.verify, place)
-        for place, block in enumerate(lanes.compile.include)
-        for platform, geometry, kernel in product(block.platforms, block.geometries, block.kernels)
-    )
-    run = (
-        Candidate(Lane.DEVICE, platform, geometry, kernel, profile, place)
-        for place, block in enumerate(lanes.device.include)
-        for platform, geometry, kernel, profile in product(
-            block.platforms, block.geometries, block.kernels, block.profiles
-        )
-    )
-    return (*compiled, *run)
+def blocks(document: Document) -> Iterator[tuple[Lane, KeyPath, Block]]:
+    """Return the `include` blocks of the compile and device lanes with their paths, in their order."""
+    lanes: Mapping[Lane, Sequence[Block]] = {
+        Lane.COMPILE: document.lanes.compile.include,
+        Lane.DEVICE: document.lanes.device.include,
+    }
+    for lane, written in lanes.items():
+        for place, block in enumerate(written):
+            yield lane, ("lanes", lane.value, "include", place), block
 
 
-def with_compared(matrix: Matrix) -> tuple[Candidate, ...]:
-    """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
-    candidates = included(matrix)
-    return (*candidates, *_compared(kept(matrix, candidates)))
-
-
-def kept(matrix: Matrix, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Return the candidates that no exclusion takes out; for those of `with_compared`, this is the plan."""
-    excluded = Matcher(matrix.document.exclude)
-    return (candidate for candidate in candidates if not excluded(candidate.id))
-
-
-def _compared(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
-    found: dict[tuple[str, str, str | None], Candidate] = {}
-    for one in candidates:
-        place = one.platform, one.geometry, one.profile
-        if one.lane is Lane.DEVICE and place not in found:
-            found[place] = Candidate(
-                Lane.COMPARE, one.platform, one.geometry, COMPARED, one.profile, one.block
+def included(matrix: Matrix) -> Iterator[Made]:
+    """Return what the `include` blocks make, with the time limits of their lanes."""
+    for lane, path, block in blocks(matrix.document):
+        timeout = float(getattr(matrix.document.lanes, lane.value).timeout)
+        for platform, name, kernel, profile in product(
+            block.platforms, block.geometries, block.kernels, block.data.values()
+        ):
+            geometry = matrix.geometries[name]
+            work = kernel if lane is Lane.COMPILE else f"{kernel}/{profile}"
+            job = Job(
+                id=_id(lane, platform, name, work),
+                lane=lane,
+                platform=matrix.platforms[platform],
+                workload=geometry.workload,
+                geometry_name=name,
+                geometry=geometry.shapes,
+                kernel=kernel,
+                profile=profile,
+                timeout=timeout,
+                plan_options=geometry.plan_options,
             )
-    return iter(found.values())
+            yield job, path
+
+
+@lru_cache(maxsize=1)  # the checks and the plan need the same jobs, and there are many
+def with_compared(matrix: Matrix) -> tuple[Made, ...]:
+    """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
+    made = tuple(included(matrix))
+    timeout = float(matrix.document.lanes.compare.timeout)
+    compared: dict[str, Made] = {}
+    for job, path in kept(matrix, made):
+        compare = _id(Lane.COMPARE, job.platform.name, job.geometry_name, str(job.profile))
+        if job.lane is Lane.DEVICE and compare not in compared:
+            changed = replace(job, id=compare, lane=Lane.COMPARE, kernel=COMPARED, timeout=timeout)
+            compared[compare] = changed, path
+    return (*made, *compared.values())
+
+
+@lru_cache(maxsize=1)
+def planned(matrix: Matrix) -> tuple[Made, ...]:
+    """Return the plan: the jobs of `with_compared` that no exclusion takes out."""
+    return tuple(kept(matrix, with_compared(matrix)))
+
+
+def kept(matrix: Matrix, made: Iterable[Made]) -> Iterator[Made]:
+    """Return the jobs that no exclusion takes out."""
+    return ((job, path) for job, path in made if not matching(matrix.document.exclude, job.id))
 
 
 def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
     """Expand a matrix to its jobs: compile lane, device lane, compare lane, each in the order it is written.
 
-    Args:
-        matrix: a loaded matrix.
-        today: the run's day; an expected failure that ended before it is no longer attached to its jobs.
+    An expected failure that ended before `today`, the run's day, is no longer attached to its jobs.
     """
-    timeouts = Matcher(matrix.document.timeouts)
-    expected = Matcher(matrix.document.expected_failures)
-    return tuple(
-        Job(
-            id=one.id,
-            lane=one.lane,
-            platform=matrix.platforms[one.platform],
-            workload=matrix.geometries[one.geometry].workload,
-            geometry_name=one.geometry,
-            geometry=matrix.geometries[one.geometry].shapes,
-            kernel=one.kernel,
-            profile=one.profile,
-            timeout=float(time_limit(matrix, one.lane, timeouts(one.id))),
-            expected_failure=_expected_failure(excusing_rule(matrix, expected(one.id), today)),
-            plan_options=matrix.geometries[one.geometry].plan_options,
-        )
-        for one in kept(matrix, with_compared(matrix))
+    return tuple(_ruled(matrix.document, job, today) for job, _ in planned(matrix))
+
+
+def _ruled(document: Document, job: Job, today: date) -> Job:
+    """The job with the time limit and the expected failure that rules give it."""
+    limits = [rule.timeout for _, rule in matching(document.timeouts, job.id)]
+    excuse = excusing_rule([rule for _, rule in matching(document.expected_failures, job.id)], today)
+    if not (limits or excuse):
+        return job
+    return replace(
+        job,
+        timeout=float(limits[-1]) if limits else job.timeout,
+        expected_failure=ExpectedFailure(excuse.reason, excuse.link, excuse.until) if excuse else None,
     )
 
 
-def time_limit(matrix: Matrix, lane: Lane, matching: Sequence[int]) -> float:
-    """Return a job's time limit in seconds: that of the last rule that matches it, else that of its lane."""
-    lanes = matrix.document.lanes
-    if matching:
-        return matrix.document.timeouts[matching[-1]].timeout
-    of_lane: dict[Lane, float] = {
-        Lane.COMPILE: lanes.compile.timeout,
-        Lane.DEVICE: lanes.device.timeout,
-        Lane.COMPARE: lanes.compare.timeout,
-    }
-    return of_lane[lane]
-
-
-def excusing_rule(matrix: Matrix, matching: Sequence[int], today: date) -> ExpectedFailureRule | None:
+def excusing_rule(rules: Sequence[ExpectedFailureRule], today: date) -> ExpectedFailureRule | None:
     """Return the expected failure that counts among the matching ones: the last that has not ended."""
-    rules = (matrix.document.expected_failures[place] for place in reversed(matching))
-    return next((rule for rule in rules if rule.until is None or today <= rule.until), None)
-
-
-def _expected_failure(rule: ExpectedFailureRule | None) -> ExpectedFailure | None:
-    return None if rule is None else ExpectedFailure(rule.reason, rule.link, rule.until)
+    return next((rule for rule in reversed(rules) if rule.until is None or today <= rule.until), None)

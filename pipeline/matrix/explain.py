@@ -2,110 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import date
 
-from pipeline.ground.jobs import Lane
-from pipeline.matrix.errors import closest, dotted, shown
-from pipeline.matrix.expand import Candidate, Matcher, Rule, excusing_rule, time_limit, with_compared
-from pipeline.matrix.model import Matrix
-from pipeline.matrix.select import FilterError
-from pipeline.matrix.strict_yaml import KeyPath
+from pipeline.ground.jobs import Job, Lane
+from pipeline.ground.words import closest, shown
+from pipeline.matrix.expand import excusing_rule, matching, with_compared
+from pipeline.matrix.schema import Document, Matrix
+from pipeline.matrix.select import NAMES, FilterError
+from pipeline.matrix.strict_yaml import KeyPath, Node, dotted
+
+Origins = Iterator[tuple[KeyPath, str]]
+"""Places in a matrix that a job comes from, each with its effect on the job."""
 
 
-@dataclass(frozen=True)
-class Origin:
-    """A line of a matrix file that a job comes from: the key that stands there and its effect on the job."""
-
-    file: str
-    line: int
-    key: str
-    effect: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}: {self.effect}"
-
-
-def explain(matrix: Matrix, job_id: str, today: date) -> tuple[Origin, ...]:
+def explain(matrix: Matrix, job_id: str, today: date) -> list[str]:
     """Return the lines that a job comes from, in the order in which they take effect.
 
-    Args:
-        matrix: a loaded matrix.
-        job_id: a job of the plan, or one that an exclusion took out of it.
-        today: the run's day, for expected failures that have ended.
+    Each is told by its file, its number, the key that stands there, and its effect on the job. The job is one
+    of the plan, or one that an exclusion took out of it; `today` is the run's day.
 
     Raises:
         FilterError: no line makes such a job.
     """
-    candidates = {candidate.id: candidate for candidate in with_compared(matrix)}
-    if job_id not in candidates:
-        raise FilterError(f"no line makes job `{shown(job_id)}`; {closest(job_id, candidates)}")
-    return tuple(_Explainer(matrix, candidates[job_id], today).origins())
+    made = {job.id: (job, block) for job, block in with_compared(matrix)}
+    if job_id not in made:
+        raise FilterError(f"no line makes job `{shown(job_id)}`; {closest(job_id, made)}")
+    job, block = made[job_id]
+    origins = [
+        *_of_block(matrix.source, job, block),
+        (("platforms", job.platform.name), "where it runs"),
+        (("geometries", job.geometry_name), "its shapes"),
+        *_of_rules(matrix.document, matrix.source, job, today),
+    ]
+    places = [(matrix.source.at(path), path, effect) for path, effect in origins]
+    return [f"{node.file}:{node.line}: {dotted(path)}: {effect}" for node, path, effect in places]
 
 
-class _Explainer:
-    def __init__(self, matrix: Matrix, job: Candidate, today: date) -> None:
-        self._matrix = matrix
-        self._job = job
-        self._today = today
+def _of_block(source: Node, job: Job, block: KeyPath) -> Origins:
+    compared = job.lane is Lane.COMPARE
+    yield block, "the first block with device jobs it compares" if compared else "its block"
+    for section in ("platforms", "geometries", "kernels", "profiles"):
+        _, name_of = NAMES[section]
+        name = name_of(job)
+        written = source.at((*block, section)).plain()
+        if isinstance(written, list) and name in written:
+            yield (*block, section, written.index(name)), str(name)
+    if job.lane is Lane.COMPILE and job.profile is not None:
+        yield (*block, "verify"), f"verified on {job.profile}"
 
-    def origins(self) -> Iterator[Origin]:
-        yield from self._from_block()
-        yield self._origin(("platforms", self._job.platform), "where it runs")
-        yield self._origin(("geometries", self._job.geometry), "its shapes")
-        document = self._matrix.document
-        for place in self._matching(document.exclude):
-            rule = document.exclude[place]
-            yield self._origin(("exclude", place), f"takes it out of the plan: {rule.reason}")
-        yield from self._time_limit()
-        yield from self._expected_failure()
 
-    def _origin(self, path: KeyPath, effect: str) -> Origin:
-        node = self._matrix.source.at(path)
-        return Origin(node.file, node.line, dotted(path), effect)
-
-    def _matching(self, rules: Sequence[Rule]) -> list[int]:
-        return Matcher(rules)(self._job.id)
-
-    def _from_block(self) -> Iterator[Origin]:
-        job = self._job
-        derived = job.lane is Lane.COMPARE
-        lane = Lane.DEVICE if derived else job.lane
-        path: KeyPath = ("lanes", lane.value, "include", job.block)
-        yield self._origin(
-            path, "its block" if not derived else "the first block with device jobs it compares"
-        )
-        names = {
-            "platforms": job.platform,
-            "geometries": job.geometry,
-            "kernels": job.kernel,
-            "profiles": job.profile,
-        }
-        for section, name in names.items():
-            written = self._matrix.source.at((*path, section)).plain()
-            if isinstance(written, list) and name in written:
-                yield self._origin((*path, section, written.index(name)), str(name))
-        if job.lane is Lane.COMPILE and job.profile is not None:
-            yield self._origin((*path, "verify"), f"verified on {job.profile}")
-
-    def _time_limit(self) -> Iterator[Origin]:
-        rules = self._matching(self._matrix.document.timeouts)
-        path: KeyPath = ("timeouts", rules[-1]) if rules else ("lanes", self._job.lane.value, "timeout")
-        written = self._matrix.source.at(path) is not self._matrix.source.at(path[:-1])
-        limit = f"its time limit, {time_limit(self._matrix, self._job.lane, rules):g} s"
-        yield self._origin(path, limit if written else f"{limit} (default)")
-
-    def _expected_failure(self) -> Iterator[Origin]:
-        rules = self._matrix.document.expected_failures
-        matching = self._matching(rules)
-        excusing = excusing_rule(self._matrix, matching, self._today)
-        for place in matching:
-            rule = rules[place]
-            if rule is excusing:
-                effect = f"its failure is expected: {rule.reason}"
-            elif rule.until is not None and rule.until < self._today:
-                effect = f"no longer excuses it: ended on {rule.until}"
-            else:
-                effect = "does not count: a later rule does"
-            yield self._origin(("expected_failures", place), effect)
+def _of_rules(document: Document, source: Node, job: Job, today: date) -> Origins:
+    for place, exclusion in matching(document.exclude, job.id):
+        yield ("exclude", place), f"takes it out of the plan: {exclusion.reason}"
+    if limits := matching(document.timeouts, job.id):
+        place, limit = limits[-1]
+        yield ("timeouts", place), f"its time limit, {limit.timeout:g} s"
+    else:
+        path = ("lanes", job.lane.value, "timeout")
+        written = source.at(path) is not source.at(path[:-1])
+        yield path, f"its time limit, {job.timeout:g} s{'' if written else ' (default)'}"
+    expected = matching(document.expected_failures, job.id)
+    excusing = excusing_rule([rule for _, rule in expected], today)
+    for place, rule in expected:
+        if rule is excusing:
+            effect = f"its failure is expected: {rule.reason}"
+        elif rule.until is not None and rule.until < today:
+            effect = f"no longer excuses it: ended on {rule.until}"
+        else:
+            effect = "does not count: a later rule does"
+        yield ("expected_failures", place), effect

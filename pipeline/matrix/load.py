@@ -4,47 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 
 from pipeline.ground.files import read_file
-from pipeline.matrix.check import checked_matrix, refuse_idle_entries
-from pipeline.matrix.errors import MatrixError
-from pipeline.matrix.model import Matrix
-from pipeline.matrix.strict_yaml import KeyPath, Node, read_yaml
+from pipeline.matrix.check import checked_matrix
+from pipeline.matrix.schema import Matrix
+from pipeline.matrix.strict_yaml import MatrixError, Node, read_yaml
 from pipeline.matrix.typed import typed
-
-APPENDED: frozenset[KeyPath] = frozenset(
-    {
-        ("lanes", "compile", "include"),
-        ("lanes", "device", "include"),
-        ("exclude",),
-        ("timeouts",),
-        ("expected_failures",),
-    }
-)
-"""The lists that an overlay extends; it replaces every other list."""
 
 
 def load(paths: Sequence[Path]) -> Matrix:
-    """Load a matrix.
+    """Load a matrix: its file, then overlays in the order in which they are laid on top.
 
-    Args:
-        paths: the matrix, then overlays in the order in which they are laid on top. Each file must make sense
-            together with those before it: a later overlay may leave an earlier entry without use.
+    Each file must make sense together with those before it: a later overlay may leave an earlier entry
+    without use.
 
     Raises:
         MatrixError: at the first thing that is wrong.
-        ValueError: no path is given.
     """
-    if not paths:
-        raise ValueError("a matrix needs at least one file")
-    source = _read(paths[0])
-    matrix = checked_matrix(typed(source), source)
-    refuse_idle_entries(matrix, of_file=str(paths[0]))
-    for path in paths[1:]:
-        source = merge(source, _read(path))
-        matrix = checked_matrix(typed(source), source)
-        refuse_idle_entries(matrix, of_file=str(path))
+    for path, source in zip(paths, accumulate(map(_read, paths), merge), strict=True):
+        matrix = checked_matrix(typed(source), source, of_file=str(path))
     return matrix
 
 
@@ -52,22 +32,25 @@ def _read(path: Path) -> Node:
     try:
         data = read_file(path)
     except OSError as error:
-        raise MatrixError(
-            str(path), None, (), f"cannot be read: {error.strerror}; name a matrix file"
-        ) from None
+        what = f"cannot be read: {error.strerror}; name a matrix file"
+        raise MatrixError(str(path), None, (), what) from None
     return read_yaml(data, str(path))
 
 
-def merge(base: Node, overlay: Node, path: KeyPath = ()) -> Node:
-    """Merge an overlay into a matrix: mappings key by key, the lists in `APPENDED` one after the other.
+def merge(base: Node, overlay: Node) -> Node:
+    """Merge an overlay into a matrix: mappings key by key, lists of blocks or rules one after the other.
 
-    For everything else that both have, the overlay's value counts.
+    For everything else that both have, lists of names and numbers among it, the overlay's value counts.
     """
     if isinstance(base.value, Mapping) and isinstance(overlay.value, Mapping):
         merged = dict(base.value)
         for key, node in overlay.value.items():
-            merged[key] = merge(merged[key], node, (*path, key)) if key in merged else node
+            merged[key] = merge(merged[key], node) if key in merged else node
         return replace(base, value=merged)
-    if path in APPENDED and isinstance(base.value, tuple) and isinstance(overlay.value, tuple):
+    if (
+        isinstance(base.value, tuple)
+        and isinstance(overlay.value, tuple)
+        and any(isinstance(item.value, Mapping) for item in base.value)
+    ):
         return replace(base, value=base.value + overlay.value)
     return overlay

@@ -39,12 +39,8 @@ def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...
     """A job of the compare lane for each geometry and profile that both platforms have a device job for.
 
     Its id names both in the order given. Its platform is the one that runs on cards, if any does. Its time
-    limit is the sum of both limits, and its failure is expected if that of either job is.
-
-    Args:
-        jobs: of the device lane, already filtered by everything but the platform.
-        one: the first of what `parse_engines` gives.
-        two: the second.
+    limit is the sum of both limits, and its failure is expected if that of either job is. `jobs` are of the
+    device lane, already filtered by everything but the platform.
 
     Raises:
         EmptySelectionError: there is none.

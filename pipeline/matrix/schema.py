@@ -1,7 +1,7 @@
 """The one schema of `matrix.yaml`: its entries as types, and the JSON Schema made from them for editors.
 
-The JSON Schema lists names that other packages define, so that editors complete them; the loader checks those
-names in `pipeline.matrix.check`, which names the closest one.
+The JSON Schema lists names that other packages define, so that editors complete them; for an unknown one
+`pipeline.matrix.typed` names the closest.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import Annotated, Any, cast, get_type_hints
@@ -21,8 +22,9 @@ from emulator.soc import SOCS
 from golden.profiles import NIGHTLY
 from golden.vreq8 import VARIANTS
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import PlatformKind
+from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
 from pipeline.matrix.durations import LONGEST, PATTERN, Duration
+from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import Workload
 from workloads.registry import DEFAULT, SHIPPED, workload_named
 
@@ -31,9 +33,6 @@ WORKLOAD = "workload"
 
 WORKLOADS = "workloads"
 """The key of a matrix that names the files of a user's own workloads."""
-
-_WITH_KERNELS = ("compile", "device")
-"""The lanes whose blocks name kernels."""
 
 
 def _choice(description: str, names: Iterable[str]) -> Meta:
@@ -71,12 +70,20 @@ class WorkloadEntry(Entry, frozen=True):
 class GeometryEntry:
     """The shapes of a workload, and what is set for its plan, as they are written.
 
-    Its keys depend on the workload: `entry_of` makes the type of each.
+    Its keys depend on the workload: `entry_of` makes the type of each. `declaration` is that of the workload;
+    None where the user's file that should declare it is broken. Its jobs then stay in the plan, and each says
+    what is wrong with the file.
     """
 
-    def __init__(self, written: Mapping[str, Any]) -> None:
-        self.workload = str(written.get(WORKLOAD, DEFAULT))
-        self.values = {key: value for key, value in written.items() if key != WORKLOAD}
+    def __init__(
+        self, workload: WorkloadName, declaration: Workload | None, written: Mapping[str, Any]
+    ) -> None:
+        self.workload = workload
+        self.declaration = declaration
+        options = declaration.plan_options if declaration is not None else {}
+        values = {key: value for key, value in written.items() if key != WORKLOAD}
+        self.shapes = {key: value for key, value in values.items() if key not in options}
+        self.plan_options = {key: value for key, value in values.items() if key in options}
 
 
 @cache
@@ -95,10 +102,10 @@ def _struct(kind: type[Any], *more: tuple[str, Any, Any]) -> type[Entry]:
     hints = get_type_hints(kind, include_extras=True)
     fields = [(field.name, _kind(hints[field.name])) for field in dataclasses.fields(kind)]
     doc = (kind.__doc__ or "").partition("\n")[0]
+    # `defstruct` leaves annotations where `get_type_hints` finds them.
     made = msgspec.defstruct(
         kind.__name__, [*fields, *more], bases=(Entry,), frozen=True, namespace={"__doc__": doc}
     )
-    # `defstruct` leaves annotations where `get_type_hints` finds them.
     return cast(type[Entry], made)
 
 
@@ -125,16 +132,14 @@ class PlatformEntry(Entry, frozen=True):
         ),
     ] = ()
     required: Annotated[bool, Meta(description="true or false: whether a skip here is an error")] = False
+    # `pipeline.matrix.check` refuses an unknown kind: it says which kinds the backend has.
     kind: Annotated[
         Annotated[str, _choice("what its jobs run on", (kind.value for kind in PlatformKind))] | None,
         Meta(description="what its jobs run on: card or simulator; only backend pypto needs it written"),
     ] = None
 
 
-Kernel = Annotated[
-    str,
-    Meta(pattern=_NAME, description="a kernel of the workload of the block's geometries"),
-]
+Kernel = Annotated[str, Meta(pattern=_NAME, description="a kernel of the workload of the block's geometries")]
 Profile = Annotated[
     str,
     Meta(
@@ -161,6 +166,11 @@ class CompileBlock(Entry, frozen=True):
         Meta(description="one data profile, such as full-range@7, that compiled programs are verified on"),
     ] = None
 
+    @property
+    def data(self) -> Mapping[KeyPath, str | None]:
+        """The profile of its jobs, by its place in the block; None where they are only compiled."""
+        return {("verify",): self.verify}
+
 
 class DeviceBlock(Entry, frozen=True):
     """A block of device jobs: each of its platforms with each geometry, each kernel and each profile."""
@@ -170,29 +180,33 @@ class DeviceBlock(Entry, frozen=True):
     kernels: Kernels
     profiles: Profiles
 
+    @property
+    def data(self) -> Mapping[KeyPath, str | None]:
+        """The profiles of its jobs, by their places in the block."""
+        return {("profiles", place): profile for place, profile in enumerate(self.profiles)}
 
-def _default_limit() -> Duration:
-    return Duration(600)
+
+Block = CompileBlock | DeviceBlock
 
 
-class CompileLane(Entry, frozen=True):
+class _Lane(Entry, frozen=True):
+    timeout: TimeLimit = field(default_factory=lambda: Duration(600))
+
+
+class CompileLane(_Lane, frozen=True):
     """Kernels are compiled, and verified if their block names a profile to verify on; no card is used."""
 
-    timeout: TimeLimit = field(default_factory=_default_limit)
     include: tuple[CompileBlock, ...] = ()
 
 
-class DeviceLane(Entry, frozen=True):
+class DeviceLane(_Lane, frozen=True):
     """Kernels run on data and are compared with the golden."""
 
-    timeout: TimeLimit = field(default_factory=_default_limit)
     include: tuple[DeviceBlock, ...] = ()
 
 
-class CompareLane(Entry, frozen=True):
+class CompareLane(_Lane, frozen=True):
     """Stage by stage comparison: a job for each platform, geometry and profile of the device lane."""
-
-    timeout: TimeLimit = field(default_factory=_default_limit)
 
 
 class Lanes(Entry, frozen=True):
@@ -203,24 +217,27 @@ class Lanes(Entry, frozen=True):
     compare: CompareLane = field(default_factory=CompareLane)
 
 
-class Exclusion(Entry, frozen=True):
-    """Jobs taken out of the plan again."""
+class Rule(Entry, frozen=True):
+    """An entry that names jobs by a glob of their ids."""
 
     jobs: Glob
+
+
+class Exclusion(Rule, frozen=True):
+    """Jobs taken out of the plan again."""
+
     reason: Reason
 
 
-class TimeoutRule(Entry, frozen=True):
+class TimeoutRule(Rule, frozen=True):
     """Jobs with a time limit of their own; the last rule that matches a job counts."""
 
-    jobs: Glob
     timeout: TimeLimit
 
 
-class ExpectedFailureRule(Entry, frozen=True):
+class ExpectedFailureRule(Rule, frozen=True):
     """Jobs known to fail; the last rule that matches a job and has not ended counts."""
 
-    jobs: Glob
     reason: Reason
     link: Annotated[
         str, Meta(pattern=r"^https?://\S+$", description="the web address where the fault is tracked")
@@ -257,39 +274,42 @@ class Document(Entry, frozen=True):
     workloads: dict[Name, WorkloadEntry] = {}
 
 
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A matrix whose every entry was checked. `source` are the nodes that it was read from."""
+
+    document: Document
+    platforms: Mapping[str, Platform]
+    source: Node
+
+    @property
+    def geometries(self) -> Mapping[str, GeometryEntry]:
+        """The geometries by their names."""
+        return self.document.geometries
+
+
 def json_schema() -> str:
     """Return the JSON Schema of `matrix.yaml` as published in `ci/schemas/matrix.schema.json`."""
-    schema = msgspec.json.schema(Document, schema_hook=_custom)
+    shipped = [kernel for name in SHIPPED for kernel in workload_named(name).kernel_names]
+    blocks = {"items": {"properties": {"kernels": {"items": {"enum": shipped}}}}}
+    lanes = {lane: {"properties": {"include": blocks}} for lane in ("compile", "device")}
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "matrix.yaml",
-        **schema,
+        **msgspec.json.schema(Document, schema_hook=_custom),
         # A user's own workloads may have kernels of any name.
         "if": {"not": {"required": [WORKLOADS]}},
-        "then": {
-            "properties": {"lanes": {"properties": {lane: _shipped_kernels() for lane in _WITH_KERNELS}}}
-        },
+        "then": {"properties": {"lanes": {"properties": lanes}}},
     }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
-def _shipped_kernels() -> dict[str, Any]:
-    """The schema of a lane whose blocks name only kernels of the workloads that are shipped."""
-    names = [kernel for name in SHIPPED for kernel in workload_named(name).kernel_names]
-    kernels = {"items": {"enum": names}}
-    return {"properties": {"include": {"items": {"properties": {"kernels": kernels}}}}}
-
-
 def _custom(kind: type) -> dict[str, Any]:
-    if kind is GeometryEntry:
-        return _geometry_schema()
-    assert kind is Duration, kind
-    number = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST}
-    return {"anyOf": [{"type": "string", "pattern": PATTERN}, number]}
-
-
-def _geometry_schema() -> dict[str, Any]:
-    """One alternative for each workload that is shipped, and an open one for a user's own."""
+    if kind is Duration:
+        number = {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST}
+        return {"anyOf": [{"type": "string", "pattern": PATTERN}, number]}
+    assert kind is GeometryEntry, kind
+    # One alternative for each workload that is shipped, and an open one for a user's own.
     alternatives: list[dict[str, Any]] = []
     for name in SHIPPED:
         (schema,), parts = msgspec.json.schema_components([entry_of(workload_named(name))])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from functools import cache
 
 from golden.errors import UserError
 from pipeline.ground.jobs import Job, Lane
-from pipeline.ground.words import counted
-from pipeline.matrix.errors import closest, shown
+from pipeline.ground.words import closest, counted, shown
 
 MOST_SHARDS = 256
 """The most jobs that GitHub allows in a workflow's matrix."""
@@ -42,29 +40,19 @@ class Filters:
     ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Part `index`, from 1, of `count`."""
-
-    index: int
-    count: int
-
-
-_NAMES: Mapping[str, tuple[str, Callable[[Job], str | None]]] = {
+NAMES: Mapping[str, tuple[str, Callable[[Job], str | None]]] = {
     "geometries": ("geometry", lambda job: job.geometry_name),
     "platforms": ("platform", lambda job: job.platform.name),
     "kernels": ("kernel", lambda job: job.kernel),
     "profiles": ("profile", lambda job: job.profile),
 }
+"""What each filter, and each list of an `include` block, names, and that name of a job."""
 
 
 def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tuple[Job, ...]:
     """Return the jobs of some lanes that the filters keep, in the plan's order.
 
-    Args:
-        jobs: the whole plan; a name is known if any job of any lane has it.
-        lanes: the lanes to take jobs from.
-        filters: what to keep of them.
+    `jobs` are the whole plan; a name is known if any job of any lane has it.
 
     Raises:
         FilterError: no job of the plan has a name that a filter asks for, or the kernels or profiles belong
@@ -73,7 +61,7 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
     """
     kept = [job for job in jobs if job.lane in lanes]
     _refuse_empty(kept, "lane", [lane.value for lane in lanes])
-    for field, (what, name_of) in _NAMES.items():
+    for field, (what, name_of) in NAMES.items():
         wanted = getattr(filters, field)
         if wanted:
             known = {name for job in jobs if (name := name_of(job)) is not None}
@@ -85,14 +73,18 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
             kept = [job for job in kept if name_of(job) in wanted]
             _refuse_empty(kept, what, wanted)
     if filters.ids:
-        _refuse_unknown(
-            "job", [glob for glob in filters.ids if not re.search(r"[*?[]", glob)], [job.id for job in jobs]
-        )
-        patterns = [re.compile(translate(glob)) for glob in filters.ids]
-        for glob, pattern in zip(filters.ids, patterns, strict=True):
-            _refuse_empty([job for job in kept if pattern.match(job.id)], "job", [glob])
-        kept = [job for job in kept if any(pattern.match(job.id) for pattern in patterns)]
+        exact = [glob for glob in filters.ids if not re.search(r"[*?[]", glob)]
+        _refuse_unknown("job", exact, [job.id for job in jobs])
+        for glob in filters.ids:
+            _refuse_empty([job for job in kept if as_pattern(glob).match(job.id)], "job", [glob])
+        kept = [job for job in kept if any(as_pattern(glob).match(job.id) for glob in filters.ids)]
     return tuple(kept)
+
+
+@cache
+def as_pattern(glob: str) -> re.Pattern[str]:
+    """A glob of job ids as a regular expression."""
+    return re.compile(translate(glob))
 
 
 def _refuse_unknown(what: str, wanted: Iterable[str], known: Iterable[str]) -> None:
@@ -138,30 +130,34 @@ def _refuse_empty(kept: Sequence[Job], what: str, wanted: Sequence[str]) -> None
         raise EmptySelectionError(f"no job is left with {what} {written}; widen the filters")
 
 
-def parse_shard(written: str) -> Shard:
-    """Read a shard as users write it: `2/4`.
+def parse_shard(written: str) -> tuple[int, int]:
+    """Read a shard as users write it, `2/4`: its index, from 1, and how many there are.
 
     Raises:
         FilterError: it is not written in this form, or there is no such part.
     """
     match = re.fullmatch(r"([0-9]{1,4})/([0-9]{1,4})", written)
-    shard = Shard(int(match[1]), int(match[2])) if match else Shard(0, 0)
-    if not 1 <= shard.index <= shard.count <= MOST_SHARDS:
+    index, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= index <= count <= MOST_SHARDS:
         raise FilterError(
             f"`{shown(written)}` is no shard; write `index/count` with 1 <= index <= count <= {MOST_SHARDS}"
         )
-    return shard
+    return index, count
 
 
 def division(jobs: Sequence[Job], durations: Mapping[str, float]) -> str:
     """A digest of what `take_shard` divides by: shards with different digests do not make up one run."""
+    import hashlib  # imported here, as below, because only a shard needs it
+
     digest = hashlib.sha256()
     for job in sorted(jobs, key=lambda job: job.id):
         digest.update(f"{job.id} {durations.get(job.id)}\n".encode())
     return digest.hexdigest()[:16]
 
 
-def take_shard(jobs: Sequence[Job], shard: Shard, durations: Mapping[str, float]) -> tuple[Job, ...]:
+def take_shard(
+    jobs: Sequence[Job], shard: tuple[int, int], durations: Mapping[str, float]
+) -> tuple[Job, ...]:
     """Return one shard's jobs, in the plan's order. Each job of the plan is in exactly one shard.
 
     The longest job goes first, each to the shard with the least to do so far. All shards of a run must be
@@ -169,23 +165,26 @@ def take_shard(jobs: Sequence[Job], shard: Shard, durations: Mapping[str, float]
 
     Args:
         jobs: the selected jobs, the same in every shard.
-        shard: which part to return.
+        shard: which part to return, from 1, and of how many.
         durations: recorded seconds by job id; a job without a record counts as the median of the others.
 
     Raises:
         FilterError: there are more shards than jobs.
     """
-    if shard.count > len(jobs):
+    index, count = shard
+    if count > len(jobs):
         selected = counted(len(jobs), "job")
-        raise FilterError(f"{shard.count} shards are more than the {selected} selected; ask for fewer")
+        raise FilterError(f"{count} shards are more than the {selected} selected; ask for fewer")
+    import statistics
+
     recorded = [durations[job.id] for job in jobs if job.id in durations]
     usual = statistics.median(recorded) if recorded else _UNRECORDED
     seconds = {job.id: max(durations.get(job.id, usual), _SHORTEST) for job in jobs}
-    loads = [0.0] * shard.count
+    loads = [0.0] * count
     mine: set[str] = set()
     for job in sorted(jobs, key=lambda job: (-seconds[job.id], job.id)):
-        least = min(range(shard.count), key=loads.__getitem__)
+        least = min(range(count), key=loads.__getitem__)
         loads[least] += seconds[job.id]
-        if least == shard.index - 1:
+        if least == index - 1:
             mine.add(job.id)
     return tuple(job for job in jobs if job.id in mine)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import yaml
 
+from golden.errors import UserError
+from pipeline.ground.words import shown
 from pipeline.matrix.durations import FORMS
-from pipeline.matrix.errors import MatrixError, shown
 
 Scalar = str | int | float | bool
 KeyPath = tuple[str | int, ...]
@@ -27,10 +28,14 @@ _VALUES = 20_000
 _DEPTH = 16
 _DIGITS = 18
 
-_REFUSED_CHARACTER = re.compile(
-    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|\r(?!\n)"
-)
-_TAB_INDENT = re.compile(r"^ *\t\s*\S", re.MULTILINE)
+_REFUSED = {
+    # No set has more than two ranges above U+00FF: `re` compiles others slowly, and `list` waits for it.
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|[\u2028\u2029\ud800-\udfff]|[\ufeff\ufffe\uffff]|\r(?!\n)": (
+        "character U+{:04X} is not allowed; remove it"
+    ),
+    r"^ *\t\s*\S": "there is a tab in the indentation; indent with spaces",
+}
+"""What a file must not have anywhere, each with what is said of it; `{}` stands for its first character."""
 
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -48,6 +53,25 @@ _TRAPS = (
     (re.compile(r"[-+]?0b[01]+"), "binary numbers are not read; write it in decimal"),
     (re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"), "is not a finite number; write one"),
 )
+
+
+class MatrixError(UserError):
+    """A matrix is refused: one line, `file:line: key: what; remedy`.
+
+    `line` counts from 1, and is None where the file, as the user named it, could not be read at all; `path`
+    leads to the fault.
+    """
+
+    def __init__(self, file: str, line: int | None, path: Iterable[str | int], message: str) -> None:
+        place = file if line is None else f"{file}:{line}"
+        key = dotted(path)
+        super().__init__(": ".join(part for part in (place, key, message) if part))
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """Write a path as `lanes.device.include[0].platforms`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{shown(step)}" for step in path)
+    return "".join(steps).lstrip(".")
 
 
 @dataclass(frozen=True)
@@ -85,17 +109,12 @@ class Node:
 
 
 def read_yaml(data: bytes, file: str) -> Node:
-    """Read one YAML file whose top is a mapping.
-
-    Args:
-        data: the bytes of the file.
-        file: its name in messages.
+    """Read the bytes of one YAML file whose top is a mapping; `file` is its name in messages.
 
     Raises:
         MatrixError: where anything in it could be read in two ways; see docs/matrix.md.
     """
-    text = _decode(data, file)
-    return _Reader(text, file).read()
+    return _Reader(_decode(data, file), file).read()
 
 
 def _decode(data: bytes, file: str) -> str:
@@ -105,17 +124,12 @@ def _decode(data: bytes, file: str) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise MatrixError(
-            file, line, (), f"byte {data[error.start]:#04x} is not UTF-8; save it as UTF-8"
-        ) from None
-    refused = _REFUSED_CHARACTER.search(text)
-    if refused:
-        line = text.count("\n", 0, refused.start()) + 1
-        raise MatrixError(file, line, (), f"character U+{ord(refused[0]):04X} is not allowed; remove it")
-    tab = _TAB_INDENT.search(text)
-    if tab:
-        line = text.count("\n", 0, tab.start()) + 1
-        raise MatrixError(file, line, (), "there is a tab in the indentation; indent with spaces")
+        what = f"byte {data[error.start]:#04x} is not UTF-8; save it as UTF-8"
+        raise MatrixError(file, line, (), what) from None
+    for pattern, said in _REFUSED.items():
+        if refused := re.search(pattern, text, re.MULTILINE):
+            line = text.count("\n", 0, refused.start()) + 1
+            raise MatrixError(file, line, (), said.format(ord(refused[0][0])))
     return text
 
 

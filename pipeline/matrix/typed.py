@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from pipeline.ground.jobs import WorkloadName
+from pipeline.ground.words import close_or_all, closest, shown
 from pipeline.matrix.durations import Duration, parse_duration
-from pipeline.matrix.errors import close_or_all, shown
-from pipeline.matrix.schema import WORKLOADS, Document, Entry, GeometryEntry, entry_of
+from pipeline.matrix.schema import WORKLOAD, WORKLOADS, Document, Entry, GeometryEntry, entry_of
 from pipeline.matrix.strict_yaml import KeyPath, Node
-from pipeline.matrix.workloads import declaration, own_workloads, workload_at
+from workloads.base import Workload, WorkloadError
+from workloads.registry import DEFAULT, SHIPPED, workload_named
 
 
 def typed(root: Node) -> Document:
@@ -21,36 +24,87 @@ def typed(root: Node) -> Document:
     Raises:
         MatrixError: at the first value, children before their parents, that the schema refuses.
     """
-    check = _Check(root)
-    if isinstance(root.value, Mapping) and WORKLOADS in root.value:
+    own = {}
+    if WORKLOADS in root.plain():
         # Before the geometries, whose keys depend on them.
-        check.convert(_fields(Document)[WORKLOADS], root.value[WORKLOADS], (WORKLOADS,))
-    return check.convert(Document, root, ())  # type: ignore[no-any-return]
+        entries = _Check(root, {}).convert(_fields(Document)[WORKLOADS], root.at((WORKLOADS,)), (WORKLOADS,))
+        for name, entry in entries.items():
+            place = WORKLOADS, name
+            if name in SHIPPED:
+                root.refuse(place, "is the name of a workload that is shipped; give yours another")
+            folder = Path(root.at((*place, "file")).file).parent
+            own[name] = WorkloadName(name, str((folder / entry.file).absolute()))
+    return _Check(root, own).whole()
 
 
 class _Check:
-    """Converts children before their parents, so that an error is reported at the value that has it."""
+    """Converts children before their parents, so that an error is reported at the value that has it.
 
-    def __init__(self, root: Node) -> None:
+    `own` are the user's own workloads by name.
+    """
+
+    def __init__(self, root: Node, own: Mapping[str, WorkloadName]) -> None:
         self._root = root
-        self._own = own_workloads(root)
+        self._workloads = {name: WorkloadName(name) for name in SHIPPED} | dict(own)
+        self._declaration = cache(_declaration)  # so that the file of a broken one is tried once
+
+    def whole(self) -> Document:
+        """The matrix in one call if it fits; else value by value, to find the first that does not."""
+        try:
+            document: Document = msgspec.convert(self._root.plain(), Document, dec_hook=self._custom)
+            for name in document.geometries:
+                path = ("geometries", name)
+                written = self._root.at(path).plain()
+                msgspec.convert(written, self._geometry(written, path))
+        except msgspec.ValidationError:
+            return self.convert(Document, self._root, ())  # type: ignore[no-any-return]
+        self._check_said(Document, self._root, ())
+        return document
+
+    def _check_said(self, kind: Any, node: Node, path: KeyPath) -> None:
+        """Check the rules of `_check_said_to_editors` everywhere in a value that fits its type."""
+        for step, child_kind, child in self._children(kind, node, path):
+            self._check_said(child_kind, child, (*path, step))
+        for fact in getattr(kind, "__metadata__", ()):
+            self._check_said_to_editors(fact.extra_json_schema or {}, node.plain(), path)
 
     def convert(self, kind: Any, node: Node, path: KeyPath) -> Any:
         if kind is GeometryEntry:
-            kind = self._geometry(path)
+            kind = self._geometry(node.plain(), path)
         for step, child_kind, child in self._children(kind, node, path):
             self.convert(child_kind, child, (*path, step))
         try:
-            return msgspec.convert(node.plain(), kind, dec_hook=_custom)
+            converted = msgspec.convert(node.plain(), kind, dec_hook=self._custom)
         except msgspec.ValidationError as error:
             value = "" if isinstance(node.value, Mapping | tuple) else f"`{shown(node.value)}`: "
             said = str(error).replace(" | null", "")  # no matrix can write null
             what = said[0].lower() + said[1:]
             self._root.refuse(path, f"{value}{what}; write {_wanted(kind)}")
+        for fact in getattr(kind, "__metadata__", ()):
+            self._check_said_to_editors(fact.extra_json_schema or {}, converted, path)
+        return converted
 
-    def _geometry(self, path: KeyPath) -> Any:
+    def _custom(self, kind: type, value: Any) -> object:
+        if kind is Duration:
+            return parse_duration(value)
+        assert kind is GeometryEntry, kind
+        workload = self._workloads.get(value.get(WORKLOAD, DEFAULT)) if isinstance(value, dict) else None
+        if workload is None:
+            raise ValueError("no mapping, or no known workload")
+        return GeometryEntry(workload, self._declaration(workload), value)
+
+    def _geometry(self, written: Any, path: KeyPath) -> Any:
         """The entry type of a geometry; any mapping if the file of its workload is broken."""
-        declared = declaration(workload_at(self._root, path, self._own))
+        name = written.get(WORKLOAD, DEFAULT) if isinstance(written, dict) else DEFAULT
+        path, known = (*path, WORKLOAD), self._workloads
+        if isinstance(name, dict | list):
+            self._root.refuse(path, f"is not a name; {close_or_all('', known)}")
+        if not isinstance(name, str):
+            what = f"`{shown(name)}` is not text, and a workload is named by text"
+            self._root.refuse(path, f"{what}; {close_or_all('', known)}")
+        if name not in known:
+            self._root.refuse(path, f"`{shown(name)}` is no known workload; {closest(name, known)}")
+        declared = self._declaration(known[name])
         return entry_of(declared) if declared is not None else dict[str, Any]
 
     def _children(self, kind: Any, node: Node, path: KeyPath) -> Iterator[tuple[str | int, Any, Node]]:
@@ -75,16 +129,31 @@ class _Check:
         for key in written:
             if key not in fields:
                 self._root.refuse((*path, key), f"is not a key of this mapping; {close_or_all(key, fields)}")
-        for field in msgspec.structs.fields(entry):
+        for field in _declared(entry):
             if field.required and field.name not in written:
                 self._root.refuse(path, f"has no `{field.name}`; write {_wanted(fields[field.name])}")
 
+    def _check_said_to_editors(self, said: Mapping[str, Any], value: Any, path: KeyPath) -> None:
+        """Refuse what the JSON Schema alone says is wrong: an unknown name, or a repeated item of a list."""
+        if value not in said.get("enum", [value]):
+            self._root.refuse(
+                path, f"`{shown(value)}` is no known {path[-1]}; {closest(value, said['enum'])}"
+            )
+        if "uniqueItems" in said:
+            for place, item in enumerate(value):
+                if item in value[:place]:
+                    self._root.refuse((*path, place), f"`{shown(item)}` is written again; keep one of them")
 
-def _custom(kind: type, value: Any) -> object:
-    if kind is GeometryEntry:
-        return GeometryEntry(value)
-    assert kind is Duration, kind
-    return parse_duration(value)
+
+def _declaration(workload: WorkloadName) -> Workload | None:
+    """The declaration of a workload; None where the user's file is broken."""
+    try:
+        return workload_named(workload.name, workload.file)
+    except WorkloadError:
+        return None
+
+
+_declared = cache(msgspec.structs.fields)
 
 
 @cache

@@ -23,8 +23,7 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.words import counted
-from pipeline.report.metrics import facts_of
-from pipeline.report.text import alternatives, bounded, one_line
+from pipeline.report.text import alternatives, bounded, facts_of, one_line
 
 BODY_LIMIT = 16_384
 """Characters of one failure body or one captured output; the run folder keeps what was cut."""
@@ -96,15 +95,9 @@ def states_of(result: Result) -> list[State]:
 
 def cases_of(result: Result, attachments: Attachments) -> Iterator[Case]:
     """The case of a job; in the compare lane also one for each stage, which then holds facts and diffs."""
-    classname, name = f"{suite_of(result)}.{one_line(result.job.geometry_name)}", one_line(result.job.work)
-    if result.job.lane is not Lane.COMPARE:
-        yield _job_case(classname, name, result, result.stages, result.seconds, attachments)
-        return
-    # A suite's time counts each second once: the time of the stages is in their own cases.
-    own_seconds = max(0.0, result.seconds - sum(stage.seconds for stage in result.stages))
-    yield _job_case(classname, name, result, (), own_seconds, attachments)
-    for stage in result.stages:
-        yield _stage_case(classname, f"{name}/{one_line(stage.name)}", result, stage, attachments)
+    apart = result.stages if result.job.lane is Lane.COMPARE else ()
+    yield _job_case(result, () if apart else result.stages, attachments)
+    yield from (_stage_case(result, stage, attachments) for stage in apart)
 
 
 def headline(result: Result) -> str:
@@ -127,15 +120,16 @@ def problem_case(problems: Sequence[str]) -> Case:
     return Case(RUN_SUITE, "problems", State.NO_RESULT, 0.0, message, _body(*problems), "")
 
 
-def _job_case(
-    classname: str,
-    name: str,
-    result: Result,
-    held: Sequence[StageResult],
-    seconds: float,
-    attachments: Attachments,
-) -> Case:
-    """A job's own case, with the facts and diffs of the stages it holds."""
+def _names(result: Result, *stage: str) -> tuple[str, str]:
+    """Class name and name of the case of a job, or of one of its stages."""
+    classname = f"{suite_of(result)}.{one_line(result.job.geometry_name)}"
+    return classname, "/".join(map(one_line, (result.job.work, *stage)))
+
+
+def _job_case(result: Result, held: Sequence[StageResult], attachments: Attachments) -> Case:
+    """A job's own case, with the facts and diffs of the stages it holds; the others have their own cases."""
+    # A suite's time counts each second once.
+    elsewhere = 0.0 if held else sum(stage.seconds for stage in result.stages)
     diffs = [diff for stage in held for diff in stage.diffs]
     outcome = OUTCOMES[result.state].outcome
     output = bounded(result.output, PASSED_OUTPUT_LIMIT if outcome is Outcome.PASSED else BODY_LIMIT)
@@ -145,10 +139,9 @@ def _job_case(
     causes = {"cause": alternatives(result.causes)} if result.causes else {}
     facts = {**_facts(result), "state": result.state.value, **result.facts, **causes, **stage_facts}
     return Case(
-        classname,
-        name,
+        *_names(result),
         result.state,
-        seconds,
+        max(0.0, result.seconds - elsewhere),
         headline(result),
         _body(
             _likely(result.facts),
@@ -162,16 +155,13 @@ def _job_case(
     )
 
 
-def _stage_case(
-    classname: str, name: str, result: Result, stage: StageResult, attachments: Attachments
-) -> Case:
+def _stage_case(result: Result, stage: StageResult, attachments: Attachments) -> Case:
     own = {"seconds": f"{stage.seconds:.3f}", "state": stage.state.value}
     if REPRODUCE in result.facts and OUTCOMES[stage.state].outcome is Outcome.FAILURE:
         own[REPRODUCE] = result.facts[REPRODUCE]
     facts = {**_facts(result), **_where(result, stage.platforms), **own, **facts_of(stage)}
     return Case(
-        classname,
-        name,
+        *_names(result, stage.name),
         stage.state,
         stage.seconds,
         _stage_message(stage),
@@ -186,7 +176,8 @@ def _facts(result: Result) -> dict[str, str]:
     facts = {
         **_where(result, job.platforms),
         "profile": job.profile or "none",
-        "seed": _seed(job.profile),
+        # A user's own tensors have no seed.
+        "seed": str(profiles.seed_of(job.profile)) if job.profile not in (None, INPUTS) else "none",
         "seconds": f"{result.seconds:.3f}",
         "attempts": str(result.attempts),
     }
@@ -208,11 +199,6 @@ def _where(result: Result, platforms: Sequence[Platform]) -> dict[str, str]:
         "variant": "+".join(platform.variant for platform in platforms),
         "device": "+".join(held),
     }
-
-
-def _seed(profile: str | None) -> str:
-    """The seed of a profile's data; a user's own tensors have none."""
-    return "none" if profile is None or profile == INPUTS else str(profiles.seed_of(profile))
 
 
 def _stage_message(stage: StageResult) -> str:

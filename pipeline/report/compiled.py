@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.engines.base import ACCEPTED_PASSES
-from pipeline.ground.jobs import PROVED, VERIFY, YES, Lane, Metric, Result, StageResult, State
-from pipeline.report.metrics import shown
+from pipeline.ground.jobs import PROVED, VERIFY, YES, Lane, Result, StageResult, State
+from pipeline.report.text import shown
 
 COLUMNS = (
     "job, program",
@@ -40,9 +40,8 @@ def in_short(results: Iterable[Result]) -> list[str]:
     lines = []
     for engine, programs in found.items():
         proved = [compiled for compiled, _ in programs if compiled.facts.get(PROVED) == YES]
-        verified = [each for _, each in programs if each is not None]
-        exact = [each for each in verified if each.state is State.PASSED]
-        told = f"verified: {len(verified)}, exact: {len(exact)}" if verified else "not verified"
+        states = [each.state for _, each in programs if each is not None]
+        told = f"verified: {len(states)}, exact: {states.count(State.PASSED)}" if states else "not verified"
         lines.append(f"programs compiled by {engine}: {len(programs)}; proved: {len(proved)}; {told}")
     return lines
 
@@ -58,39 +57,34 @@ def _compiled(results: Iterable[Result]) -> Iterator[tuple[Result, StageResult, 
 
 
 def _row(result: Result, compiled: StageResult, verification: StageResult | None) -> tuple[str, ...]:
-    metrics = _by_name(compiled)
+    metrics = _metrics(compiled)
     return (
         f"{result.job.id} {compiled.name}",
         result.job.platform.backend,
-        shown(metrics["l1_peak"]) if "l1_peak" in metrics else UNKNOWN,
-        _traffic_of_mid(metrics, "read"),
-        _traffic_of_mid(metrics, "written"),
+        metrics.get("l1_peak", UNKNOWN),
+        # An engine counts these two only if the workload hands anything over.
+        metrics.get("mid_gm_read", UNKNOWN),
+        metrics.get("mid_gm_written", UNKNOWN),
         _cycles(metrics),
         compiled.facts.get(PROVED, UNKNOWN),
         f"{result.job.profile}: {_verdict(verification)}" if verification is not None else UNKNOWN,
     )
 
 
-def _by_name(stage: StageResult) -> Mapping[str, Metric]:
-    return {metric.name: metric for metric in stage.metrics}
+def _metrics(stage: StageResult) -> Mapping[str, str]:
+    return {metric.name: shown(metric) for metric in stage.metrics}
 
 
-def _traffic_of_mid(metrics: Mapping[str, Metric], way: str) -> str:
-    """Bytes of what programs hand over, which an engine counts only if the workload hands anything over."""
-    found = metrics.get(f"mid_gm_{way}")
-    return shown(found) if found else UNKNOWN
-
-
-def _cycles(metrics: Mapping[str, Metric]) -> str:
+def _cycles(metrics: Mapping[str, str]) -> str:
     """The cycles of a cost model, and what they cover: those of different engines cannot be compared."""
     for name, of in (("cycles", "whole chip"), ("estimated_cycles.overlap", "one core")):
         if name in metrics:
-            return f"{shown(metrics[name])}, {of}"
+            return f"{metrics[name]}, {of}"
     return UNKNOWN
 
 
 def _verdict(verification: StageResult) -> str:
     """How a verification ended, and how many compiler passes the framework accepts."""
-    passes = _by_name(verification).get(ACCEPTED_PASSES)
-    accepted = f", {shown(passes)} passes accepted" if passes else ""
+    passes = _metrics(verification).get(ACCEPTED_PASSES)
+    accepted = f", {passes} passes accepted" if passes else ""
     return ("exact" if verification.state is State.PASSED else verification.state.value) + accepted

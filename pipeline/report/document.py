@@ -1,13 +1,19 @@
-"""A JUnit document: read, checked against the rules every consumer shares, fitted under their size limit."""
+"""A JUnit document: read, checked against the rules every consumer shares, fitted under their size limit.
+
+It is published only after it was written, read back and checked.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import re
+import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.errors import UserError
@@ -49,18 +55,14 @@ class Totals:
         return ", ".join([*(counted(*each) for each in things), f"{self.skipped} skipped"])
 
     @classmethod
-    def of(cls, outcomes: Counter[Outcome]) -> Totals:
-        """Totals of counted outcomes."""
-        return cls(
-            tests=outcomes.total(),
-            failures=outcomes[Outcome.FAILURE],
-            errors=outcomes[Outcome.ERROR],
-            skipped=outcomes[Outcome.SKIPPED],
-        )
+    def of(cls, outcomes: Iterable[Outcome]) -> Totals:
+        """The totals of these outcomes."""
+        counts = Counter(outcomes)
+        return cls(counts.total(), counts[Outcome.FAILURE], counts[Outcome.ERROR], counts[Outcome.SKIPPED])
 
     def attributes(self) -> dict[str, str]:
         """As a `testsuite` or `testsuites` element declares them."""
-        return {name: str(getattr(self, name)) for name in ("tests", "failures", "errors", "skipped")}
+        return {name: str(value) for name, value in asdict(self).items()}
 
 
 class _PlainTree(ET.TreeBuilder):
@@ -104,7 +106,6 @@ def check(root: ET.Element) -> Totals:
     if root.tag != "testsuites":
         raise ReportError(f"its root is <{root.tag}>, must be <testsuites>")
     names: Counter[str] = Counter()
-    outcomes: Counter[Outcome] = Counter()
     for suite in root:
         if suite.tag != "testsuite" or suite.find("testsuite") is not None:
             raise ReportError("its suites are not one flat level of <testsuite>")
@@ -117,35 +118,36 @@ def check(root: ET.Element) -> Totals:
                     f"case {name_of(case)} has the time {case.get('time')!r}, not a number of seconds"
                 )
         names.update(map(name_of, cases))
-        here = Counter(map(outcome, cases))
-        _declares(suite, f"suite {suite.get('name')}", Totals.of(here))
-        outcomes += here
+        _declares(suite, f"suite {suite.get('name')}")
     if twice := [name for name, count in names.items() if count > 1]:
         raise ReportError(f"{counted(len(twice), 'case name')} more than once, first {twice[0]}")
-    totals = Totals.of(outcomes)
-    _declares(root, "the report", totals)
+    return _declares(root, "the report")
+
+
+def _declares(element: ET.Element, what: str) -> Totals:
+    """The totals of a suite or a report, which must be those that it declares."""
+    totals = _totals_of(element)
+    for name, value in totals.attributes().items():
+        if element.get(name) != value:
+            raise ReportError(f"{what} declares {name}={element.get(name)}, but holds {value}")
     return totals
 
 
-def _declares(element: ET.Element, what: str, counted: Totals) -> None:
-    for name, value in counted.attributes().items():
-        if element.get(name) != value:
-            raise ReportError(f"{what} declares {name}={element.get(name)}, but holds {value}")
+def _totals_of(element: ET.Element) -> Totals:
+    return Totals.of(map(outcome, element.iter("testcase")))
 
 
-def complete(root: ET.Element) -> None:
-    """Set the totals and times of a document and its suites from the cases in them."""
-    everywhere: Counter[Outcome] = Counter()
+def document_of(suites: Iterable[ET.Element]) -> ET.Element:
+    """A document of these suites, each of which names them all; totals and times are those of the cases."""
+    root = ET.Element("testsuites")
+    root.extend(suites)
+    names = " ".join(suite.get("name", "") for suite in root)
     for suite in root:
-        cases = suite.findall("testcase")
-        here = Counter(map(outcome, cases))
-        suite.attrib.update(Totals.of(here).attributes(), time=_total_time(cases))
-        everywhere += here
-    root.attrib.update(Totals.of(everywhere).attributes(), time=_total_time(root))
-
-
-def _total_time(elements: Iterable[ET.Element]) -> str:
-    return f"{sum(float(element.get('time', '0')) for element in elements):.3f}"
+        set_property(suite, "report.suites", names)
+    for element in (*root, root):  # the time of the root is that of its suites, as they tell it
+        seconds = sum(float(part.get("time", "0")) for part in element)
+        element.attrib.update(_totals_of(element).attributes(), time=f"{seconds:.3f}")
+    return root
 
 
 def properties_of(suite: ET.Element) -> dict[str, str]:
@@ -202,3 +204,56 @@ def _bodies(root: ET.Element, passed_only: bool) -> Iterator[ET.Element]:
     for case in root.iter("testcase"):
         if not passed_only or outcome(case) is Outcome.PASSED:
             yield from (child for child in case if child.tag in _BODIES)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Whatever the system refuses here is a `ReportError`: this report cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ReportError(f"{path}: the report cannot be written: {error.strerror}") from None
+
+
+def publish(path: Path, data: bytes, totals: Totals) -> None:
+    """Write a document beside its path, parse it back, compare its totals, and only then rename it.
+
+    An older report there stays until the new one is checked. `totals` are what the run itself counted.
+
+    Raises:
+        ReportError: in one line, where it cannot be written (a full disk) or does not say what the run said;
+            nothing half-written is left.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            try:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                _prove(temporary, path, totals)
+                temporary.chmod(0o644)
+                temporary.replace(path)
+            except BaseException:
+                temporary.unlink()
+                raise
+        _sync_folder(path.parent)
+
+
+def _prove(temporary: Path, path: Path, totals: Totals) -> None:
+    try:
+        written = check(read(temporary))
+    except ReportError as error:
+        raise ReportError(f"{path}: not published: {error}") from None
+    if written != totals:
+        raise ReportError(f"{path}: not published: it says {written}; the run says {totals}")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -6,12 +6,15 @@ import tempfile
 from pathlib import Path
 
 from pipeline.ground.jobs import Job, Result
-from pipeline.report.document import ReportError
-from pipeline.report.junit import JunitReport
+from pipeline.ground.words import counted
+from pipeline.report.cases import Attachments
+from pipeline.report.document import ReportError, writing
+from pipeline.report.junit import write
 from pipeline.report.summary import markdown
 from pipeline.results.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import write_atomically
+from pipeline.run.states import NOTHING_EXECUTED
 
 
 class ReportFiles:
@@ -28,17 +31,17 @@ class ReportFiles:
         for path in (junit, summary):
             if path is not None:
                 clear(path)
-        self._junit_path = junit
-        self._summary_path = summary
+        self._given = junit, summary
         self._relative_to = relative_to
 
     def run_started(self, run: RunInfo) -> None:
-        """Remove older files, which could be taken for this run's."""
-        self._facts = run.facts
-        self._junit = JunitReport(self._junit_path or run.folder / "junit.xml", self._relative_to)
-        self._summary = self._summary_path or run.folder / "summary.md"
-        self._summary.unlink(missing_ok=True)
-        self._junit.run_started(run)
+        """Remember the run's facts; remove older files, which could be taken for this run's."""
+        self._run = run
+        junit, summary = self._given
+        self._junit = junit or run.folder / "junit.xml"
+        self._summary = summary or run.folder / "summary.md"
+        for path in (self._junit, self._summary):
+            path.unlink(missing_ok=True)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         """Nothing to do: the files tell only how jobs ended."""
@@ -50,11 +53,25 @@ class ReportFiles:
         """Write both files; raises as `pipeline.report.junit.write`."""
         summary = with_resume(summary)
         try:
-            write_atomically(self._summary, markdown(summary, self._facts).encode())
-        except OSError as error:
-            raise _unwritable(self._summary, error) from None
+            with writing(self._summary):
+                write_atomically(self._summary, markdown(summary, self._run.facts).encode())
         finally:
-            self._junit.run_finished(summary)
+            self._write_junit(summary)
+
+    def _write_junit(self, summary: RunSummary) -> None:
+        problems = list(summary.problems)
+        if summary.exit_code == NOTHING_EXECUTED:
+            planned = counted(len(summary.results), "planned job")
+            problems.append(f"nothing was executed: {planned}, all skipped")
+        facts = {
+            **self._run.facts,
+            "run": self._run.run_id,
+            "started": self._run.started,
+            **{f"note {number}": note for number, note in enumerate(self._run.notes, 1)},
+            **{f"set-aside {device}": reason for device, reason in summary.set_aside.items()},
+        }
+        attachments = Attachments(summary.folder, self._relative_to)
+        write(self._junit, summary.results, facts, attachments, problems)
 
 
 def clear(path: Path) -> None:
@@ -63,16 +80,10 @@ def clear(path: Path) -> None:
     Raises:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
     """
-    try:
+    with writing(path):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass  # this only checks that a file can be made
-    except OSError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: OSError) -> ReportError:
-    return ReportError(f"{path}: the report cannot be written: {error.strerror}")

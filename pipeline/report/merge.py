@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,17 +15,17 @@ from pipeline.report.document import (
     ReportError,
     Totals,
     check,
-    complete,
+    document_of,
     fit,
     name_of,
     outcome,
     properties_of,
+    publish,
     read,
     set_property,
 )
-from pipeline.report.published import publish
 from pipeline.report.text import one_line
-from pipeline.run.states import exit_code_of
+from pipeline.run.states import exit_code
 
 MERGE_SUITE = "report.merge"
 """Suite and class name of the cases that say what is missing."""
@@ -76,12 +75,8 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
 
     Suites of one name become one. A case in several reports keeps its worst outcome; the suite property
     `report.duplicates` counts such cases. A report that is absent, broken or of another night, a suite that a
-    report announces and lacks, a shard that no report holds: each is an error case.
-
-    Args:
-        paths: the reports; an expected one that does not exist is named as missing.
-        out: where the merged report goes.
-        shards: how many shards there were; None takes it from the reports (`shard=2/3` in their run facts).
+    report announces and lacks, a shard that no report holds: each is an error case. `shards` says how many
+    shards there were; None takes it from the reports (`shard=2/3` in their run facts).
 
     Raises:
         ReportError: where none of the reports can be read or the result cannot be published.
@@ -98,9 +93,9 @@ def merge(paths: Sequence[Path], out: Path, shards: int | None = None) -> Merged
     # Counted from the parts, so that a case missing from the file is noticed.
     cases = [case for report in reports for case in report.root.iter("testcase")]
     worst = _worst_of_each(cases).values()
-    totals = Totals.of(Counter(map(outcome, worst)))
+    totals = Totals.of(map(outcome, worst))
     publish(out, fit(_united(reports)), totals)
-    code = exit_code_of(frozenset(map(_state, worst)))
+    code = exit_code(map(_state, worst))
     return Merged(totals, len(cases) - totals.tests, tuple(missing.values()), code)
 
 
@@ -160,17 +155,11 @@ def _missing_report(missing: Mapping[str, str]) -> _Report:
 
 
 def _united(reports: Sequence[_Report]) -> ET.Element:
-    """One document of all suites."""
     by_name: dict[str, list[ET.Element]] = {}
     for report in reports:
         for suite in report.root:
             by_name.setdefault(suite.get("name", ""), []).append(suite)
-    root = ET.Element("testsuites")
-    root.extend(_united_suite(suites) for suites in by_name.values())
-    for suite in root:
-        set_property(suite, "report.suites", " ".join(by_name))
-    complete(root)
-    return root
+    return document_of(map(_united_suite, by_name.values()))
 
 
 def _united_suite(suites: Sequence[ET.Element]) -> ET.Element:

@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.ground.jobs import (
-    DIAGNOSIS,
-    NEW,
-    OUTCOMES,
-    REPRODUCE,
-    SINCE,
-    Outcome,
-    Result,
-    State,
-)
+from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Outcome, Result, State
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import alternatives, one_line
@@ -134,14 +125,14 @@ class Overview:
 def overview(results: Sequence[Result]) -> Overview:
     """Count and group the results of a run."""
     counts = Counter(result.state for result in results)
-    by_outcome: dict[Outcome, list[Result]] = {}
-    for result in results:
-        by_outcome.setdefault(OUTCOMES[result.state].outcome, []).append(result)
-    red = [*by_outcome.get(Outcome.FAILURE, ()), *by_outcome.get(Outcome.ERROR, ())]
+
+    def ended(outcome: Outcome) -> list[Result]:
+        return [result for result in results if OUTCOMES[result.state].outcome is outcome]
+
     return Overview(
         states={state: counts[state] for state in State if counts[state]},
-        broken=_grouped(red),
-        skipped=_grouped(by_outcome.get(Outcome.SKIPPED, ())),
+        broken=_grouped([*ended(Outcome.FAILURE), *ended(Outcome.ERROR)]),
+        skipped=_grouped(ended(Outcome.SKIPPED)),
     )
 
 

@@ -45,8 +45,8 @@ def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str]:
     yield ", ".join(f"{one_line(key)} {_quoted(value)}" for key, value in run.items())
     for problem in summary.problems:
         yield f"**The pipeline itself failed:** {_quoted(problem)}"
-    for device in summary.set_aside:
-        yield f"**Device {_quoted(device.device)} was set aside:** {_quoted(device.reason)}"
+    for device, reason in summary.set_aside.items():
+        yield f"**Device {_quoted(device)} was set aside:** {_quoted(reason)}"
     for group in seen.broken:
         yield _broken(group)
     for group in seen.skipped:

@@ -128,8 +128,8 @@ class Terminal:
         for group in seen.skipped:
             self._say(f"{len(group.results)} {group.state.value}: {group.message}", "yellow")
             self._say(f"where: {group.where}", indent="  ")
-        for device in summary.set_aside:
-            self._say(f"device {device.device} was set aside: {device.reason}", "bold magenta")
+        for device, reason in summary.set_aside.items():
+            self._say(f"device {device} was set aside: {reason}", "bold magenta")
         for problem in summary.problems:
             self._say(f"the pipeline itself failed: {problem}", "bold magenta")
         kept = ", ".join(what for name, what in _KEPT.items() if (summary.folder / name).exists())

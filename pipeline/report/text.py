@@ -1,9 +1,11 @@
-"""Text that kernels and tools print, made legal XML and bounded."""
+"""What reports say as text: metrics, and what kernels and tools print, made legal XML and bounded."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+from pipeline.ground.jobs import Metric, StageResult
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ILLEGAL = re.compile(
@@ -12,6 +14,9 @@ _ILLEGAL = re.compile(
     + "]"
 )
 _ATTACHMENT = "[[ATTACHMENT|"
+
+_DECIMALS = {"us": 1}
+"""Digits behind the point by unit; all others are whole numbers."""
 
 
 def safe(text: str) -> str:
@@ -46,3 +51,15 @@ def one_line(text: str, limit: int = 500) -> str:
 def alternatives(causes: Iterable[str]) -> str:
     """Causes that explain equally much, in one line; empty if there is none."""
     return one_line(" or ".join(causes))
+
+
+def shown(metric: Metric) -> str:
+    """A metric's value, with its limit if it has one: `1024 of 524288`."""
+    digits = _DECIMALS.get(metric.unit, 0)
+    of = f" of {metric.limit:.{digits}f}" if metric.limit is not None else ""
+    return f"{metric.value:.{digits}f}{of}"
+
+
+def facts_of(stage: StageResult) -> dict[str, str]:
+    """All that is known of a stage as text, by name: its metrics, then its facts."""
+    return {**{metric.name: shown(metric) for metric in stage.metrics}, **stage.facts}

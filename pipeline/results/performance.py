@@ -61,9 +61,8 @@ def load_references(path: Path, *, must_exist: bool = False) -> References:
             return {}
         raise ReferencesError(f"{path}: {error.strerror}") from error
     except (msgspec.MsgspecError, ValueError) as error:
-        raise ReferencesError(
-            f"{path}: {error}; remove it, then write it anew with --update-references"
-        ) from error
+        remedy = "remove it, then write it anew with --update-references"
+        raise ReferencesError(f"{path}: {error}; {remedy}") from error
 
 
 def save_references(path: Path, references: References) -> None:
@@ -83,12 +82,9 @@ def measured(result: Result) -> Iterator[tuple[str, Reference]]:
     """The metrics of a result, each as the reference it would make."""
     for stage in result.stages:
         for metric in stage.metrics:
-            if metric.name in TRACKED:
-                bounds = TRACKED[metric.name]
-                yield (
-                    f"{stage.name}.{metric.name}",
-                    Reference(metric.value, *bounds, metric.unit, metric.model),
-                )
+            if bounds := TRACKED.get(metric.name):
+                reference = Reference(metric.value, *bounds, metric.unit, metric.model)
+                yield f"{stage.name}.{metric.name}", reference
 
 
 def judge(result: Result, references: References) -> Result:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import datetime
 from pathlib import Path
 
 from golden import profiles
@@ -21,26 +22,26 @@ def interpreter() -> str:
     return str(python.relative_to(here)) if python.is_relative_to(here) else str(python)
 
 
-def command_line(job: Job, settings: Settings, python: str = "python") -> str:
+def command_line(job: Job, settings: Settings) -> str:
     """The command line of a job, to be run in the folder of `matrix.yaml`.
 
     Args:
         job: with the seed of `@nightly` settled; the night is then given as a date.
         settings: of the job's run; all that are not the default are named.
-        python: the interpreter that has the pipeline's packages.
     """
     profile = job.written_profile or job.profile
-    words = [python, "-m", "pipeline", _command(job)]
     option = "--engines" if job.other else "--platform"
-    words += [option, ",".join(platform.name for platform in job.platforms)]
+    words = [option, ",".join(platform.name for platform in job.platforms)]
     words += ["--geometry", job.geometry_name]
     if job.lane is not Lane.COMPARE:
         words += ["--kernel", job.kernel]
     if profile and profile != INPUTS and job.lane is not Lane.COMPILE:
         words += ["--profile", profile]
     if job.written_profile and settings.date is None:
-        settings = replace(settings, date=_night(job))
-    return shlex.join(words + settings.words())
+        # The night that gave the profile its seed.
+        night = datetime.strptime(str(profiles.seed_of(job.profile or "")), "%Y%m%d").date()
+        settings = replace(settings, date=night)
+    return _call(job, words + settings.words())
 
 
 def with_resume(summary: RunSummary) -> RunSummary:
@@ -51,19 +52,15 @@ def with_resume(summary: RunSummary) -> RunSummary:
     output = summary.folder.parent.parent
     settings = Settings(output=None if output == OUTPUT.absolute() else str(output))
     rest = ["--resume", summary.run_id, *settings.words()]
-    results = list(summary.results)
-    for place, result in enumerate(results):
-        if result.state is State.INTERRUPTED:
-            line = shlex.join([interpreter(), "-m", "pipeline", _command(result.job), *rest])
-            results[place] = replace(result, facts={**result.facts, REPRODUCE: line})
-    return replace(summary, results=tuple(results))
+    results = tuple(
+        replace(result, facts={**result.facts, REPRODUCE: _call(result.job, rest)})
+        if result.state is State.INTERRUPTED
+        else result
+        for result in summary.results
+    )
+    return replace(summary, results=results)
 
 
-def _command(job: Job) -> str:
-    return next(name for name, lane in LANES.items() if lane is job.lane)
-
-
-def _night(job: Job) -> date:
-    """The night that gave the profile its seed, which is its date."""
-    seed = profiles.seed_of(job.profile or "")
-    return date(seed // 10_000, seed // 100 % 100, seed % 100)
+def _call(job: Job, words: Sequence[str]) -> str:
+    command = next(name for name, lane in LANES.items() if lane is job.lane)
+    return shlex.join([interpreter(), "-m", "pipeline", command, *words])

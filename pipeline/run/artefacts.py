@@ -17,8 +17,13 @@ class _Kept:
     failed: bool
 
 
-def relocated(result: Result, place: Callable[[str], str]) -> Result:
-    """The result, with the paths of its and its stages' artefacts replaced by those that `place` returns."""
+def relocated(result: Result, folder: Path, run_folder: Path) -> Result:
+    """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder`."""
+
+    def place(artefact: str) -> str:
+        path = folder / artefact
+        return str(path.relative_to(run_folder) if path.is_relative_to(run_folder) else path)
+
     stages = (replace(stage, artefacts=tuple(map(place, stage.artefacts))) for stage in result.stages)
     return replace(result, artefacts=tuple(map(place, result.artefacts)), stages=tuple(stages))
 
@@ -47,13 +52,11 @@ class Artefacts:
         self._kept[result.job.id] = _Kept(path, size, failed)
         while sum(kept.size for kept in self._kept.values()) > self._limit:
             # Old passes go first, then the newest failure: the first failures of a run tell the most.
-            passes = (job for job, kept in self._kept.items() if not kept.failed and kept.size)
-            self._drop(next(passes, result.job.id))
+            passes = (job_id for job_id, kept in self._kept.items() if not kept.failed and kept.size)
+            job_id = next(passes, result.job.id)
+            shutil.rmtree(self._kept.pop(job_id).path, ignore_errors=True)
+            self.dropped.add(job_id)
         return self.final(result)
-
-    def _drop(self, job: str) -> None:
-        shutil.rmtree(self._kept.pop(job).path, ignore_errors=True)
-        self.dropped.add(job)
 
     def final(self, result: Result) -> Result:
         """The result; if its artefacts were removed, without them and with a fact that says so."""

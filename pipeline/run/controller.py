@@ -7,6 +7,7 @@ implements the interface in `listener.py`.
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import shutil
@@ -23,24 +24,21 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
-from pipeline.run import processes, states, threads, verdict
+from pipeline.run import processes, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.goldens import Goldens, Wanted
-from pipeline.run.journal import Journal
-from pipeline.run.keeper_client import KeeperClient, KeeperLost, Nursery
+from pipeline.run.journal import Journal, lost_result
+from pipeline.run.keeper import KeeperClient
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
-from pipeline.run.messages import Order, Role
-from pipeline.run.signals import SignalWatch
+from pipeline.run.messages import Cancel, Fault, Order
+from pipeline.run.nursery import Nursery
+from pipeline.run.processes import SignalWatch
 
 _LOCK_POLL = 0.2
 _KEEPER_MARGIN = 5.0
 _SWEEP_PATIENCE = 5.0
-
-
-class PlanError(ValueError):
-    """A plan cannot be run; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -86,23 +84,16 @@ class RunOptions:
     review: Callable[[Result], Result] = lambda result: result
 
 
-def utc_now() -> datetime:
-    """The time of day, in UTC."""
-    return datetime.now(timezone.utc)
-
-
 @dataclass(frozen=True)
 class Host:
     """What a run needs from the machine it runs on.
 
-    Args:
-        available: says quickly whether a job can run here; if it cannot, it is skipped with that reason.
-        now: returns the time of day.
-        environment: of the jobs' processes.
+    `available` says quickly whether a job can run here; if it cannot, it is skipped with that reason.
+    `environment` is that of the jobs' processes.
     """
 
     available: Callable[[Job], Availability]
-    now: Callable[[], datetime] = utc_now
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -112,25 +103,20 @@ def run_jobs(
     """Run `plan` as a new run, in the main thread.
 
     SIGINT, SIGTERM and SIGHUP end the run in an orderly way: running jobs are ended, unfinished jobs become
-    `interrupted`, and the summary is as complete as that of any run.
-
-    Args:
-        plan: the jobs, each with an id of its own.
-        options: see `RunOptions`.
-        listeners: are told every event, in this order, after the run's own journal.
-        host: see `Host`.
+    `interrupted`, and the summary is as complete as that of any run. The listeners are told every event, in
+    their order, after the run's own journal.
 
     Raises:
-        PlanError: two jobs have the same id.
+        ValueError: two jobs have the same id.
         RunFolderError, DeviceError: a folder cannot be used.
     """
     ids = [job.id for job in plan]
     if len(set(ids)) < len(ids):
         twice = next(job for job in ids if ids.count(job) > 1)
-        raise PlanError(f"two jobs of the plan have the id {twice}")
+        raise ValueError(f"two jobs of the plan have the id {twice}")
     pool = DevicePool(options.locks)
     folder = create_run(options.root, host.now())
-    return _Run(tuple(plan), {}, options, listeners, host, folder, pool).execute()
+    return _Run(plan, {}, options, listeners, host, folder, pool).execute()
 
 
 def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], host: Host) -> RunSummary:
@@ -176,32 +162,26 @@ class _Running:
     gave_up: bool = False
 
 
+@dataclass(eq=False)
 class _Run:
     """One run, from its first event to its last."""
 
-    def __init__(
-        self,
-        plan: tuple[Job, ...],
-        finished: Mapping[str, Result],
-        options: RunOptions,
-        listeners: Sequence[Listener],
-        host: Host,
-        folder: RunFolder,
-        pool: DevicePool,
-    ) -> None:
-        self._plan = plan
-        self._finished = finished
-        self._options = options
+    _plan: Sequence[Job]
+    _finished: Mapping[str, Result]
+    _options: RunOptions
+    _listeners: Sequence[Listener]
+    _host: Host
+    _folder: RunFolder
+    _pool: DevicePool
+
+    def __post_init__(self) -> None:
+        options, folder = self._options, self._folder
         self._settings = options.settings
         given = options.settings.retries
         self._retries = options.retries if given is None else given
-        self._host = host
-        self._folder = folder
-        self._pool = pool
-        self._workers = max(1, min(options.jobs or threads.processors(), len(plan)))
-        self._marks = [verdict.compiled(mark) for mark in options.marks]
-        self._watchers = Broadcast(listeners)
-        self._everybody = Broadcast([Journal(folder.journal), *listeners])
+        self._workers = max(1, min(options.jobs or processes.processors(), len(self._plan)))
+        self._watchers = Broadcast(self._listeners)
+        self._everybody = Broadcast([Journal(folder.journal), *self._listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
         self._results: dict[str, Result] = {}
         self._waiting: list[_Task] = []
@@ -210,11 +190,13 @@ class _Run:
         preload = (*options.preload, options.target.partition(":")[0])
         # matplotlib keeps its list of fonts here. Without a home folder it would make a temporary folder for
         # each job, which would stay: a job's process ends without the libraries' own cleanup.
-        environment = {"MPLCONFIGDIR": str(folder.path / "matplotlib"), **host.environment}
+        environment = {"MPLCONFIGDIR": str(folder.path / "matplotlib"), **self._host.environment}
         self._nursery = Nursery(preload, environment, folder.path / "nursery.log")
         self._goldens: Goldens | None = None
+        self._results_folder = folder.path / "results"
         self._orders = 0
         self._stopped = ""
+        self._stop_at = math.inf
         self._problems: list[str] = []
 
     def execute(self, notes: Sequence[str] = (), *, resumed: bool = False) -> RunSummary:
@@ -226,17 +208,22 @@ class _Run:
             stack.callback(self._close_processes)
             signals = stack.enter_context(SignalWatch(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             self._selector = stack.enter_context(selectors.DefaultSelector())
-            self._selector.register(signals, selectors.EVENT_READ)
+            self._selector.register(signals, selectors.EVENT_READ, lambda: self._interrupt(signals))
             info = self._info(notes, resumed)
-            self._everybody.run_started(info)
+            self._everybody.tell(lambda listener: listener.run_started(info))
+            if (deadline := self._options.deadline) is not None:
+                # The jobs are stopped early enough for the run to have ended by the deadline.
+                self._stop_at = begun + deadline - min(2 * self._options.grace, deadline / 2)
             try:
+                shutil.rmtree(self._results_folder, ignore_errors=True)  # left by a run that was killed
+                self._results_folder.mkdir()
                 self._admit_plan()
                 self._begin_goldens()
-                self._loop(signals, self._stop_time(begun))
+                self._loop()
             except Exception:
                 # Also after a fault of the pipeline the run ends with a report, and with exit code 3.
                 self._problems.append(f"internal error:\n{traceback.format_exc()}")
-            return self._conclude(info, time.monotonic() - begun)
+            return self._conclude(time.monotonic() - begun)
 
     def _info(self, notes: Sequence[str], resumed: bool) -> RunInfo:
         remarks = [*notes, network_warning(self._options.locks)]
@@ -245,28 +232,19 @@ class _Run:
         return RunInfo(
             self._folder.run_id,
             self._folder.path,
-            self._plan,
+            tuple(self._plan),
             self._time(),
             self._workers,
             self._options.facts,
-            tuple(remark for remark in remarks if remark),
+            tuple(filter(None, remarks)),
             resumed,
             self._settings,
         )
 
-    def _stop_time(self, begun: float) -> float | None:
-        """When to stop the jobs, so that the run has ended by the deadline."""
-        deadline = self._options.deadline
-        if deadline is None:
-            return None
-        return begun + deadline - min(2 * self._options.grace, deadline / 2)
-
     def _admit_plan(self) -> None:
         for job in self._plan:
             if job.id in self._finished:
-                result = self._artefacts.admit(self._finished[job.id])
-                self._results[job.id] = result
-                self._watchers.job_finished(result)
+                self._record(self._artefacts.admit(self._finished[job.id]), self._watchers)
                 continue
             ids = self._options.pools.get(job.platform.name, job.platform.devices)
             # A queued job gets its card from task-submit, which has locks of its own.
@@ -276,49 +254,42 @@ class _Run:
                 task.state = states.advance(job.id, task.state, State.WAITING)
                 self._waiting.append(task)
             else:
-                reason = "; ".join(part for part in (availability.reason, availability.remedy) if part)
+                reason = "; ".join(filter(None, (availability.reason, availability.remedy)))
                 self._end(task, verdict.apply_requirement(Result(job, State.SKIPPED, reason)))
 
     def _begin_goldens(self) -> None:
-        ids = [task.job.id for task in self._waiting]
-        missing = {job_id: self._options.missing[job_id] for job_id in ids if job_id in self._options.missing}
+        wanted = self._options.missing
+        missing = {task.job.id: wanted[task.job.id] for task in self._waiting if task.job.id in wanted}
         if missing:
-            self._goldens = Goldens(missing, self._nursery.new_process(Role.GOLDENS))
-            self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens)
+            self._goldens = self._nursery.new_goldens(missing)
+            self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens.receive)
 
-    def _drop_goldens(self, goldens: Goldens) -> None:
-        """Stop waiting for goldens: all are computed, or the remaining ones will not be."""
-        self._selector.unregister(goldens)
-        goldens.close()
-        self._goldens = None
-
-    def _loop(self, signals: SignalWatch, stop_at: float | None) -> None:
+    def _loop(self) -> None:
         while True:
             blocked = self._start_ready()
             if not self._waiting and not self._running:
                 return
-            wakes = [running.give_up_at for running in self._running.values() if not running.gave_up]
-            if stop_at is not None and not self._stopped:
-                wakes.append(stop_at)
+            wakes = [running.give_up_at for running in self._running.values()]
+            wakes.append(self._stop_at)
             if self._goldens is not None:
                 wakes.append(self._goldens.give_up_at)
             if blocked:
                 wakes.append(time.monotonic() + _LOCK_POLL)
-            timeout = max(0.0, min(wakes) - time.monotonic()) if wakes else None
-            for key, _ in self._selector.select(timeout):
-                if key.fileobj is signals:
-                    for number in signals.take():
-                        self._stop(f"interrupted by {number.name}")
-                elif isinstance(key.data, Goldens):
-                    if not key.data.receive():
-                        self._drop_goldens(key.data)
-                else:
-                    self._receive(key.data)
-            if stop_at is not None and time.monotonic() >= stop_at:
+            wake = min(wakes)
+            for key, _ in self._selector.select(wake - time.monotonic() if wake < math.inf else None):
+                key.data()
+            now = time.monotonic()
+            if now >= self._stop_at:
                 self._stop(f"the run's deadline of {self._options.deadline:g} s")
-            self._give_up_on_silent_keepers()
-            if self._goldens is not None and time.monotonic() >= self._goldens.give_up_at:
-                self._drop_goldens(self._goldens)
+            for keeper, running in self._running.items():
+                if now >= running.give_up_at:
+                    running.gave_up, running.give_up_at = True, math.inf
+                    keeper.kill()
+            if self._goldens is not None and now >= self._goldens.give_up_at:
+                # All are computed, or the remaining ones will not be.
+                self._selector.unregister(self._goldens)
+                self._goldens.close()
+                self._goldens = None
 
     def _start_ready(self) -> bool:
         """Start all jobs that can start. True if a job waits for a device while a worker is free."""
@@ -355,28 +326,28 @@ class _Run:
             shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
         task.starts += 1
         self._orders += 1
-        number = self._orders
-        results = self._folder.path / "results"
-        results.mkdir(exist_ok=True)
         order = Order(
             job=task.job,
             target=self._options.target,
             folder=str(folder / str(task.starts)),
-            result=str(results / f"{number}.json"),
+            result=str(self._results_folder / f"{self._orders}.json"),
             cache=str(self._options.cache),
             settings=self._settings,
             device=device.number if device is not None else None,
-            marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{number}/",
-            threads=threads.share(self._workers),
+            marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{self._orders}/",
+            threads=processes.thread_share(self._workers),
             grace=self._options.grace,
             queue=self._options.queue if self._queued(task.job) else None,
         )
-        Path(order.result).unlink(missing_ok=True)
-        keeper = self._idle.pop() if self._idle else self._new_keeper()
+        if self._idle:
+            keeper = self._idle.pop()
+        else:
+            keeper = self._nursery.new_keeper()
+            self._selector.register(keeper, selectors.EVENT_READ, lambda: self._receive(keeper))
         give_up_at = time.monotonic() + order.limit + self._patience()
         self._running[keeper] = _Running(task, order, device, self._time(), give_up_at)
-        self._everybody.job_started(task.job, order.device, task.attempt)
-        keeper.give(order)
+        self._everybody.tell(lambda listener: listener.job_started(task.job, order.device, task.attempt))
+        keeper.send(order)
 
     def _queued(self, job: Job) -> bool:
         return self._options.queue is not None and job.platform.on_cards
@@ -388,58 +359,40 @@ class _Run:
         """How long a keeper may take to end a job and report."""
         return 2 * self._options.grace + _KEEPER_MARGIN
 
-    def _new_keeper(self) -> KeeperClient:
-        keeper = self._nursery.new_keeper()
-        self._selector.register(keeper, selectors.EVENT_READ, keeper)
-        return keeper
-
     def _receive(self, keeper: KeeperClient) -> None:
         report = keeper.receive()
         if report is None:
             return
         running = self._running.pop(keeper, None)
-        if isinstance(report, KeeperLost):
+        if isinstance(report, Fault):
             self._selector.unregister(keeper)
             keeper.close()
             if running is None:
                 self._idle.remove(keeper)
             else:
-                self._lost(running, report)
+                self._lost(running, report.text if keeper.pid is not None else self._nursery.fault())
             return
         self._idle.append(keeper)
         if running is None:
             raise RuntimeError("a keeper sent a report, but had no order")
-        self._give_back(running.device, report.alive)
-        result = verdict.judge(running.task.job, report, Path(running.order.result), self._marks)
+        self._pool.release(running.device, report.alive)
+        result = verdict.judge(running.task.job, report, Path(running.order.result), self._options.marks)
         self._settle(running, result)
 
-    def _lost(self, running: _Running, lost: KeeperLost) -> None:
+    def _lost(self, running: _Running, fault: str) -> None:
         _, alive = processes.kill_marked(running.order.marker, _SWEEP_PATIENCE)
-        self._give_back(running.device, alive)
-        fault = lost.fault if lost.born else self._nursery.fault()
+        self._pool.release(running.device, alive)
         if fault:
             self._problems.append(f"a keeper failed: {fault}")
         self._settle(running, verdict.judge_lost(running.task.job, fault, running.gave_up))
-
-    def _give_back(self, device: Device | None, alive: Sequence[str]) -> None:
-        if device is None:
-            return
-        if alive:
-            self._pool.quarantine(device, alive)
-        else:
-            self._pool.release(device)
 
     def _settle(self, running: _Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""
         task = running.task
         Path(running.order.result).unlink(missing_ok=True)
-        result = replace(
-            result,
-            device=running.order.device if running.order.queue is None else result.device,
-            started=running.started,
-            attempts=task.attempt,
-        )
-        result = relocated(result, lambda artefact: self._relative(running.order, artefact))
+        device = running.order.device if running.order.queue is None else result.device
+        result = replace(result, device=device, started=running.started, attempts=task.attempt)
+        result = relocated(result, Path(running.order.folder), self._folder.path)
         if result.state is State.INFRASTRUCTURE:
             self._note_failure(task, running.device, result)
             if task.attempt <= self._retries and not self._stopped:
@@ -448,7 +401,7 @@ class _Run:
                 return
         else:
             task.repeats.append(result)
-            unfinished = verdict.is_judged(result) and len(task.repeats) < self._settings.repeat
+            unfinished = result.state in verdict.JUDGED and len(task.repeats) < self._settings.repeat
             if unfinished and not self._stopped:
                 self._requeue(task)
                 return
@@ -459,13 +412,6 @@ class _Run:
         result = self._options.review(replace(result, facts={**result.facts, **tries}))
         result = verdict.apply_expectation(result, self._settings.date or self._host.now().date())
         self._end(task, verdict.apply_requirement(result))
-
-    def _relative(self, order: Order, artefact: str) -> str:
-        """Path of an artefact relative to the run folder, from its path relative to the job's folder."""
-        path = Path(order.folder) / artefact
-        return (
-            str(path.relative_to(self._folder.path)) if path.is_relative_to(self._folder.path) else str(path)
-        )
 
     def _note_failure(self, task: _Task, device: Device | None, result: Result) -> None:
         number = device.number if device is not None else result.device
@@ -482,34 +428,34 @@ class _Run:
 
     def _without_device(self, task: _Task) -> Result:
         names = {lock_name(task.job.platform, number) for number in task.ids}
-        reasons = "; ".join(
-            f"{one.device}: {one.reason}" for one in self._pool.set_aside if one.device in names
-        )
+        aside = self._pool.set_aside.items()
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in aside if name in names)
         return Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})", attempts=task.attempt)
 
     def _end(self, task: _Task, result: Result) -> None:
         task.state = states.advance(task.job.id, task.state, result.state)
-        result = self._artefacts.admit(result)
-        self._results[task.job.id] = result
-        self._everybody.job_finished(result)
+        self._record(self._artefacts.admit(result), self._everybody)
+
+    def _record(self, result: Result, listeners: Broadcast) -> None:
+        self._results[result.job.id] = result
+        listeners.tell(lambda listener: listener.job_finished(result))
+
+    def _interrupt(self, signals: SignalWatch) -> None:
+        for number in signals.take():
+            self._stop(f"interrupted by {number.name}")
 
     def _stop(self, reason: str) -> None:
         """End the run early: start nothing more, and end the jobs that are running."""
         if self._stopped:
             return
-        self._stopped = reason
+        self._stopped, self._stop_at = reason, math.inf
         while self._waiting:
             task = self._waiting.pop(0)
             self._end(task, Result(task.job, State.INTERRUPTED, reason))
         for keeper, running in self._running.items():
-            running.give_up_at = min(running.give_up_at, time.monotonic() + self._patience())
-            keeper.cancel(self._options.grace)
-
-    def _give_up_on_silent_keepers(self) -> None:
-        for keeper, running in self._running.items():
-            if not running.gave_up and time.monotonic() >= running.give_up_at:
-                running.gave_up = True
-                keeper.kill()
+            if not running.gave_up:
+                running.give_up_at = min(running.give_up_at, time.monotonic() + self._patience())
+                keeper.send(Cancel(self._options.grace))
 
     def _close_processes(self) -> None:
         if self._goldens is not None:
@@ -518,28 +464,21 @@ class _Run:
             keeper.close()
         self._nursery.close()
 
-    def _conclude(self, info: RunInfo, seconds: float) -> RunSummary:
+    def _conclude(self, seconds: float) -> RunSummary:
         # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
         lost = [job for job in self._plan if job.id not in self._results]
         if lost and not self._problems:
             self._problems.append(f"no result of {len(lost)} of {counted(len(self._plan), 'planned job')}")
         for job in lost:
-            result = Result(job, State.INTERRUPTED, "the run ended before this job did")
-            self._results[job.id] = result
-            self._everybody.job_finished(result)
+            self._record(lost_result(job), self._everybody)
         results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
-        shutil.rmtree(self._folder.path / "results", ignore_errors=True)
-        summary = RunSummary(
-            info.run_id,
-            info.folder,
-            results,
-            states.exit_code(results),
-            seconds,
-            self._pool.set_aside,
-            info.notes,
-            tuple(sorted(self._artefacts.dropped)),
-        )
-        self._everybody.run_finished(lambda: self._with_problems(summary))
+        shutil.rmtree(self._results_folder, ignore_errors=True)
+        code = states.exit_code(result.state for result in results)
+        dropped = tuple(sorted(self._artefacts.dropped))
+        run, aside = self._folder, self._pool.set_aside
+        summary = RunSummary(run.run_id, run.path, results, code, seconds, aside, dropped)
+        # Each listener is told of the failures of those before it.
+        self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))
         return self._with_problems(summary)
 
     def _with_problems(self, summary: RunSummary) -> RunSummary:

@@ -23,10 +23,12 @@ from golden.errors import UserError
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import Platform
 from pipeline.run import processes
-from pipeline.run.listener import SetAside
 
 LOCKS_VARIABLE = "PIPELINE_LOCKS"
 """Environment variable that names another lock folder; it must be the same for every run on the host."""
+
+LENT = "TASK_DEVICE"
+"""Environment variable in which a scheduler gives the physical ids of the cards it lends."""
 
 _DEVICE_ID = re.compile("[0-9]{1,5}")
 _LOCKS = "/tmp/conv-pair-device-locks"
@@ -63,17 +65,11 @@ def choose_ids(
     lent: Sequence[int] | None = None,
     discovered: Sequence[int] | None = None,
 ) -> tuple[int, ...]:
-    """The devices a run may use for `platform`.
+    """The devices a run may use for `platform`, in the order asked for; empty if it needs none.
 
-    Args:
-        platform: its `devices` are those of matrix.yaml.
-        requested: ids of `--devices`, or None.
-        lent: ids of `TASK_DEVICE`, or None. They are physical cards: a platform that does not run on cards
-            ignores them.
-        discovered: ids of the cards this host has for the platform, or None if they are not known.
-
-    Returns:
-        The ids in the order asked for; empty if the platform needs no device.
+    `requested` are the ids of `--devices`, `lent` those of `TASK_DEVICE` and `discovered` the cards that this
+    host has for the platform; None if they are not given or not known. What is lent are physical cards: a
+    platform that does not run on cards ignores them.
 
     Raises:
         DeviceError: an id is unknown, or outside what was lent.
@@ -83,10 +79,10 @@ def choose_ids(
         if not platform.devices:
             return ()
     known = platform.devices or discovered
-    sources = (("--devices", requested), ("TASK_DEVICE", lent), ("matrix.yaml", platform.devices or None))
+    sources = (("--devices", requested), (LENT, lent), ("matrix.yaml", platform.devices or None))
     source, chosen = next(((name, ids) for name, ids in sources if ids is not None), ("", discovered or ()))
     limits = (
-        ("what TASK_DEVICE lent", lent),
+        (f"what {LENT} lent", lent),
         (f"the devices of platform {platform.name}", known),
         ("the cards of this host", discovered),
     )
@@ -150,9 +146,9 @@ class DevicePool:
         self._set_aside: dict[str, str] = {}
 
     @property
-    def set_aside(self) -> tuple[SetAside, ...]:
-        """Devices that this run has stopped using."""
-        return tuple(SetAside(name, reason) for name, reason in sorted(self._set_aside.items()))
+    def set_aside(self) -> Mapping[str, str]:
+        """Why this run has stopped using devices, by the names of their locks."""
+        return dict(sorted(self._set_aside.items()))
 
     def mark_prefix(self, device: Device | None) -> str:
         """The start of the marks of all jobs that hold `device`, in any run."""
@@ -173,7 +169,7 @@ class DevicePool:
             _, alive = processes.kill_marked(self.mark_prefix(device), _KILL_PATIENCE)
             if not alive:
                 return device
-            self.quarantine(device, alive)
+            self.release(device, alive)
         return None
 
     def _lock(self, name: str) -> bool:
@@ -189,9 +185,16 @@ class DevicePool:
         self._locks[name] = lock
         return True
 
-    def release(self, device: Device) -> None:
-        """Give a device back. No process of the job that held it may be alive."""
-        self._locks.pop(device.name).release()
+    def release(self, device: Device | None, alive: Sequence[str] = ()) -> None:
+        """Give a device back, if there is one.
+
+        If processes that use it cannot be killed (`alive` describes them), it is set aside instead, and its
+        lock is held until the run ends.
+        """
+        if device is not None and alive:
+            self._set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
+        elif device is not None:
+            self._locks.pop(device.name).release()
 
     def report_failure(self, device: Device, reason: str) -> None:
         """Count an infrastructure error of a device; the second one sets the device aside."""
@@ -200,10 +203,6 @@ class DevicePool:
             self._set_aside.setdefault(
                 device.name, f"{_FAILURES_ALLOWED} infrastructure errors, the last: {reason}"
             )
-
-    def quarantine(self, device: Device, alive: Sequence[str]) -> None:
-        """Set aside a device used by processes that cannot be killed. Its lock is held until the run ends."""
-        self._set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
 
     def close(self) -> None:
         """Release whatever is still held."""

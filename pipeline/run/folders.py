@@ -72,8 +72,7 @@ def reopen_run(root: Path, run_id: str) -> tuple[RunFolder, Record]:
         RunFolderError: there is no such run, or it is still being written.
         JournalError: its journal cannot be used.
     """
-    _find(root, run_id)
-    folder = _hold(root, run_id)
+    folder = _hold(root, _find(root, run_id))
     try:
         return folder, read_journal(folder.journal)
     except BaseException:
@@ -81,14 +80,14 @@ def reopen_run(root: Path, run_id: str) -> tuple[RunFolder, Record]:
         raise
 
 
-def read_run(root: Path, run_id: str) -> Record:
-    """Read an earlier run, or one that is still being written.
+def read_run(root: Path, name: str) -> Record:
+    """Read an earlier run, or one that is still being written, named by its id or by `last`.
 
     Raises:
         RunFolderError: there is no such run.
         JournalError: its journal cannot be used.
     """
-    return read_journal(_find(root, run_id) / _JOURNAL)
+    return read_journal(root / _find(root, name) / _JOURNAL)
 
 
 def failed_jobs(record: Record) -> tuple[Job, ...]:
@@ -109,20 +108,6 @@ def run_ids(root: Path) -> tuple[str, ...]:
         return tuple(sorted(path.name for path in root.iterdir() if _is_id(path.name) and path.is_dir()))
     except OSError as error:
         raise RunFolderError(f"runs in {root}: {error.strerror}; name another --output") from error
-
-
-def named_run(root: Path, name: str) -> str:
-    """The id of the run that a user names by its id or by `last`.
-
-    Raises:
-        RunFolderError: the name is `last` and there is no run.
-    """
-    if name != "last":
-        return name
-    ids = run_ids(root)
-    if not ids:
-        raise RunFolderError(f"{root}: there is no run yet")
-    return ids[-1]
 
 
 def _is_id(name: str) -> bool:
@@ -153,11 +138,15 @@ def prune_runs(root: Path, *, spared: str, keep: int, max_age: timedelta, now: d
     return tuple(reversed(removed))
 
 
-def _find(root: Path, run_id: str) -> Path:
-    if run_id not in run_ids(root):
-        latest = ", ".join(run_ids(root)[-3:]) or "none"
-        raise RunFolderError(f"no run {run_id!r} in {root}; the latest are: {latest}")
-    return root / run_id
+def _find(root: Path, name: str) -> str:
+    """The id of the run that a user names by its id or by `last`."""
+    ids = run_ids(root)
+    if name == "last" and not ids:
+        raise RunFolderError(f"{root}: there is no run yet")
+    run_id = ids[-1] if name == "last" else name
+    if run_id not in ids:
+        raise RunFolderError(f"no run {run_id!r} in {root}; the latest are: {', '.join(ids[-3:]) or 'none'}")
+    return run_id
 
 
 def _hold(root: Path, run_id: str) -> RunFolder:

@@ -28,11 +28,10 @@ from golden.profiles import ProfileError
 from golden.reference import TorchError
 from kernels.plan import PlanError
 from pipeline.engines.registry import takes_tiles
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job
-from pipeline.ground.subject import subject_of
+from pipeline.ground.subject import subject_of, wanted_golden
 from pipeline.run import processes
-from pipeline.run.messages import encode
+from pipeline.run.messages import Channel
 from workloads.base import WorkloadError
 
 _TORCH_IMPORT = 60.0
@@ -51,13 +50,6 @@ class Wanted(msgspec.Struct, frozen=True):
     inputs: str | None
     limit: float
 
-    @property
-    def kind(self) -> tuple[object, ...]:
-        """Everything that determines the golden: jobs that need the same golden have the same kind."""
-        job = self.job
-        geometry = msgspec.json.encode(job.geometry, order="deterministic")
-        return job.workload, geometry, job.profile, job.platform.variant
-
     def wanted(self) -> golden.cache.Wanted:
         """What the golden is computed from; raises what `wanted_golden` raises."""
         return wanted_golden(self.job, Path(self.inputs) if self.inputs is not None else None)
@@ -74,100 +66,69 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
     first: dict[tuple[object, ...], Wanted | None] = {}
     missing = {}
     for job in plan:
-        if job.profile is None or _is_refused(job):
+        if job.profile is None:
             continue
-        one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
-        if one.kind not in first:
-            first[one.kind] = None if _needs_none(one, cache) else one
-        found = first[one.kind]
-        if found is not None:
+        geometry = msgspec.json.encode(job.geometry, order="deterministic")
+        kind = job.workload, geometry, job.profile, job.platform.variant  # all that determines the golden
+        try:
+            if job.other is None and takes_tiles(job.platform.backend):
+                subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
+            if kind not in first:
+                one = Wanted(job, str(cache), inputs, job.timeout + _TORCH_IMPORT)
+                first[kind] = None if is_cached(one.wanted(), cache) else one
+        except (PlanError, ProfileError, WorkloadError):
+            continue
+        if (found := first[kind]) is not None:
             missing[job.id] = found
     return missing
 
 
-def _is_refused(job: Job) -> bool:
-    """Whether a job ends before it needs its golden, because its geometry cannot be tiled."""
-    if job.other is not None or not takes_tiles(job.platform.backend):
-        return False
-    try:
-        subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
-    except (PlanError, WorkloadError):
-        return True
-    return False
-
-
-def _needs_none(one: Wanted, cache: Path) -> bool:
-    try:
-        return is_cached(one.wanted(), cache)
-    except (ProfileError, WorkloadError):
-        return True  # the job itself says what is wrong
-
-
-class Goldens:
+class Goldens(Channel[bool]):
     """The controller's side: which jobs wait for a golden, and the process that computes the goldens.
 
-    Args:
-        missing: by job id, the goldens to compute, in that order.
-        connection: the socket to a process that runs `serve`.
-
-    Attributes:
-        give_up_at: when to stop waiting for the golden that is being computed (monotonic, seconds).
+    `give_up_at` is when to stop waiting for the golden that is being computed (monotonic, seconds): at once
+    if all are computed or the process has ended.
     """
 
     def __init__(self, missing: Mapping[str, Wanted], connection: socket.socket) -> None:
-        self._socket = connection
+        """Ask for the goldens `missing`, by job id, in that order; `connection` leads to `serve`."""
+        super().__init__(connection, msgspec.json.Decoder(bool))
         self._missing = dict(missing)
         self._ask()
-
-    def fileno(self) -> int:
-        """Descriptor that is readable when `receive` has something."""
-        return self._socket.fileno()
 
     def holds(self, job_id: str) -> bool:
         """Whether a job still has to wait."""
         return job_id in self._missing
 
-    def receive(self) -> bool:
-        """Release the jobs whose golden has been computed; to be called when the socket is readable.
-
-        Returns:
-            False if there is nothing more to wait for: all are computed, or the process has ended.
-        """
-        with suppress(ConnectionError):
-            if self._socket.recv(1):
-                self._missing = {job: one for job, one in self._missing.items() if one != self._asked}
-                self._ask()
-                return bool(self._missing)
-        return False
+    def receive(self) -> None:
+        """Release the jobs whose golden has been computed; to be called when the socket is readable."""
+        if not self.read():
+            self.give_up_at = 0.0
+        elif self.arrived:
+            self.arrived.clear()
+            self._missing = {job: one for job, one in self._missing.items() if one != self._asked}
+            self._ask()
 
     def _ask(self) -> None:
+        self.give_up_at = 0.0
         if self._missing:
             self._asked = next(iter(self._missing.values()))
             self.give_up_at = time.monotonic() + self._asked.limit
-            with suppress(ConnectionError):  # the process has ended: the next read shows it
-                self._socket.sendall(encode(self._asked) + b"\n")
-
-    def close(self) -> None:
-        """Let the process end after the golden it is computing; the end of the run ends it in any case."""
-        self._socket.close()
+            self.send(self._asked)
 
 
-def serve(descriptor: int) -> None:
-    """Compute each golden requested over the socket `descriptor` and answer with a byte; end when it closes.
+def serve(connection: socket.socket) -> None:
+    """Compute each golden that is asked for and answer with `true`; end when the other end closes.
 
     A golden that cannot be computed is answered as well: the job that needs it will report why. An error that
     is neither the host's nor the user's fault is printed here too.
     """
     processes.die_with_parent()
-    with socket.socket(fileno=descriptor) as connection, connection.makefile("rb") as lines:
-        for line in lines:
-            wanted = msgspec.json.decode(line, type=Wanted)
-            try:
-                with suppress(InputsError, TorchError, WorkloadError, DefinitionError, MemoryError):
-                    golden_for(wanted.wanted(), Path(wanted.cache))
-            except Exception:
-                traceback.print_exc()
-            try:
-                connection.sendall(b".")
-            except ConnectionError:
-                return  # the controller has stopped waiting
+    asked = Channel(connection, msgspec.json.Decoder(Wanted))
+    while (one := asked.next()) is not None:
+        try:
+            with suppress(InputsError, TorchError, WorkloadError, DefinitionError, MemoryError):
+                golden_for(one.wanted(), Path(one.cache))
+        except Exception:
+            traceback.print_exc()
+        asked.send(True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from pipeline.ground.words import counted
 from pipeline.run.artefacts import without_artefacts
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encode
-from pipeline.run.states import INTERNAL_ERROR
 
 
 class JournalError(UserError):
@@ -76,10 +75,9 @@ class Journal:
     most every half second, because a sync takes as long as a tiny job.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path) -> None:
         """Append to `path`, after removing a torn last line."""
         self._path = path
-        self._clock = clock
         self._synced = -_SYNC_INTERVAL
         self._file = path.open("ab")
         if self._file.tell():
@@ -101,7 +99,7 @@ class Journal:
     def job_finished(self, result: Result) -> None:
         """See `Listener`."""
         self._append(Finished(result))
-        if self._clock() - self._synced >= _SYNC_INTERVAL:
+        if time.monotonic() - self._synced >= _SYNC_INTERVAL:
             self._sync()
 
     def run_finished(self, summary: RunSummary) -> None:
@@ -119,15 +117,15 @@ class Journal:
 
     def _sync(self) -> None:
         os.fsync(self._file.fileno())
-        self._synced = self._clock()
+        self._synced = time.monotonic()
 
 
 @dataclass(frozen=True)
 class Record:
     """What a journal says about a run.
 
-    `results` has the last result of each job that ended; `notes` are remarks for people; `broken` is True if
-    the pipeline itself failed. `settings` are those that applied last.
+    `results` has the last result of each job that ended; `notes` are remarks for people. `settings` are those
+    that applied last. `exit_code` is None if the run did not end in an orderly way.
     """
 
     run_id: str
@@ -136,9 +134,8 @@ class Record:
     facts: Mapping[str, str]
     settings: Settings
     results: Mapping[str, Result]
-    closed: bool
+    exit_code: int | None
     notes: tuple[str, ...]
-    broken: bool = False
 
     @property
     def finished(self) -> Mapping[str, Result]:
@@ -147,10 +144,12 @@ class Record:
 
     def all_results(self) -> tuple[Result, ...]:
         """One result per job, in plan order; a job without a result was interrupted."""
-        return tuple(
-            self.results.get(job.id) or Result(job, State.INTERRUPTED, "the run ended before this job did")
-            for job in self.plan
-        )
+        return tuple(self.results.get(job.id) or lost_result(job) for job in self.plan)
+
+
+def lost_result(job: Job) -> Result:
+    """The result of a job that has none because its run ended first."""
+    return Result(job, State.INTERRUPTED, "the run ended before this job did")
 
 
 def read_journal(path: Path) -> Record:
@@ -167,7 +166,7 @@ def read_journal(path: Path) -> Record:
     facts: Mapping[str, str] = {}
     settings = Settings()
     results: dict[str, Result] = {}
-    closed = broken = False
+    exit_code = None
     for number, line in enumerate(lines, 1):
         try:
             event = _LINES.decode(line)
@@ -184,10 +183,9 @@ def read_journal(path: Path) -> Record:
             for job in event.dropped:
                 if job in results:  # its line was lost on a full disk
                     results[job] = without_artefacts(results[job])
-        closed = isinstance(event, Closed)
-        broken = isinstance(event, Closed) and event.exit_code == INTERNAL_ERROR
+        exit_code = event.exit_code if isinstance(event, Closed) else None
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
-    return Record(begun.run_id, begun.started, begun.plan, facts, settings, results, closed, notes, broken)
+    return Record(begun.run_id, begun.started, begun.plan, facts, settings, results, exit_code, notes)

@@ -10,33 +10,78 @@ tree and ends.
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import socket
 import tempfile
 import time
 import traceback
-from collections import deque
 from contextlib import suppress
 from typing import IO
 
 import msgspec
 import psutil
 
+from pipeline.ground.jobs import State
 from pipeline.run import processes, worker
-from pipeline.run.capture import Capture
-from pipeline.run.messages import Cancel, Ended, Fault, Hello, Lines, Order, Report, encode, plain_text
-from pipeline.run.signals import SignalWatch
+from pipeline.run.messages import Cancel, Channel, Fault, Hello, Order, Report, plain_text
+from pipeline.run.processes import SignalWatch
 
 _STACKS_LIMIT = 256 * 1024
 _STACKS_PATIENCE = 1.0
 _SETTLE = 0.1
-_MESSAGES = msgspec.json.Decoder(Order | Cancel)
+_CLOSE_PATIENCE = 5.0
 
 
-def serve(descriptor: int) -> None:
-    """Do the orders from the socket `descriptor` until it closes. A keeper's own error is sent as `Fault`."""
-    control = _Control(descriptor)
+class KeeperClient(Channel[Hello | Report | Fault]):
+    """The controller's side of one keeper, which is idle or has one order.
+
+    `pid` is its process id, or None before it has said Hello.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection, msgspec.json.Decoder(Hello | Report | Fault))
+        self.pid: int | None = None
+        self._fault = Fault("")
+
+    def receive(self) -> Report | Fault | None:
+        """The report, if it has arrived completely; to be called when the socket is readable.
+
+        If the keeper has ended, its fault instead, with an empty text if it was killed.
+        """
+        if not self.read():
+            return self._fault
+        report = None
+        while self.arrived:
+            message = self.arrived.popleft()
+            if isinstance(message, Hello):
+                self.pid = message.pid
+            elif isinstance(message, Fault):
+                self._fault = message
+            else:
+                report = message
+        return report
+
+    def kill(self) -> None:
+        """Kill the keeper at once, in any state. The caller has to end its job's processes."""
+        if self.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let the keeper end, with its job if it has one, and wait for it."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while select.select([self._socket], [], [], _CLOSE_PATIENCE)[0] and self._socket.recv(65536):
+                pass
+        super().close()
+
+
+def serve(connection: socket.socket) -> None:
+    """Do the orders that arrive until the other end closes. A keeper's own error is sent as `Fault`."""
+    control = Channel[Order | Cancel](connection, msgspec.json.Decoder(Order | Cancel))
     try:
         processes.become_subreaper()
         control.send(Hello(os.getpid()))
@@ -49,52 +94,42 @@ def serve(descriptor: int) -> None:
         raise
 
 
-class _Control:
-    """The socket to the controller, message by message."""
+class Capture:
+    """Captures the first and last bytes of any amount of output, in constant memory."""
 
-    def __init__(self, descriptor: int) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self._lines = Lines()
-        self._messages: deque[Order | Cancel] = deque()
+    def __init__(self, kept: int = 32 * 1024) -> None:
+        """Keep so many bytes of the head, and as many of the tail."""
+        self._kept = kept
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.size = 0
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
+    def feed(self, data: bytes) -> None:
+        """Add the next piece of output."""
+        self.size += len(data)
+        room = self._kept - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:] if room > 0 else data
+        del self._tail[: -self._kept]
 
-    @property
-    def waiting(self) -> bool:
-        """True if a message has been read but not taken; the descriptor is then not readable."""
-        return bool(self._messages)
-
-    def next(self) -> Order | Cancel | None:
-        """Wait for the next message. None: the controller has ended."""
-        while not self._messages:
-            data = b""
-            with suppress(ConnectionError):
-                data = self._socket.recv(65536)
-            if not data:
-                return None
-            self._messages.extend(_MESSAGES.decode(line) for line in self._lines.feed(data))
-        return self._messages.popleft()
-
-    def send(self, message: Hello | Report | Fault) -> None:
-        with suppress(ConnectionError):  # the controller has ended: the next read shows it
-            self._socket.sendall(encode(message) + b"\n")
-
-    def close(self) -> None:
-        self._socket.close()
+    def text(self) -> str:
+        """Head and tail as text; if bytes between them were left out, a line there says how many."""
+        missing = self.size - len(self._head) - len(self._tail)
+        gap = f"\n[... {missing:,} of {self.size:,} bytes left out ...]\n".encode() if missing else b""
+        return plain_text(bytes(self._head) + gap + bytes(self._tail))
 
 
 class _Execution:
     """One order, from the fork to the end of the last descendant."""
 
-    def __init__(self, order: Order, control: _Control) -> None:
+    def __init__(self, order: Order, control: Channel[Order | Cancel]) -> None:
         self._order = order
         self._control = control
         self._capture = Capture()
         self._status: int | None = None
         self._childless = False
         self._grace = order.grace
-        self._ended = Ended.ITSELF
+        self._ended: State | None = None
 
     def report(self) -> Report:
         """Execute the order."""
@@ -112,7 +147,7 @@ class _Execution:
             try:
                 self._watch(reading, started + self._order.limit)
                 seconds = time.monotonic() - started
-                if self._ended is Ended.TIMED_OUT:
+                if self._ended is State.TIMED_OUT:
                     self._ask_for_stacks(stacks)
                 swept, alive = self._end_tree()
                 while self._take(reading):
@@ -131,11 +166,11 @@ class _Execution:
             selector.register(self._control, selectors.EVENT_READ)
             selector.register(children, selectors.EVENT_READ)
             self._reap()
-            told = self._control.waiting
+            told = bool(self._control.arrived)
             while self._status is None:
                 left = deadline - time.monotonic()
                 if told or left <= 0:
-                    self._ended = Ended.CANCELLED if told else Ended.TIMED_OUT
+                    self._ended = State.INTERRUPTED if told else State.TIMED_OUT
                     break
                 for key, _ in selector.select(left):
                     if key.fileobj is children:
@@ -151,12 +186,11 @@ class _Execution:
 
     def _take(self, reading: int) -> bytes | None:
         """Read one piece of output, and only one, so that deadlines are still checked. None: nothing now."""
-        try:
+        with suppress(BlockingIOError):
             data = os.read(reading, 65536)
-        except BlockingIOError:
-            return None
-        self._capture.feed(data)
-        return data
+            self._capture.feed(data)
+            return data
+        return None
 
     def _reap(self) -> bool:
         """Collect children that have ended, also adopted ones. True when none is left."""
@@ -196,22 +230,11 @@ class _Execution:
         processes.send(victims, signal.SIGTERM)
         processes.send(victims, signal.SIGCONT)
         processes.wait_until(self._reap, self._grace)
-        alive: list[psutil.Process] = []
-
-        def none_left() -> bool:
-            if self._reap():
-                alive.clear()
-                return True
-            alive[:] = self._living()
-            swept.update((one.pid, processes.describe(one)) for one in alive if one.pid not in swept)
-            processes.send(alive, signal.SIGKILL)
-            return False
-
-        processes.wait_until(none_left, max(self._grace, _STACKS_PATIENCE))
+        patience = max(self._grace, _STACKS_PATIENCE)
+        alive = processes.kill(lambda: [] if self._reap() else self._living(), swept, patience)
         swept.pop(self._leader, None)
-        return tuple(swept.values()), tuple(processes.describe(one) for one in alive)
+        return tuple(swept.values()), tuple(alive)
 
     def _living(self) -> list[psutil.Process]:
-        found = {one.pid: one for one in processes.descendants()}
-        found.update((one.pid, one) for one in processes.marked(self._order.marker))
-        return list(found.values())
+        found = [*psutil.Process().children(recursive=True), *processes.marked(self._order.marker)]
+        return list({process.pid: process for process in found}.values())

@@ -32,19 +32,12 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
-class SetAside:
-    """A device that the run stopped using: its lock's name (`npu-0`) and why."""
-
-    device: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class RunSummary:
     """How a run ended. `results`, one per job in plan order, name only the artefacts that were kept.
 
+    `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`).
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
-    itself; any of them makes `exit_code` 3. `notes` are those of `RunInfo`.
+    itself; any of them makes `exit_code` 3.
     """
 
     run_id: str
@@ -52,8 +45,7 @@ class RunSummary:
     results: tuple[Result, ...]
     exit_code: int
     seconds: float
-    set_aside: tuple[SetAside, ...] = ()
-    notes: tuple[str, ...] = ()
+    set_aside: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -67,19 +59,15 @@ class Listener(Protocol):
 
     def run_started(self, run: RunInfo) -> None:
         """Called once, first."""
-        ...
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         """Called each time a process is started for a job, also for retries and repeats."""
-        ...
 
     def job_finished(self, result: Result) -> None:
         """Called once for each job of the plan, also if it was skipped or interrupted."""
-        ...
 
     def run_finished(self, summary: RunSummary) -> None:
         """Called once, last, also if the run was interrupted."""
-        ...
 
 
 class Broadcast:
@@ -89,23 +77,8 @@ class Broadcast:
         self._listeners = listeners
         self.problems: list[str] = []
 
-    def run_started(self, run: RunInfo) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.run_started(run))
-
-    def job_started(self, job: Job, device: int | None, attempt: int) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.job_started(job, device, attempt))
-
-    def job_finished(self, result: Result) -> None:
-        """See `Listener`."""
-        self._tell(lambda listener: listener.job_finished(result))
-
-    def run_finished(self, summary: Callable[[], RunSummary]) -> None:
-        """See `Listener`. `summary` is called for each listener, to include failures of earlier listeners."""
-        self._tell(lambda listener: listener.run_finished(summary()))
-
-    def _tell(self, event: Callable[[Listener], None]) -> None:
+    def tell(self, event: Callable[[Listener], None]) -> None:
+        """Call `event` for each listener, in order."""
         for listener in self._listeners:
             try:
                 event(listener)

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
 import secrets
-from collections.abc import Iterator
-from enum import Enum
+import socket
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 import msgspec
 
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job, Result, State
 from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2
 
-
-class Role(Enum):
-    """Controller to nursery: the task of the process to fork next."""
-
-    KEEPER = b"k"
-    GOLDENS = b"g"
-
-
-class Ended(str, Enum):
-    """How a job's process ended: by itself, because its time ran out, or because it was cancelled."""
-
-    ITSELF = "itself"
-    TIMED_OUT = "timed-out"
-    CANCELLED = "cancelled"
+Message = TypeVar("Message")
 
 
 class Order(msgspec.Struct, frozen=True, tag=True):
@@ -79,13 +69,14 @@ class Fault(msgspec.Struct, frozen=True, tag=True):
 class Report(msgspec.Struct, frozen=True, tag=True):
     """Keeper to controller: how the process of an order ended. Only the processes in `alive` are still alive.
 
-    `status` is its exit code, or minus the signal that ended it. `ended` says what caused the end. `stacks`
-    is what faulthandler wrote (at a timeout: every thread). `swept` and `alive` describe processes that the
-    job left behind: those that were killed, and those that could not be killed.
+    `status` is its exit code, or minus the signal that ended it. `ended` is `timed-out` or `interrupted` if
+    the keeper ended it for that, else None. `stacks` is what faulthandler wrote (at a timeout: every thread).
+    `swept` and `alive` describe processes that the job left behind: those that were killed, and those that
+    could not be killed.
     """
 
     status: int
-    ended: Ended
+    ended: State | None
     seconds: float
     output: str
     stacks: str
@@ -103,17 +94,8 @@ def encode(message: object) -> bytes:
     try:
         return msgspec.json.encode(message)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_without_surrogates(msgspec.to_builtins(message)))
-
-
-def _without_surrogates(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_surrogates(item) for item in value]
-    return value
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
+        return re.sub("[\ud800-\udfff]", lambda lone: rf"\\u{ord(lone[0]):x}", text).encode()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -128,16 +110,46 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-class Lines:
-    """Splits a byte stream that arrives in pieces into lines."""
+class Channel(Generic[Message]):
+    """One end of a socket on which messages travel as lines of JSON.
 
-    def __init__(self) -> None:
+    `arrived` holds the messages that were read but not taken; for them the descriptor is not readable.
+    """
+
+    def __init__(self, connection: socket.socket, messages: msgspec.json.Decoder[Message]) -> None:
+        self._socket = connection
+        self._messages = messages
         self._rest = b""
+        self.arrived: deque[Message] = deque()
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that `data` completes, without their line ends."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        yield from whole
+    def fileno(self) -> int:
+        """Descriptor that is readable when `read` has something."""
+        return self._socket.fileno()
+
+    def send(self, message: object) -> None:
+        """Send a message. If the other end has closed, the next `read` says so."""
+        with suppress(ConnectionError):
+            self._socket.sendall(encode(message) + b"\n")
+
+    def read(self) -> bool:
+        """Wait for data, and add the messages that it completes. False: the other end has closed."""
+        data = b""
+        with suppress(ConnectionError):
+            data = self._socket.recv(65536)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self.arrived.extend(map(self._messages.decode, lines))
+        return bool(data)
+
+    def next(self) -> Message | None:
+        """Wait for the next message. None: the other end has closed."""
+        while not self.arrived:
+            if not self.read():
+                return None
+        return self.arrived.popleft()
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
 
 
 def read_result(path: Path, job: Job) -> Result:

@@ -13,15 +13,89 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 from pipeline.run import goldens, keeper, processes
-from pipeline.run.messages import Role
+from pipeline.run.goldens import Goldens, Wanted
+from pipeline.run.keeper import KeeperClient
 
-_SERVE = {Role.KEEPER: keeper.serve, Role.GOLDENS: goldens.serve}
+_BOOT = "import sys; {path}; from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
+_CLOSE_PATIENCE = 5.0
+_TASKS = (keeper.serve, goldens.serve)
+"""What a process may be forked for. The request for it is its place here, in one byte."""
+
+
+class Nursery:
+    """The controller's side: starts the process when it is first needed, and again if it was killed."""
+
+    def __init__(self, preload: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        """`preload` are modules to import before forking; errors of all keepers are appended to `log`."""
+        self._preload = preload
+        self._environment = {
+            **environment,
+            **processes.thread_limits(1),
+            processes.MARK: processes.BLANK_MARK,
+        }
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def new_keeper(self) -> KeeperClient:
+        """A new keeper. If it cannot be started, `receive` soon returns a `Fault`."""
+        return KeeperClient(self._new_process(keeper.serve))
+
+    def new_goldens(self, missing: Mapping[str, Wanted]) -> Goldens:
+        """A new process that computes goldens. If it cannot be started, nothing is waited for."""
+        return Goldens(missing, self._new_process(goldens.serve))
+
+    def _new_process(self, task: Callable[[socket.socket], None]) -> socket.socket:
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        ours, theirs = socket.socketpair()
+        with theirs, suppress(ConnectionError):
+            socket.send_fds(self._socket, [bytes([_TASKS.index(task)])], [theirs.fileno()])
+        return ours
+
+    def _start(self) -> None:
+        self.close()
+        self._socket, theirs = socket.socketpair()
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        boot = _BOOT.format(path=f"sys.path[:] = {path!r}")
+        with theirs, self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", boot, str(theirs.fileno()), *self._preload],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # Ctrl-C signals the whole foreground group, but only the controller must get it.
+                start_new_session=True,
+            )
+
+    def fault(self) -> str:
+        """Why the nursery ended before a keeper was started; empty if it was killed."""
+        if self._process is None:
+            return ""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_PATIENCE)
+        status = self._process.returncode or 0
+        return f"exit code {status}, see {self._log}" if status > 0 else ""
+
+    def close(self) -> None:
+        """Let the nursery end, and wait for it."""
+        if self._process is None:
+            return
+        self._socket.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_PATIENCE)
+        self._process.kill()  # does nothing if it has ended
+        self._process.wait()
 
 
 def serve(descriptor: int, preload: Sequence[str]) -> None:
@@ -30,7 +104,7 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     Ends when the socket has closed and all of them have ended.
 
     Raises:
-        processes.ThreadsError: an import has started a thread.
+        RuntimeError: an import has started a thread.
     """
     for name in preload:
         import_module(name)
@@ -38,22 +112,23 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     control = socket.socket(fileno=descriptor)
     computing = []
     while True:
-        role, received, *_ = socket.recv_fds(control, 1, 1)
+        asked, received, *_ = socket.recv_fds(control, 1, 1)
         if not received:
             break
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                control.close()
-                _SERVE[Role(role)](received[0])
-                status = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(status)
-        os.close(received[0])
-        if role == Role.GOLDENS.value:
+        task = _TASKS[asked[0]]
+        with socket.socket(fileno=received[0]) as connection:
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    control.close()
+                    task(connection)
+                    status = 0
+                except BaseException:
+                    traceback.print_exc()
+                finally:
+                    os._exit(status)
+        if task is goldens.serve:
             computing.append(child)
     # The goldens are no longer needed. Keepers are not killed: they still end their jobs' processes.
     for child in computing:

@@ -1,6 +1,7 @@
-"""How a job's process tree is marked, found and ended, even if its processes try to leave it.
+"""How a job's process tree is marked, found and ended, and how many threads it may use.
 
-Three methods are combined, because each misses some processes:
+A tree is ended even if its processes try to leave it. Three methods are combined, because each misses some
+processes:
 
 - the keeper of a job is a **subreaper**: an orphan, even one that called `setsid` or forked twice, becomes
   the keeper's child instead of init's, so that `waitpid` knows exactly whether anything is left (Linux);
@@ -17,11 +18,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
+from threadpoolctl import threadpool_limits
 
 MARK = "PIPELINE_JOB"
 """Environment variable that every process of a job carries."""
@@ -29,7 +31,11 @@ MARK = "PIPELINE_JOB"
 SUPPORTED = sys.platform == "linux"
 """If False, processes that leave their job's tree are not found once their parent has ended."""
 
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _MARK_WIDTH = 128
+BLANK_MARK = "_" * _MARK_WIDTH
+"""The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL = 0.01
@@ -53,20 +59,11 @@ def die_with_parent() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-class ThreadsError(RuntimeError):
-    """A process that is about to fork has more than one thread."""
-
-
 def require_single_thread() -> None:
-    """Raise `ThreadsError` if there are other threads: a fork would copy their locks but not the threads."""
+    """Raise `RuntimeError` if there are other threads: a fork would copy their locks but not the threads."""
     threads = psutil.Process().num_threads()
     if threads != 1:
-        raise ThreadsError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
-
-
-def blank_mark() -> str:
-    """The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
-    return "_" * _MARK_WIDTH
+        raise RuntimeError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
 
 
 def set_mark(mark: str) -> None:
@@ -78,7 +75,7 @@ def set_mark(mark: str) -> None:
 
     Raises:
         ValueError: `mark` is too long.
-        RuntimeError: this process was not started with `blank_mark()` in its environment.
+        RuntimeError: this process was not started with `BLANK_MARK` in its environment.
     """
     if len(mark) > _MARK_WIDTH:
         raise ValueError(f"mark of {len(mark)} characters: at most {_MARK_WIDTH}")
@@ -88,7 +85,7 @@ def set_mark(mark: str) -> None:
         return
     at = Path("/proc/self/environ").read_bytes().find(f"{MARK}=_".encode())
     if at < 0:
-        raise RuntimeError(f"started without {MARK}={blank_mark()}")
+        raise RuntimeError(f"started without {MARK}={BLANK_MARK}")
     after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     env_start = int(after_name[47])  # field 50 of proc_pid_stat(5); the first two are before ")"
     ctypes.memmove(env_start + at + len(MARK) + 1, padded.encode(), _MARK_WIDTH)
@@ -104,11 +101,6 @@ def marked(fragment: str) -> list[psutil.Process]:
             if at >= 0 and fragment.encode() in block[at : at + len(MARK) + 1 + _MARK_WIDTH]:
                 found.append(psutil.Process(pid))
     return [process for process in found if process.pid != os.getpid()]
-
-
-def descendants() -> list[psutil.Process]:
-    """Living descendants of this process."""
-    return psutil.Process().children(recursive=True)
 
 
 def describe(process: psutil.Process) -> str:
@@ -138,27 +130,95 @@ def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
-    """Kill every process whose mark contains `fragment`, and repeat this until none is found.
+def kill(find: Callable[[], list[psutil.Process]], seen: dict[int, str], patience: float) -> list[str]:
+    """Kill every process that `find` finds, and repeat this until it finds none.
 
-    Returns:
-        Descriptions of those found, and of those still alive after `patience` seconds.
+    Each process found is described in `seen`, by its id. Returns the descriptions of those still alive after
+    `patience` seconds.
     """
-    found: dict[int, str] = {}
     alive: list[psutil.Process] = []
 
     def none_left() -> bool:
-        alive[:] = [process for process in marked(fragment) if not _is_zombie(process)]
-        found.update((process.pid, describe(process)) for process in alive if process.pid not in found)
+        alive[:] = find()
+        seen.update((process.pid, describe(process)) for process in alive if process.pid not in seen)
         send(alive, signal.SIGKILL)
         return not alive
 
     wait_until(none_left, patience)
-    return list(found.values()), [describe(process) for process in alive]
+    return [describe(process) for process in alive]
 
 
-def _is_zombie(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+def kill_marked(fragment: str, patience: float) -> tuple[list[str], list[str]]:
+    """Kill every process whose mark contains `fragment`. See `kill`.
+
+    Returns:
+        Descriptions of those found, and of those still alive after `patience` seconds.
+    """
+    seen: dict[int, str] = {}
+    alive = kill(lambda: marked(fragment), seen, patience)
+    return list(seen.values()), alive
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    if SUPPORTED:
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_share(workers: int) -> int:
+    """Threads of the numeric libraries for each of `workers` jobs that run at the same time, at least one.
+
+    With more, the thread pools of the jobs would compete for the same processors.
+    """
+    return max(1, processors() // workers)
+
+
+def thread_limits(count: int) -> Mapping[str, str]:
+    """Environment variables that limit libraries loaded later, here and in programs that are started."""
+    return dict.fromkeys(_THREAD_VARIABLES, str(count))
+
+
+def limit_threads(count: int) -> None:
+    """Limit the threads of this process: of libraries it has loaded (BLAS, OpenMP) and of later ones."""
+    os.environ.update(thread_limits(count))
+    threadpool_limits(count)
+
+
+class SignalWatch:
+    """While entered, the given signals only make this object readable, instead of raising at any line.
+
+    For the main thread only.
+    """
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self._numbers = numbers
+
+    def __enter__(self) -> SignalWatch:
+        self._reading, self._writing = os.pipe()
+        os.set_blocking(self._reading, False)
+        os.set_blocking(self._writing, False)
+        self._descriptor = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._handlers = {
+            number: signal.signal(number, lambda _number, _frame: None) for number in self._numbers
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._descriptor)
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def fileno(self) -> int:
+        """Descriptor that is readable when a signal has arrived."""
+        return self._reading
+
+    def take(self) -> list[signal.Signals]:
+        """The signals that arrived since the last call."""
+        arrived: list[signal.Signals] = []
+        with suppress(BlockingIOError):
+            while data := os.read(self._reading, 4096):
+                arrived += [signal.Signals(number) for number in data]
+        return [number for number in arrived if number in self._numbers]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping
 
-from pipeline.ground.jobs import OUTCOMES, Result, State
+from pipeline.ground.jobs import OUTCOMES, State
 
 _ENDS = frozenset(OUTCOMES)
 
@@ -23,35 +23,20 @@ INTERNAL_ERROR = 3
 NOTHING_EXECUTED = 5
 
 
-class IllegalTransitionError(RuntimeError):
-    """A job was about to make a change of state that is not in `LEGAL`: a fault of the pipeline."""
-
-
 def advance(job_id: str, old: State, new: State) -> State:
-    """Return `new`. Raises `IllegalTransitionError` if `new` may not follow `old`."""
+    """Return `new`. Raises `RuntimeError` if it may not follow `old`, which is a fault of the pipeline."""
     if new not in LEGAL[old]:
-        raise IllegalTransitionError(f"{job_id}: {old.value} -> {new.value}")
+        raise RuntimeError(f"{job_id}: {old.value} -> {new.value}")
     return new
 
 
-def is_end(state: State) -> bool:
-    """True for a state that no other state follows."""
-    return state in _ENDS
-
-
-def exit_code(results: Sequence[Result]) -> int:
-    """Exit code of a run whose jobs have these results; see `exit_code_of`."""
-    return exit_code_of({result.state for result in results})
-
-
-def exit_code_of(ends: Set[State]) -> int:
+def exit_code(ends: Iterable[State]) -> int:
     """Exit code of a run: 2 interrupted, else 1 failed, else 6 infrastructure, else 5 nothing executed.
 
-    `OUTCOMES` gives the exit code of each state. Interruption comes first because the other results are then
-    incomplete.
+    `OUTCOMES` gives the exit code of each job's end. Interruption comes first because the other results are
+    then incomplete.
     """
-    asked = {OUTCOMES[state].exit_code for state in ends}
-    for code in (2, 1, 6):
-        if code in asked:
-            return code
-    return 0 if ends - {State.SKIPPED} else NOTHING_EXECUTED
+    ended = set(ends)
+    asked = {OUTCOMES[state].exit_code for state in ended}
+    usual = 0 if ended - {State.SKIPPED} else NOTHING_EXECUTED
+    return next((code for code in (2, 1, 6) if code in asked), usual)

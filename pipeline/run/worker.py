@@ -24,10 +24,8 @@ from golden.inputs import InputsError
 from golden.reference import TorchError
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Blame, Job, JobContext, Result, State
-from pipeline.run import processes, threads
+from pipeline.run import processes
 from pipeline.run.messages import Order, encode, write_atomically
-
-Target = Callable[[Job, JobContext], Result]
 
 STACKS_SIGNAL = signal.SIGUSR1
 """Makes a worker write the stacks of all its threads, even during C code that holds the GIL."""
@@ -52,7 +50,7 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
         # Files that a toolchain writes to its working directory are then among the job's artefacts.
         os.chdir(order.folder)
         if order.threads > 1:  # the libraries were loaded with a limit of one
-            threads.limit(order.threads)
+            processes.limit_threads(order.threads)
         perform(order)
         status = 0
     except SystemExit as leaving:
@@ -93,39 +91,28 @@ def perform(order: Order) -> None:
     An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError` and if torch
     or the user's tensors (valid when the run began) are missing for the golden, else `crashed`.
     """
+    job = order.job
     try:
-        result = _work(order) if order.queue is None else _submitted(order, order.queue)
+        result = _work(order)
     except InfrastructureError as error:
-        result = _not_judged(order.job, str(error), error.blames)
+        result = Result(job, State.INFRASTRUCTURE, str(error), traceback.format_exc(), blames=error.blames)
     except (InputsError, TorchError) as error:
-        result = _not_judged(order.job, f"no golden: {error}", Blame.HOST)
+        message = f"no golden: {error}"
+        result = Result(job, State.INFRASTRUCTURE, message, traceback.format_exc(), blames=Blame.HOST)
     except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        result = Result(order.job, State.CRASHED, message, traceback.format_exc())
+        result = Result(job, State.CRASHED, f"{type(error).__name__}: {error}", traceback.format_exc())
     write_atomically(Path(order.result), encode(result))
 
 
-def _not_judged(job: Job, message: str, blames: Blame) -> Result:
-    """The result of a job whose work raised the error being handled, which is not the kernel's fault."""
-    return Result(job, State.INFRASTRUCTURE, message, traceback.format_exc(), blames=blames)
-
-
-def _submitted(order: Order, queue: float) -> Result:
-    # Imported here because it imports the device locks, which a job's process rarely needs.
-    from pipeline.run.task_submit import work_in_task
-
-    return work_in_task(order, queue)
-
-
 def _work(order: Order) -> Result:
-    context = JobContext(
-        folder=Path(order.folder),
-        device=order.device,
-        cache=Path(order.cache),
-        settings=order.settings,
-    )
+    if order.queue is not None:
+        # Imported here because it imports the device locks, which a job's process rarely needs.
+        from pipeline.run.task import work_in_task
+
+        return work_in_task(order, order.queue)
+    context = JobContext(Path(order.folder), order.device, Path(order.cache), order.settings)
     module, _, name = order.target.partition(":")
-    target: Target = getattr(import_module(module), name)
+    target: Callable[[Job, JobContext], Result] = getattr(import_module(module), name)
     return target(order.job, context)
 
 
@@ -135,7 +122,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write("usage: python -m pipeline.run.worker ORDER.json\n")
         return 4
     order = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order)
-    threads.limit(order.threads)
+    processes.limit_threads(order.threads)
     perform(order)
     return 0
 

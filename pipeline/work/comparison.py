@@ -19,15 +19,14 @@ from pipeline.diff.diagnosis import Diagnosis, diagnose
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.files import write_files
 from pipeline.diff.render import verdict
+from pipeline.diff.steps import StageParts, parts_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with, why_not
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Job, JobContext, StageResult, State
-from pipeline.ground.sentinel import sentinel_of
-from pipeline.ground.subject import Subject, subject_of
-from workloads.base import TileProgram
+from pipeline.ground.memory import sentinel_of
+from pipeline.ground.subject import Subject, subject_of, wanted_golden
 from workloads.faults import Fault, fault_named
 from workloads.form import Form
 from workloads.stages import OutputsCompared, ProgramRun, Stage
@@ -60,11 +59,6 @@ class Comparison:
     committed: list[str] = field(default_factory=list)
     excused: dict[str, list[str]] = field(default_factory=dict)
 
-    @property
-    def variant(self) -> str:
-        """The requantisation that the platform declares."""
-        return self.job.platform.variant
-
     def admit(self, stages: Sequence[Stage]) -> str:
         """Find out in which stages the fault to inject is committed.
 
@@ -77,7 +71,7 @@ class Comparison:
             return ""
         for stage in stages:
             if isinstance(stage, ProgramRun):
-                reason = why_not(fault, self.subject, stage, self.golden.tensors, self.variant)
+                reason = why_not(fault, self.subject, stage, self.golden.tensors, self.job.platform.variant)
                 if reason:
                     programs = self.excused.setdefault(reason, [])
                     programs += [stage.program] if stage.program not in programs else []
@@ -100,34 +94,30 @@ class Comparison:
     def run(self, stage: Stage) -> StageResult:
         """Run one stage; it is skipped with a reason if the output of a stage it needs is missing."""
         start = time.perf_counter()
-        needed = _needed(stage)
-        missing = [name for name in needed if name not in self.outputs]
+        missing = [name for name in stage.needs if name not in self.outputs]
         if missing:
             return missing_output(stage, missing[0])
         if isinstance(stage, OutputsCompared):
-            return timed(self.judge(stage, self.outputs[stage.one], {}, ()), start)
+            return timed(self.judge(stage), start)
         fault = self._wanted_fault if stage.name in self.committed else None
         injected = {INJECTED: fault.id} if fault else {}
-        request = replace(
-            request_for(self.job, self.context, self.subject, stage), fault=fault.id if fault else ""
-        )
+        request = request_for(self.job, self.context, self.subject, stage)
+        given, variant = self._given(stage), self.job.platform.variant
         try:
-            inputs = inputs_with(
-                fault, self.subject, stage.program, self.golden.tensors, self.variant, self._given(stage)
-            )
-            executed = self.engine.run(request, inputs)
+            inputs = inputs_with(fault, self.subject, stage.program, self.golden.tensors, variant, given)
+            done = self.engine.run(replace(request, fault=fault.id if fault else ""), inputs)
         except CompileError as error:
             return timed(replace(refused(stage.name, self.context, error), facts=injected), start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
-        (output,) = executed.outputs.values()
+        (output,) = done.outputs.values()
         form = self.subject.form(stage.program)
         if fault and form is not None:
             output = spoiled_output(fault, form, output.astype(np.int8))
         self.outputs[stage.name] = output
-        judged = self.judge(stage, output, {**executed.facts, **injected}, executed.problems)
-        left = named(executed.artefacts, self.context)
-        return timed(replace(judged, metrics=executed.metrics, artefacts=left), start)
+        judged = self.judge(stage, {**done.facts, **injected}, done.problems)
+        left = named(done.artefacts, self.context)
+        return timed(replace(judged, metrics=done.metrics, artefacts=left), start)
 
     def keep(self, stage: Stage, result: StageResult) -> StageResult:
         """Write to the job's folder what `replay` needs, and the full difference.
@@ -144,18 +134,17 @@ class Comparison:
         files: list[Path] = []
         folder = self.context.folder / stage.name
         folder.mkdir(exist_ok=True)
-        output = self.outputs[stage.name if isinstance(stage, ProgramRun) else stage.one]
         (diff,) = result.diffs
         if isinstance(stage, ProgramRun):
             files.append(folder / actual_file(diff.tensor))
-            np.save(files[-1], output)
-        if diff.clean or diff.problem:
-            return replace(result, artefacts=(*named(files, self.context), *result.artefacts))
-        evidence = self._evidence(stage, output)
-        examined = examine(evidence, self.expected(stage, len(output)), diff)
-        details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
-        files += write_files(folder, examined)
-        return replace(result, details=details, artefacts=(*named(files, self.context), *result.artefacts))
+            np.save(files[0], self.outputs[stage.name])
+        if not (diff.clean or diff.problem):
+            evidence = self._evidence(stage)
+            examined = examine(evidence, evidence.expected, diff)
+            details = "\n".join(part for part in (result.details, gathering(examined.data)) if part)
+            result = replace(result, details=details)
+            files += write_files(folder, examined)
+        return replace(result, artefacts=(*named(files, self.context), *result.artefacts))
 
     @property
     def _wanted_fault(self) -> Fault | None:
@@ -170,44 +159,28 @@ class Comparison:
             for name in read
         }
 
-    def tensor(self, stage: Stage) -> str:
-        """The output of the workload that a stage computes, as a whole or in part."""
-        return stage.tensor if isinstance(stage, OutputsCompared) else self._entry(stage).tensor
-
-    def _entry(self, stage: ProgramRun) -> TileProgram:
-        return self.subject.program(stage.program)
-
-    def _label(self, stage: Stage) -> str:
-        """The name of a stage's output in the report: that of the program's parameter."""
-        return self._entry(stage).output if isinstance(stage, ProgramRun) else stage.tensor
-
     def expected(self, stage: Stage, rows: int) -> Array:
         """What a stage's output must be; for a first tile, only that many rows."""
         if isinstance(stage, OutputsCompared):
             return self.outputs[stage.other]
-        golden = self.golden.outputs[self._entry(stage).tensor]
-        return golden if self._entry(stage).shape is None else golden[:rows]
+        entry = self.subject.program(stage.program)
+        golden = self.golden.outputs[entry.tensor]
+        return golden if entry.shape is None else golden[:rows]
 
-    def judge(
-        self, stage: Stage, output: Array, facts: Mapping[str, str], problems: Sequence[str]
-    ) -> StageResult:
-        """Compare an output with what it must be, and diagnose a difference.
+    def judge(self, stage: Stage, facts: Mapping[str, str] = {}, problems: Sequence[str] = ()) -> StageResult:
+        """Compare the output of a stage with what it must be, and diagnose a difference.
 
-        Args:
-            stage: the stage of the output.
-            output: the engine's output.
-            facts: what the engine says about the run.
-            problems: what the engine found wrong; any problem fails the stage.
+        `facts` and `problems` are what the engine says about its run; any problem fails the stage.
         """
-        frame = self.subject.frame(self.tensor(stage))
+        evidence = self._evidence(stage)
         ran = isinstance(stage, ProgramRun)
         diff = compare(
-            self._label(stage),
-            output,
-            self.expected(stage, len(output)),
-            width=frame.columns,
-            band_rows=frame.band_rows,
-            sentinel=sentinel_of(output.dtype) if ran else None,
+            self.subject.program(stage.program).output if isinstance(stage, ProgramRun) else stage.tensor,
+            evidence.actual,
+            evidence.expected,
+            width=evidence.frame.columns,
+            band_rows=evidence.frame.band_rows,
+            sentinel=evidence.sentinel if ran else None,
             against=stage.other if isinstance(stage, OutputsCompared) else "golden",
         )
         if diff.clean and not problems:
@@ -215,39 +188,54 @@ class Comparison:
         message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
         details = ""
         if ran and not diff.clean:
-            self.diagnoses[stage.name] = diagnosis = self._diagnosis(stage, output)
+            self.diagnoses[stage.name] = diagnosis = _diagnosis(evidence)
             facts, details = {**facts, DIAGNOSIS: diagnosis.line}, diagnosis.text
         return StageResult(stage.name, State.MISMATCH, message, details, diffs=(diff,), facts=facts)
 
-    def _diagnosis(self, stage: Stage, output: Array) -> Diagnosis:
-        """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
-        try:
-            return diagnose(self._evidence(stage, output))
-        except Exception as error:
-            failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
-            return Diagnosis(line=failed, text=failed)
+    def parts(self, stage: Stage) -> StageParts | None:
+        """The parts of a stage's computation; None if they are not described, or if it computes nothing."""
+        form = self._form(stage)
+        handed_over = isinstance(stage, ProgramRun) and bool(stage.given)
+        return parts_of(form, handed_over=handed_over) if form is not None else None
 
-    def form(self, stage: Stage) -> Form | None:
+    def _form(self, stage: Stage) -> Form | None:
         """The form behind a stage's output: of one program, or of several, one after the other."""
         if isinstance(stage, OutputsCompared):
             return None
         form = self.subject.form(stage.program)
-        for before in map(self.form, stage.given.values()):
+        for before in map(self._form, stage.given.values()):
             form = before.then(form) if before is not None and form is not None else None
         return form
 
-    def _evidence(self, stage: Stage, output: Array) -> Evidence:
+    def _evidence(self, stage: Stage) -> Evidence:
+        if isinstance(stage, OutputsCompared):
+            tensor, actual = stage.tensor, self.outputs[stage.one]
+        else:
+            tensor, actual = self.subject.program(stage.program).tensor, self.outputs[stage.name]
         return Evidence(
-            self.form(stage),
-            self.subject.frame(self.tensor(stage)),
+            self._form(stage),
+            self.subject.frame(tensor),
             self.golden.tensors,
             self.golden.outputs,
-            self.variant,
-            self.tensor(stage),
-            output,
-            self.expected(stage, len(output)),
-            sentinel_of(output.dtype),
+            self.job.platform.variant,
+            tensor,
+            actual,
+            self.expected(stage, len(actual)),
+            sentinel_of(actual.dtype),
         )
+
+
+Step = tuple[Comparison, Stage]
+"""A stage of a job, and what runs it and judges its output."""
+
+
+def _diagnosis(evidence: Evidence) -> Diagnosis:
+    """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
+    try:
+        return diagnose(evidence)
+    except Exception as error:
+        failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
+        return Diagnosis(line=failed, text=failed)
 
 
 def comparison(job: Job, context: JobContext) -> Comparison:
@@ -267,13 +255,6 @@ def request_for(job: Job, context: JobContext, subject: Subject, stage: ProgramR
     folder = context.folder / stage.name
     folder.mkdir(parents=True, exist_ok=True)
     return Request(stage.program, job.workload, subject, job.platform, folder, context.device)
-
-
-def _needed(stage: Stage) -> list[str]:
-    """The stages whose outputs a stage needs."""
-    if isinstance(stage, ProgramRun):
-        return [one.name for one in stage.given.values()]
-    return [stage.one, stage.other]
 
 
 def named(files: Iterable[Path], context: JobContext) -> tuple[str, ...]:

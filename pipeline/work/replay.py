@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import cast
@@ -14,12 +13,11 @@ from golden.errors import UserError
 from golden.specs import Array
 from pipeline.diff import render
 from pipeline.diff.compare import digest
-from pipeline.diff.diagnosis import Diagnosis
 from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, WRONG_STEP, JobContext, Result, StageResult, State
-from pipeline.matrix.errors import closest
+from pipeline.ground.words import closest
 from pipeline.run.journal import Record
 from pipeline.work.comparison import INPUTS_FILE, Comparison, actual_file, comparison
-from pipeline.work.stages import concluded, stage_parts, stages_of
+from pipeline.work.stages import concluded, stages_of
 from pipeline.work.versus import steps_of, with_odd_one
 from workloads.stages import ProgramRun, Stage
 
@@ -29,13 +27,7 @@ class ReplayError(UserError):
 
 
 def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result:
-    """Compare the kept outputs of a job with its golden again, and diagnose them.
-
-    Args:
-        record: the journal of the run.
-        run_folder: the folder of the run.
-        job_id: the id of the job.
-        cache: the folder of the golden cache.
+    """Compare the kept outputs of a job of a run with its golden again, and diagnose them.
 
     Returns:
         The result as it would be today, with the facts that the run recorded.
@@ -64,16 +56,13 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
         work = comparison(job, context)
         steps = [(work, stage) for stage in stages_of(job, work.subject.workload, record.settings.stage)]
     stages = {stage.name: stage for stage in known.stages}
-    diagnoses: dict[str, Diagnosis] = {}
     for work, stage in steps:
         if stage.name not in stages:
             raise ReplayError(
                 f"run {record.run_id} has no stage {stage.name}: its workload was changed since"
             )
         stages[stage.name] = _again(work, stage, stages[stage.name], folder)
-        diagnoses |= work.diagnoses
-    parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
-    result = concluded(job, list(stages.values()), diagnoses, known.facts, parts)
+    result = concluded(job, list(stages.values()), steps, known.facts)
     return with_odd_one(result) if job.other else result
 
 
@@ -92,8 +81,7 @@ def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> S
                 f"{stage.name}: its output is no longer {diff.actual_sha}, which the run recorded"
             )
         work.outputs[stage.name] = output
-    given = stage.name if isinstance(stage, ProgramRun) else stage.one
-    now = work.judge(stage, work.outputs[given], {}, ())
+    now = work.judge(stage)
     if now.diffs[0].golden_sha != diff.golden_sha:
         raise ReplayError(f"{stage.name}: the golden is no longer the run's; check out the run's commit")
     return now
@@ -110,17 +98,13 @@ def _kept(path: Path) -> Array:
 
 def account(result: Result) -> str:
     """The text of a replay: the verdict and each stage, with all details of wrong stages."""
-    return "\n".join(_account(result)) + "\n"
-
-
-def _account(result: Result) -> Iterator[str]:
-    yield f"{result.job.id}: {result.state.value}: {result.message}"
-    for name in (DIAGNOSIS, WRONG_STEP, REPRODUCE):
-        if name in result.facts:
-            yield f"{name}: {result.facts[name]}"
+    lines = [f"{result.job.id}: {result.state.value}: {result.message}"]
+    facts = result.facts
+    lines += [f"{name}: {facts[name]}" for name in (DIAGNOSIS, WRONG_STEP, REPRODUCE) if name in facts]
     for stage in result.stages:
-        yield f"\n{stage.name}: {stage.state.value}"
+        lines.append(f"\n{stage.name}: {stage.state.value}")
         if stage.state is State.MISMATCH:
-            yield from map(render.full, stage.diffs)
+            lines += map(render.full, stage.diffs)
         if stage.details:
-            yield stage.details
+            lines.append(stage.details)
+    return "\n".join(lines) + "\n"

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from golden.definition import DefinitionError
-from pipeline.diff.diagnosis import Diagnosis
-from pipeline.diff.steps import StageParts, parts_of, wrong_side
+from pipeline.diff.steps import wrong_side
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
@@ -20,7 +19,6 @@ from pipeline.ground.jobs import (
     Job,
     JobContext,
     Lane,
-    Platform,
     Result,
     StageResult,
     State,
@@ -28,7 +26,7 @@ from pipeline.ground.jobs import (
 from pipeline.ground.subject import subject_of, workload_of
 from pipeline.work.comparison import (
     INPUTS_FILE,
-    Comparison,
+    Step,
     comparison,
     first_line,
     missing_output,
@@ -38,6 +36,7 @@ from pipeline.work.comparison import (
     timed,
 )
 from pipeline.work.proof import verdict
+from pipeline.work.versus import steps_of, with_odd_one
 from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
 
@@ -58,26 +57,26 @@ def stages_of(job: Job, workload: Workload, stage: str) -> Sequence[Stage]:
 
 
 def execute(job: Job, context: JobContext) -> Result:
-    """Do a job in this process.
+    """Do a job, of one platform or of two, in this process.
 
     Raises:
+        DefinitionError: a declaration that is shipped is wrong: the fault is the project's own.
         InfrastructureError: the engine fails for a reason that says nothing about the kernel.
     """
     try:
-        return _executed(job, context)
+        return _compared(job, context) if job.other else _executed(job, context)
     except (WorkloadError, DefinitionError) as error:
-        return misdeclared(job, error)
+        if isinstance(error, DefinitionError) and not job.workload.file:
+            raise
+        return Result(job, State.COMPILE_ERROR, str(error))
 
 
-def misdeclared(job: Job, error: WorkloadError | DefinitionError) -> Result:
-    """The result of a job whose declaration is wrong.
-
-    Raises:
-        DefinitionError: the given one, if the workload is shipped: the fault is the project's own.
-    """
-    if isinstance(error, DefinitionError) and not job.workload.file:
-        raise error
-    return Result(job, State.COMPILE_ERROR, str(error))
+def _compared(job: Job, context: JobContext) -> Result:
+    steps = steps_of(job, context)
+    if steps:
+        return with_odd_one(_judged(job, context, steps, []))
+    both = " and ".join(platform.name for platform in job.platforms)
+    return Result(job, State.SKIPPED, f"no program of workload {job.workload.name} runs on both {both}")
 
 
 def _executed(job: Job, context: JobContext) -> Result:
@@ -85,16 +84,14 @@ def _executed(job: Job, context: JobContext) -> Result:
     _check_forms(job, workload)
     compiled = _compiled(job, context, workload) if job.lane is Lane.COMPILE else []
     if job.profile is None:
-        return concluded(job, compiled, {}, {})
+        return concluded(job, compiled)
     stages = stages_of(job, workload, context.settings.stage)
     if not stages:
         return Result(job, State.SKIPPED, f"workload {workload.name} has no stage that computes a first tile")
     if not context.settings.inject and (refusals := _refusals(job, context, stages, compiled)):
-        return concluded(job, [*compiled, *refusals], {}, {})
+        return concluded(job, [*compiled, *refusals])
     work = comparison(job, context)
-    if uncommitted := work.admit(stages):
-        return Result(job, State.SKIPPED, uncommitted, work.excuses)
-    return conclude(job, context, [(work, stage) for stage in stages], compiled)
+    return _judged(job, context, [(work, stage) for stage in stages], compiled)
 
 
 def _refusals(
@@ -143,30 +140,25 @@ def _check_forms(job: Job, workload: Workload) -> None:
         subject.form(name)
 
 
-def conclude(
-    job: Job,
-    context: JobContext,
-    steps: Sequence[tuple[Comparison, Stage]],
-    compiled: Sequence[StageResult] = (),
-) -> Result:
+def _judged(job: Job, context: JobContext, steps: Sequence[Step], compiled: Sequence[StageResult]) -> Result:
     """Run the steps of a job, keep the evidence for wrong ones, and return the job's result.
 
-    Args:
-        job: the job that the steps belong to.
-        context: the context of the job.
-        steps: what to compare, in order.
-        compiled: the compile stages before them, one per program; what did not compile is not run.
+    A program of which the compile stage in `compiled` did not pass is not run. Nothing is run if the fault to
+    inject is committed in no step of the first platform, which alone has it.
     """
-    results = list(compiled)
+    first, _ = steps[0]
+    if uncommitted := first.admit([stage for work, stage in steps if work is first]):
+        return Result(job, State.SKIPPED, uncommitted, first.excuses)
+    results, kept, lost = list(compiled), False, []
     uncompiled = _uncompiled(compiled)
-    diagnoses: dict[str, Diagnosis] = {}
-    kept = False
-    lost: list[str] = []
     for work, stage in steps:
         if isinstance(stage, ProgramRun) and stage.program in uncompiled:
             results.append(_not_compiled(stage))
             continue
-        result = replace(work.run(stage), platforms=_platforms(job, work, stage))
+        result = work.run(stage)
+        if job.other:
+            ran_on = (work.job.platform,) if isinstance(stage, ProgramRun) else job.platforms
+            result = replace(result, platforms=ran_on)
         if result.state is State.MISMATCH:
             try:
                 result = work.keep(stage, result)
@@ -174,31 +166,14 @@ def conclude(
             except Exception as error:  # no failure here may hide the mismatch
                 lost.append(f"{stage.name}: {type(error).__name__}: {first_line(error)}")
         results.append(result)
-        diagnoses |= work.diagnoses
-    notes = dict.fromkeys(work.golden.note for work, _ in steps if work.golden.note)
-    facts = {"golden_note": "; ".join(notes)} if notes else {}
-    if lost:
-        facts["not_kept"] = "; ".join(lost)
-    if context.settings.inputs is not None:
-        facts["inputs"] = context.settings.inputs
-    if any(work.committed for work, _ in steps):
-        facts[INJECTED] = context.settings.inject
-    artefacts = (INPUTS_FILE,) if kept else ()
-    parts = {stage.name: stage_parts(work, stage) for work, stage in steps if isinstance(stage, ProgramRun)}
-    return replace(concluded(job, results, diagnoses, facts, parts), artefacts=artefacts)
-
-
-def _platforms(job: Job, work: Comparison, stage: Stage) -> tuple[Platform, ...]:
-    """The platforms of a stage in a job that compares two; empty in any other job."""
-    if job.other is None:
-        return ()
-    return (work.job.platform,) if isinstance(stage, ProgramRun) else job.platforms
-
-
-def stage_parts(work: Comparison, stage: ProgramRun) -> StageParts | None:
-    """The parts of a stage's computation; None if the form of its program is not described."""
-    form = work.form(stage)
-    return parts_of(form, handed_over=bool(stage.given)) if form is not None else None
+    facts = {
+        "golden_note": "; ".join(dict.fromkeys(work.golden.note for work, _ in steps if work.golden.note)),
+        "not_kept": "; ".join(lost),
+        "inputs": context.settings.inputs or "",
+        INJECTED: context.settings.inject if any(work.committed for work, _ in steps) else "",
+    }
+    whole = concluded(job, results, steps, {name: fact for name, fact in facts.items() if fact})
+    return replace(whole, artefacts=(INPUTS_FILE,) if kept else ())
 
 
 def _compiled(job: Job, context: JobContext, workload: Workload) -> list[StageResult]:
@@ -224,51 +199,40 @@ def _compile(engine: Engine, context: JobContext, request: Request) -> StageResu
     return timed(result, start)
 
 
-def _explanation(
-    stages: Sequence[StageResult],
-    diagnoses: Mapping[str, Diagnosis],
-    parts: Mapping[str, StageParts | None],
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Causes and facts of a job: the first diagnosis that explains a stage, and the wrong step."""
-    clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.diffs}
-    explaining = next((found for found in diagnoses.values() if found.findings), None)
-    causes = tuple(explaining.findings[0].hypotheses) if explaining else ()
-    known = {name: of_stage for name, of_stage in parts.items() if of_stage is not None}
-    facts = {
-        DIAGNOSIS: explaining.line if explaining else "",
-        WRONG_STEP: wrong_side(clean, causes[0] if causes else "", known),
-    }
-    return causes, {name: fact for name, fact in facts.items() if fact}
-
-
 def concluded(
     job: Job,
     stages: Sequence[StageResult],
-    diagnoses: Mapping[str, Diagnosis],
-    facts: Mapping[str, str],
-    parts: Mapping[str, StageParts | None] | None = None,
+    steps: Sequence[Step] = (),
+    facts: Mapping[str, str] = {},
 ) -> Result:
     """A job's result. State and message are those of the first wrong stage, else of the first skipped one.
 
-    Args:
-        job: the job that the stages belong to.
-        stages: how each ended.
-        diagnoses: by stage, why it is wrong, if it is.
-        facts: further facts of the job.
-        parts: by stage, the parts of its computation, if they are known.
+    Causes and facts say what the first diagnosis says that explains a stage, and which step is wrong. `steps`
+    are those of the stages that were judged; `facts` are further facts of the job.
     """
-    causes, explained = _explanation(stages, diagnoses, parts or {})
-    facts = {**facts, **explained}
+    diagnoses = [work.diagnoses[stage.name] for work, stage in steps if stage.name in work.diagnoses]
+    explaining = next((found for found in diagnoses if found.findings), None)
+    causes = tuple(explaining.findings[0].hypotheses) if explaining else ()
+    clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.diffs}
+    parts = {stage.name: parts for work, stage in steps if (parts := work.parts(stage)) is not None}
+    explained = {
+        DIAGNOSIS: explaining.line if explaining else "",
+        WRONG_STEP: wrong_side(clean, causes[0] if causes else "", parts),
+    }
+    facts = {
+        **facts,
+        **{name: fact for name, fact in explained.items() if fact},
+        "engine": "+".join(platform.backend for platform in job.platforms),
+        "variant": "+".join(platform.variant for platform in job.platforms),
+    }
+    result = Result(job, State.PASSED, stages=tuple(stages), facts=facts)
     wrong = [stage for stage in stages if stage.state not in (State.PASSED, State.SKIPPED)]
-    engine = "+".join(platform.backend for platform in job.platforms)
-    variant = "+".join(platform.variant for platform in job.platforms)
-    facts = {**facts, "engine": engine, "variant": variant}
     if wrong:
         lead = f"first wrong stage: {wrong[0].name}: " if len(stages) > 1 else ""
         message, details = lead + wrong[0].message, wrong[0].details
-        return Result(job, wrong[0].state, message, details, stages=tuple(stages), facts=facts, causes=causes)
+        return replace(result, state=wrong[0].state, message=message, details=details, causes=causes)
     skipped = [stage for stage in stages if stage.state is State.SKIPPED]
     if skipped:
         message = f"{skipped[0].name}: {skipped[0].message}"
-        return Result(job, State.SKIPPED, message, stages=tuple(stages), facts=facts)
-    return Result(job, State.PASSED, stages=tuple(stages), facts=facts)
+        return replace(result, state=State.SKIPPED, message=message)
+    return result

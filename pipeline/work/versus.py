@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from golden.definition import DefinitionError
 from pipeline.engines.registry import engine_for, has_program
-from pipeline.ground.jobs import Job, JobContext, Platform, Result, State
+from pipeline.ground.jobs import Job, JobContext, Platform, Result
 from pipeline.ground.subject import subject_of, workload_of
-from pipeline.work.comparison import Comparison, comparison
-from pipeline.work.stages import conclude, misdeclared
-from workloads.base import TileProgram, Workload, WorkloadError
-from workloads.stages import OutputsCompared, ProgramRun, Stage
+from pipeline.work.comparison import Comparison, Step, comparison
+from workloads.base import TileProgram, Workload
+from workloads.stages import OutputsCompared, ProgramRun
 
 
 def compared_programs(workload: Workload, one: Platform, two: Platform) -> tuple[str, ...]:
@@ -32,28 +30,8 @@ ODD = "odd_one_out"
 """The fact that says, for each program, which of the two platforms and the golden differs from the others."""
 
 
-def execute(job: Job, context: JobContext) -> Result:
-    """Do a job of two platforms in this process.
-
-    Raises:
-        InfrastructureError: see `pipeline.work.stages.execute`.
-    """
-    try:
-        return _executed(job, context)
-    except (WorkloadError, DefinitionError) as error:
-        return misdeclared(job, error)
-
-
-def _executed(job: Job, context: JobContext) -> Result:
-    steps = steps_of(job, context)
-    mine = [(work, stage) for work, stage in steps if work.context.settings.inject]
-    if mine and (refused := mine[0][0].admit([stage for _, stage in mine])):
-        return Result(job, State.SKIPPED, refused, mine[0][0].excuses)
-    return with_odd_one(conclude(job, context, steps))
-
-
 def with_odd_one(result: Result) -> Result:
-    """The result of such a job, with the odd one out in its message and facts."""
+    """The result of a job of two platforms, with the odd one out in its message and facts."""
     clean = {stage.name: stage.diffs[0].clean for stage in result.stages if stage.diffs}
     odd = odd_ones(result.job, clean)
     if not odd:
@@ -61,8 +39,8 @@ def with_odd_one(result: Result) -> Result:
     return replace(result, message=f"odd one out: {odd}; {result.message}", facts={**result.facts, ODD: odd})
 
 
-def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
-    """The steps of each program: run on both platforms, then compare the two outputs with each other.
+def steps_of(job: Job, context: JobContext) -> list[Step]:
+    """The steps of a job of two platforms: each program runs on both, then its two outputs are compared.
 
     A fault to inject is committed only on the first platform, which is then the odd one out.
     """
@@ -79,7 +57,7 @@ def steps_of(job: Job, context: JobContext) -> list[tuple[Comparison, Stage]]:
         mine.golden,
         mine.outputs,
     )
-    steps: list[tuple[Comparison, Stage]] = []
+    steps: list[Step] = []
     for name in compared_programs(mine.subject.workload, one, two):
         first, second, between = _stages(mine.subject.program(name), one, two)
         steps += [(mine, first), (its, second), (its, between)]
@@ -98,9 +76,7 @@ def _stages(
 def odd_ones(job: Job, clean: Mapping[str, bool]) -> str:
     """The odd one out of each program whose outputs do not all agree; empty if nothing differs.
 
-    Args:
-        job: a job of two platforms.
-        clean: by stage, whether its output equals what it was compared with; stages without one are left out.
+    `clean` says by stage if its output equals what it was compared with; stages without one are left out.
     """
     one, two = job.platforms
     workload = workload_of(job)

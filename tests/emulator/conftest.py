@@ -10,7 +10,8 @@ from textwrap import dedent, indent
 
 import pytest
 
-from emulator.program import Program, Space
+from emulator.program import Program
+from emulator.soc import Space
 
 Read = Callable[..., Program]
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from emulator.counts import Counts, estimate, pair
-from emulator.program import Space
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Space
 
 
 def test_a_product_is_counted_in_fractals_and_macs() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from emulator.engine import compile_program, run_program
 from emulator.errors import AccessError
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from golden import vreq8
 
 Read = Callable[..., Program]

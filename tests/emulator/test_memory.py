@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from emulator.engine import compile_program, run_program
 from emulator.errors import AccessError, CapacityError
 from emulator.memory import MemoryMap
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 
 Read = Callable[..., Program]
 A2A3 = SOCS["a2a3"]

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from emulator.program import Space
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Space
 
 # KB by soc: UB, L1, L0A, L0B, L0C, bias table, fixpipe table (the specification's page on platforms)
 TABLE = {"a2a3": (192, 512, 64, 64, 128, 1, 2), "a5": (256, 512, 64, 64, 256, 4, 4)}

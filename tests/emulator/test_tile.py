@@ -5,7 +5,8 @@ import pytest
 
 from emulator.elements import Numbers
 from emulator.memory import Resident
-from emulator.program import DType, Position, Space, TileType
+from emulator.program import DType, Position, TileType
+from emulator.soc import Space
 from emulator.tile import Tile
 from emulator.vreq8 import Reading
 

@@ -11,8 +11,8 @@ import pytest
 
 import emulator.language
 from emulator.engine import Report, compile_program, run_program
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from kernels.plan import Limits, Plan
 from workloads.conv_pair import WORKLOAD
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import emulator.language
 from emulator.artefact import report_data
 from emulator.engine import Report, compile_program, run_program
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from golden import vreq8
 from golden.geometry import Conv, ConvGeometry
 from kernels.conv2d import build_conv

@@ -6,7 +6,7 @@ import pytest
 
 from emulator.engine import Report
 from emulator.memory import MemoryMap
-from emulator.program import Space
+from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels.plan import Limits, Plan, PlanError, make_plan
 

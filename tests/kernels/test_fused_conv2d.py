@@ -10,8 +10,8 @@ import pytest
 
 from emulator.counts import Estimate
 from emulator.engine import Report, compile_program
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from golden.conv_pair import DEFINITION
 from golden.geometry import MC62, Conv, Geometry
 from kernels.plan import Limits, Plan, make_plan, tile_bands

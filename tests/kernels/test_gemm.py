@@ -17,8 +17,8 @@ from emulator.artefact import report_data
 from emulator.counts import Estimate
 from emulator.engine import Report, compile_program, run_program
 from emulator.listing import listing
-from emulator.program import Program, Space
-from emulator.soc import SOCS
+from emulator.program import Program
+from emulator.soc import SOCS, Space
 from golden.geometry import GemmGeometry
 from kernels.gemm import build_gemm
 from kernels.gemm_plan import GemmPlan, make_gemm_plan

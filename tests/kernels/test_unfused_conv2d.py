@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from emulator.engine import Report
-from emulator.program import Program, Space
+from emulator.program import Program
+from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels.plan import Limits, Plan, PlanError, make_plan
 

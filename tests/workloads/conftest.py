@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from emulator.program import Space
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Space
 from golden import gemm
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels.plan import Limits

@@ -1,1 +1,1 @@
-"""Known faults, one small class each, that predict what an output would be if the fault were true."""
+"""Known faults, each of which predicts what an output would be if the fault were true."""

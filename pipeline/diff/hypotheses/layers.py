@@ -6,28 +6,24 @@ can be computed alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from golden import vreq8
-from golden.geometry import C0, Conv
+from golden import chain, vreq8
+from golden.geometry import C0
 from golden.specs import Int8, Int32
-from kernels.plan import Tile
-from workloads.form import Part
+from kernels.plan import Window
+from workloads.form import Convolution, Loading
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
-Side = Literal["top", "bottom", "left", "right"]
-
-SIDES: tuple[Side, ...] = ("top", "bottom", "left", "right")
-"""Edges of an image, in the order of a padding's numbers."""
 
 OUTSIDE = -1
-"""Index of a pixel outside the image: sources end with a row of zeros."""
+"""Index of a pixel outside the image: buffers end with a row of zeros."""
 
 _EXACT_IN_FP32 = 2**24
 
@@ -47,93 +43,113 @@ class Layer:
     inputs are numbered likewise: the pixels of each part's buffer, part by part.
 
     Attributes:
-        number: its place in the workload's chain, from 1.
-        conv: kernel and stride.
-        parts: the bands, in the order of the image.
-        order: places in `parts`, in the order in which the program computes them.
-        width: output columns.
-        image_width: input columns.
-        tile: ACC tile and K loop.
+        form: its bands, ACC tile and K loop.
+        image: what it must read, NHWC rows int8 [pixels, Cin].
         filter: integers [K, Cout], K in the order of img2col.
         bias: int32 [1, Cout].
         scales, offsets: fp32 and integers [Cout], not packed.
         variant: how it requantises.
     """
 
-    number: int
-    conv: Conv
-    parts: tuple[Part, ...]
-    order: tuple[int, ...]
-    width: int
-    image_width: int
-    tile: Tile
+    form: Convolution
+    image: Int8
     filter: npt.NDArray[np.integer]
     bias: Int32
     scales: Floats
     offsets: Ints
     variant: str
 
+    @property
+    def number(self) -> int:
+        """Its place in the workload's chain, from 1."""
+        return self.form.number
+
+    @property
+    def shapes(self) -> chain.Layer:
+        """Its kernel, and the sizes of its images."""
+        return self.form.layer
+
+    @property
+    def loads(self) -> list[Window]:
+        """What each part loads of the image."""
+        return [part.window for part in self.form.parts]
+
     @cached_property
     def start(self) -> Ints:
         """First site of each part, and one beyond the last."""
-        return np.cumsum([0, *(part.rows * self.width for part in self.parts)], dtype=np.int64)
+        rows = [0, *(part.rows for part in self.form.parts)]
+        return np.cumsum(rows, dtype=np.int64) * self.shapes.out_width
 
     @cached_property
     def base(self) -> Ints:
         """First pixel of each part's buffer, and one beyond the last."""
-        return np.cumsum([0, *(part.window.rows * self.image_width for part in self.parts)], dtype=np.int64)
+        return np.cumsum([0, *(load.rows for load in self.loads)], dtype=np.int64) * self.shapes.width
 
     @cached_property
     def scale(self) -> Floats:
         """The scales as the variant packs them, fp32 [Cout]."""
         return vreq8.unpack(vreq8.pack(self.scales, np.zeros_like(self.offsets), variant=self.variant)).scale
 
+    def buffers(self, loads: Sequence[Window]) -> Ints:
+        """Row of the whole image of every pixel of the buffers, where the parts load this."""
+        width = self.shapes.width
+        rows = (np.arange(load.row * width, (load.row + load.rows) * width) for load in loads)
+        return np.concatenate(list(rows))
+
+    @cached_property
+    def held(self) -> Int8:
+        """What the buffers must hold, int8 [pixels + 1, Cin]."""
+        return with_zeros(self.image[self.buffers(self.loads)])
+
+    @cached_property
+    def handed_over(self) -> Ints:
+        """For every pixel of the buffers, the site of the layer before that gives it; in L1 one for one."""
+        in_place = self.form.loading is Loading.IN_L1
+        return np.arange(self.base[-1]) if in_place else self.buffers(self.loads)
+
     def split(self, sites: Ints) -> tuple[Ints, Ints]:
         """Part of each site, and its position within the part."""
         part = np.searchsorted(self.start, sites, side="right") - 1
         return part, sites - self.start[part]
 
-    def buffers(self) -> Ints:
-        """Row of the whole input image (NHWC) of every pixel of the buffers."""
-        windows = (part.window for part in self.parts)
-        return np.concatenate([_rows(window.row, window.rows, self.image_width) for window in windows])
+    def taps(self, sites: Ints, stride: int) -> tuple[Ints, Ints, Ints]:
+        """Part [sites, 1], buffer row and buffer column [sites, taps] of each tap of each site's window.
 
-    def padding(self, side: Side) -> Ints:
-        """Padding of every part at a side."""
-        return np.array([part.window.padding[SIDES.index(side)] for part in self.parts])
-
-    def taps(self, sites: Ints) -> tuple[Ints, Ints, Ints]:
-        """Part [sites, 1], buffer row and buffer column [sites, taps] of each tap of each site's window."""
+        The window is that of the site's position among those of its part; with another stride than the right
+        one, these wrap at another width.
+        """
         part, position = self.split(sites)
-        position = position + np.array([part.window.skip for part in self.parts])[part] * self.width
-        return self.taps_at(part, position // self.width, position % self.width)
-
-    def taps_at(self, part: Ints, row: Ints, column: Ints) -> tuple[Ints, Ints, Ints]:
-        """As `taps`, of windows given by their row and column among the windows of their part."""
-        kernel, stride = np.arange(self.conv.kernel), self.conv.stride
-        top, left = self.padding("top")[part], self.padding("left")[part]
+        size = self.shapes.conv.kernel
+        top, _, left, right = np.array([load.padding for load in self.loads])[part].T
+        width = (self.shapes.width + left + right - size) // stride + 1
+        position = position + np.array([load.skip for load in self.loads])[part] * self.shapes.out_width
+        down, across = np.divmod(np.arange(size**2), size)
         return (
             part[:, None],
-            (row * stride - top)[:, None] + np.repeat(kernel, kernel.size),
-            (column * stride - left)[:, None] + np.tile(kernel, kernel.size),
+            (position // width * stride - top)[:, None] + down,
+            (position % width * stride - left)[:, None] + across,
         )
+
+    def held_rows(self, part: Ints) -> Ints:
+        """How many image rows the buffers of parts hold."""
+        return np.array([load.rows for load in self.loads])[part]
 
     def pixels(self, part: Ints, row: Ints, column: Ints) -> Ints:
         """Pixels by row and column of their part's buffer; `OUTSIDE` where there is none."""
-        held = np.array([part.window.rows for part in self.parts])[part]
-        inside = (row >= 0) & (row < held) & (column >= 0) & (column < self.image_width)
-        return np.where(inside, self.base[part] + row * self.image_width + column, OUTSIDE)
+        width = self.shapes.width
+        inside = (row >= 0) & (row < self.held_rows(part)) & (column >= 0) & (column < width)
+        return np.where(inside, self.base[part] + row * width + column, OUTSIDE)
 
-    def windows(self, sites: Ints) -> Ints:
-        """Pixel of each tap of each site's window, [sites, taps]."""
-        return self.pixels(*self.taps(sites))
+    def windows(self, sites: Ints, stride: int | None = None) -> Ints:
+        """Pixel of each tap of each site's window, [sites, taps]; by default with the right stride."""
+        return self.pixels(*self.taps(sites, stride or self.shapes.conv.stride))
 
-    def sums(self, source: Int8, windows: Ints) -> Int32:
-        """Sums without bias, int32 [sites, Cout]: windows of `source` [pixels, C] x filter.
+    def sums(self, held: Int8, windows: Ints) -> Int32:
+        """Sums without bias, int32 [sites, Cout]: windows of what buffers hold, [pixels, C], x filter.
 
         Exact: summed in fp32 as far as it holds every partial sum, then in integers.
         """
-        planes = source.reshape(len(source), -1, C0)
+        planes = held.reshape(len(held), -1, C0)
         weights = self.filter.astype(np.float32)
         largest = 128 * np.abs(weights).sum(axis=0).max()
         depth = len(weights) if largest <= _EXACT_IN_FP32 else _EXACT_DEPTH
@@ -150,10 +166,6 @@ class Layer:
         """Bias and requantisation up to, but without, saturation."""
         return vreq8.unsaturated(sums + self.bias, self.scale, self.offsets, self.variant)
 
-    def requantised(self, sums: Int32) -> Int8:
-        """Bias and requantisation, int8 [sites, Cout]."""
-        return saturated(self.rounded(sums))
-
 
 def saturated(rounded: Floats) -> Int8:
     """Rounded values to int8."""
@@ -165,5 +177,11 @@ def with_zeros(rows: Int8) -> Int8:
     return np.concatenate([rows, np.zeros_like(rows[:1])])
 
 
-def _rows(row: int, rows: int, width: int) -> Ints:
-    return np.arange(row * width, (row + rows) * width)
+def reordered(matrix: Int8, rows: int, *, nz_as_nd: bool) -> Int8:
+    """A matrix [R, C], every `rows` rows of which lie in NZ order and are read as ND, or the reverse.
+
+    In NZ order the blocks of C0 elements of a matrix lie as [C/C0][rows], in ND as [rows][C/C0].
+    """
+    across = matrix.shape[1] // C0
+    shape = (-1, rows, across, C0) if nz_as_nd else (-1, across, rows, C0)
+    return np.ascontiguousarray(matrix.reshape(shape).swapaxes(1, 2)).reshape(matrix.shape)

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pipeline.diff.hypotheses import (
-    bands,
-    hand_over,
-    k_loop,
-    layout,
-    memory,
-    padding,
-    requantisation,
-    store,
-)
+from pipeline.diff.hypotheses import maps, products, requantisation, store, windows
 from pipeline.diff.hypotheses.base import Hypothesis
 from pipeline.diff.hypotheses.model import Model
 
 FAMILIES: tuple[Callable[[Model], Iterator[Hypothesis]], ...] = (
     requantisation.hypotheses,
-    layout.hypotheses,
-    hand_over.hypotheses,
+    products.orders,
+    maps.of_x,
+    maps.of_mid,
     store.hypotheses,
-    padding.hypotheses,
-    bands.hypotheses,
-    k_loop.hypotheses,
-    memory.hypotheses,
+    windows.past_edges,
+    windows.strides,
+    maps.of_bands,
+    products.k_loops,
+    maps.in_shared_memory,
 )
 """Each family yields those of its faults that a program can have."""
 

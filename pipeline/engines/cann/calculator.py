@@ -19,7 +19,7 @@ from pipeline.engines.base import InfrastructureError
 
 COMPILER = "g++"
 
-_LIBRARY = "libtile_fwk_calculator.so"
+_LIBRARY, _DIGEST = "libtile_fwk_calculator.so", ".sha256"
 
 _REASON = re.compile(r"error: |failed: |: cannot ", re.IGNORECASE)
 """The line in which a compiler, assembler or linker gives its reason, before any further errors."""
@@ -45,9 +45,7 @@ def calculator(cache: Path) -> Path:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(folder / "building.lock"):
                 if not _is_whole(library):
-                    _build(
-                        compiler, package, torch, [each for each in sources if each.suffix == ".cpp"], library
-                    )
+                    _build(compiler, package, torch, sources, library)
     except OSError as error:
         raise InfrastructureError(
             f"the verifier's calculator cannot be kept in {folder}: {error.strerror or error}; "
@@ -67,12 +65,8 @@ def _key(compiler: str, sources: list[Path]) -> str:
 
 def _is_whole(library: Path) -> bool:
     """Whether the library is complete: a file beside it, written last, holds its digest."""
-    digest = _digest_of(library)
+    digest = library.with_suffix(_DIGEST)
     return library.is_file() and digest.is_file() and digest.read_text() == _sha256(library)
-
-
-def _digest_of(library: Path) -> Path:
-    return library.with_suffix(".sha256")
 
 
 def _sha256(path: Path) -> str:
@@ -90,7 +84,7 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
         # The ABI flag is that of torch's own builds.
         *(compiler, "-std=c++17", "-O2", "-fPIC", "-shared", "-D_GLIBCXX_USE_CXX11_ABI=1", "-D__DEVICE__"),
         *(f"-isystem{path}" for path in includes),
-        *map(str, sources),
+        *(str(path) for path in sources if path.suffix == ".cpp"),
         *(f"-L{path}" for path in (torch / "lib", package / "lib")),
         *("-Wl,--no-as-needed", "-ltorch_cpu", "-lc10", "-ltorch", "-Wl,--as-needed", "-lc_sec"),
         *("-o", str(unfinished)),
@@ -99,7 +93,7 @@ def _build(compiler: str, package: Path, torch: Path, sources: list[Path], libra
         _output_of(command)
         digest = _sha256(unfinished)
         unfinished.replace(library)
-        _digest_of(library).write_text(digest)
+        library.with_suffix(_DIGEST).write_text(digest)
     finally:
         unfinished.unlink(missing_ok=True)  # missing if the compiler failed
 

@@ -1,20 +1,59 @@
-"""Starts the child process of an order, and finds the true reason if it fails."""
+"""An order for a child process, what the process gives, and the true reason if it fails."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
 import sys
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from pipeline.engines.base import CompileError, InfrastructureError
-from pipeline.engines.cann.order import Order, encode
+from pipeline.engines.process import ending, perform
+from pipeline.ground.jobs import WorkloadName
 
 LOG = "child.log"
 
-_ROOT = Path(__file__).resolve().parents[3]
+ARRAYS = "arrays"
+"""The folder, beside that of an order, with one .npy file per parameter; that of the output is its golden."""
+
+
+class Work(str, Enum):
+    """What is made of a kernel.
+
+    That is AICore C++; the same with every pass interpreted on arrays and compared with the golden; or an
+    estimate by the cost model, which writes no C++.
+    """
+
+    CODE = "code"
+    VERIFY = "verify"
+    COST = "cost"
+
+
+@dataclass(frozen=True)
+class Order:
+    """One kernel's work.
+
+    Attributes:
+        workload: the workload that has the program.
+        geometry, tiling: of the workload's own types; their fields, in the child process.
+        kernels: the source file that holds `BUILD` (see `workloads.tensor_level`).
+        calculator: the verifier's library; empty if nothing is verified.
+    """
+
+    work: Work
+    program: str
+    workload: WorkloadName
+    geometry: Any
+    tiling: Any
+    kernels: str
+    calculator: str = ""
+
+
 _MOST_LINES = 12
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -35,52 +74,40 @@ _REFUSED_CODE = re.compile(r"^\S+:\d+:\d+: error: ")
 """The compiler works, but refuses the code that the framework generated from the kernel."""
 
 
-def run(order: Order) -> Path:
-    """Do an order in a child process, in this process's group; returns the framework's output folder.
+def run(order: Order, scratch: Path) -> Path:
+    """Do an order in a child process, in a folder of `scratch`; returns the framework's output folder.
 
     Raises:
         CompileError: the framework refuses the kernel; its own reason comes first.
         InfrastructureError: the process ended for another reason.
     """
-    home, logs, temporary = (order.folder / name for name in ("home", "logs", "tmp"))
-    for folder in (order.output, home, logs, temporary):
-        folder.mkdir(parents=True)
-    path = order.folder / "order.json"
-    path.write_bytes(encode(order))
-    search = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    folder = scratch / order.work.value
+    output, home, logs, temporary = (folder / name for name in ("output", "home", "logs", "tmp"))
+    for each in (output, home, logs, temporary):
+        each.mkdir(parents=True)
+    path, log = folder / "order.json", folder / LOG
+    path.write_bytes(msgspec.json.encode(order))
     environment = {
         **{
             name: value for name, value in os.environ.items() if not name.startswith(("ASCEND_", "TILE_FWK_"))
         },
         "HOME": str(home),  # the framework writes run data there
         "TMPDIR": str(temporary),
-        "TILE_FWK_OUTPUT_DIR": str(order.output),
+        "TILE_FWK_OUTPUT_DIR": str(output),
         "ASCEND_PROCESS_LOG_PATH": str(logs),
         "ASCEND_SLOG_PRINT_TO_STDOUT": "1",
-        "PYTHONPATH": search,
     }
-    command = [sys.executable, "-m", "pipeline.engines.cann.worker", str(path)]
-    with (order.folder / LOG).open("wb") as log:
-        ended = subprocess.run(
-            command,
-            cwd=order.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            check=False,
-        )
-    outputs = list(order.output.glob("output_*"))
-    if ended.returncode == 0 and len(outputs) == 1:
+    code = perform(path, "pipeline.engines.cann.worker", sys.executable, environment, log)
+    outputs = list(output.glob("output_*"))
+    if code == 0 and len(outputs) == 1:
         return outputs[0]
-    text = (order.folder / LOG).read_text(errors="replace")
-    failed = host_failure_in(text)
-    if failed:
+    text = log.read_text(errors="replace")
+    if failed := host_failure_in(text):
         raise InfrastructureError(failed)
-    reasons = reasons_in(text)
-    if reasons:
+    if reasons := reasons_in(text):
         raise CompileError("\n".join(reasons[:_MOST_LINES]))
-    raise InfrastructureError(f"the compiler's process {_ending(ended.returncode)}: {_last_line(text)}")
+    last = next((line for line in reversed(_lines(text)) if line), "it printed nothing")
+    raise InfrastructureError(f"the compiler's process {ending(code)}: {last}")
 
 
 def host_failure_in(log: str) -> str:
@@ -112,11 +139,3 @@ def reasons_in(log: str) -> list[str]:
 
 def _lines(log: str) -> list[str]:
     return [_COLOUR.sub("", line).strip() for line in log.splitlines()]
-
-
-def _ending(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")

@@ -7,30 +7,27 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 
-from emulator.program import Space
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Space
 from golden.specs import Array
 from kernels.tensor.plan import Capacities, TilingError
 from pipeline.engines.base import (
     ACCEPTED_PASSES,
     Availability,
-    Compiled,
     CompileError,
-    Executed,
+    Done,
     InfrastructureError,
     NotSupportedError,
     Request,
 )
 from pipeline.engines.cann import child
 from pipeline.engines.cann.calculator import COMPILER, calculator
-from pipeline.engines.cann.order import Check, Order, Work
+from pipeline.engines.cann.child import Order, Work
 from pipeline.engines.cann.readings import (
     COST_REPORT,
     PROGRAM,
@@ -44,7 +41,6 @@ from pipeline.engines.identity import Framework, identify
 from pipeline.ground.jobs import Metric, Platform, Source
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
-from workloads.tensor_level import TensorLevel, TensorProgram
 
 SOC = "a2a3"
 """The only soc it compiles for."""
@@ -108,98 +104,63 @@ class CannEngine:
     def check(self, subject: Subject, program: str) -> None:
         """Nothing: the tensor-level programs follow no plan, and the compiler itself reads them."""
 
-    def compile(self, request: Request) -> Compiled:
-        """Compile to AICore C++ and estimate the cycles; keeps `program.json`, the C++ and the cost report.
-
-        Raises:
-            CompileError: the framework refuses the kernel.
-            NotSupportedError: these kernels do not support the geometry.
-            InfrastructureError: the framework's process ended for another reason.
-        """
-        tiling = _tiling(request)
+    def compile(self, request: Request) -> Done:
+        """Compile to AICore C++ and estimate cycles; keeps `program.json`, the C++ and the cost report."""
+        order = self._order(request)
         with _scratch(request.folder) as scratch:
-            output = child.run(self._order(Work.CODE, request, tiling, scratch / "code"))
-            artefacts = _keep_program(output, request.folder)
-            program = read_program(request.folder)
-            output = child.run(self._order(Work.COST, request, tiling, scratch / "cost"))
+            compiled = _compiled(child.run(order, scratch), request, order)
+            output = child.run(replace(order, work=Work.COST), scratch)
             cycles = Metric("cycles", read_cycles(output), "cycles", Source.COST_MODEL)
-            artefacts.append(_keep(output / COST_REPORT, request.folder / "cost.txt"))
-        metrics = (*_metrics(request, program), cycles)
-        return Compiled(_facts(program, tiling), tuple(artefacts), metrics)
+            report = _keep(output / COST_REPORT, request.folder / "cost.txt")
+        return _with(compiled, report, cycles)
 
-    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
         """Compile with every pass interpreted on `inputs` and compared with our golden, at zero tolerance.
 
         The output is the verifier's interpretation of the kernel's tensor graph, read as raw bytes, without
-        the columns that the host drops. Raises the errors of `compile`.
+        the columns that the host drops.
         """
-        tiling = _tiling(request)
-        launch = _tensor_program(request).launch(request.subject.geometry, tiling, inputs)
+        order = self._order(request)
+        program = request.subject.workload.tensor_programs[request.program]
+        launch = program.launch(request.subject.geometry, order.tiling, inputs)
         if self._cache is None:
             raise InfrastructureError(f"{_NO_CACHE.reason}; {_NO_CACHE.remedy}")
-        library = calculator(self._cache)
+        order = replace(order, work=Work.VERIFY, calculator=str(calculator(self._cache)))
         with _scratch(request.folder) as scratch:
-            arrays = scratch / "arrays"
+            arrays = scratch / child.ARRAYS
             arrays.mkdir()
             for name, array in {**launch.operands, launch.output: launch.expected}.items():
                 np.save(arrays / f"{name}.npy", array)
-            check = Check(arrays, library)
-            output = child.run(self._order(Work.CODE, request, tiling, scratch / "verify", check))
-            artefacts = _keep_program(output, request.folder)
-            program = read_program(request.folder)
-            verification = read_verification(output, launch.expected.shape, launch.expected.dtype)
-            (verdicts,) = output.glob(VERDICTS)
-            artefacts.append(_keep(verdicts, request.folder / "verdicts.csv"))
-        facts, failed = _facts(program, tiling), []
-        for verdict in verification.verdicts:
-            facts[f"verdict.{verdict.compiler_pass}"] = "pass" if verdict.passed else "fail"
+            output = child.run(order, scratch)
+            compiled = _compiled(output, request, order)
+            verdicts, given = read_verification(output, launch.expected.shape, launch.expected.dtype)
+            (brief,) = output.glob(VERDICTS)
+            report = _keep(brief, request.folder / "verdicts.csv")
+        said, failed = {}, []
+        for verdict in verdicts:
+            said[f"verdict.{verdict.compiler_pass}"] = "pass" if verdict.passed else "fail"
             if not verdict.passed:
                 failed.append(f"the verifier rejects {verdict.compiler_pass}: off by up to {verdict.worst:g}")
-        passes = len(verification.verdicts)
+        passes = len(verdicts)
         accepted = Metric(ACCEPTED_PASSES, passes - len(failed), "passes", Source.VERIFIER, passes)
-        outputs = {launch.output: verification.output[launch.kept]}
-        metrics = (*_metrics(request, program), accepted)
-        return Executed(outputs, facts, tuple(artefacts), tuple(failed), metrics)
+        done = _with(compiled, report, accepted)
+        outputs = {launch.output: given[launch.kept]}
+        return replace(done, facts={**done.facts, **said}, outputs=outputs, problems=tuple(failed))
 
-    def _order(
-        self,
-        work: Work,
-        request: Request,
-        tiling: Any,
-        folder: Path,
-        check: Check | None = None,
-    ) -> Order:
-        return Order(
-            work,
-            request.program,
-            request.workload,
-            msgspec.to_builtins(request.subject.geometry),
-            msgspec.to_builtins(tiling),
-            self._kernels or _level(request).source,
-            folder,
-            check,
-        )
-
-
-def _level(request: Request) -> TensorLevel:
-    level = request.subject.workload.tensor_level
-    assert level is not None  # `_tiling` refused it otherwise
-    return level
-
-
-def _tensor_program(request: Request) -> TensorProgram:
-    return _level(request).programs[request.program]
-
-
-def _tiling(request: Request) -> Any:
-    subject = request.subject
-    suits = _suits(request.platform, subject.workload, [request.program])
-    if not suits:
-        raise NotSupportedError(suits.reason)
-    try:
-        return _level(request).tiling(request.program, subject.geometry, CAPACITIES)
-    except TilingError as error:
-        raise NotSupportedError(str(error)) from error
+    def _order(self, request: Request) -> Order:
+        """The order to compile a program to C++; raises `NotSupportedError` if it or its geometry is none."""
+        subject = request.subject
+        suits = _suits(request.platform, subject.workload, [request.program])
+        if not suits:
+            raise NotSupportedError(suits.reason)
+        level = subject.workload.tensor_level
+        assert level is not None  # it has the program
+        try:
+            tiling = level.tiling(request.program, subject.geometry, CAPACITIES)
+        except TilingError as error:
+            raise NotSupportedError(str(error)) from error
+        kernels = str(self._kernels or level.source)
+        return Order(Work.CODE, request.program, request.workload, subject.geometry, tiling, kernels)
 
 
 def _installed() -> Availability:
@@ -231,8 +192,7 @@ def _suits(platform: Platform, workload: Workload, programs: Sequence[str]) -> A
             f"the tensor-level kernels requantise as {VARIANT}, not as {platform.variant}",
             f"set variant: {VARIANT}",
         )
-    level = workload.tensor_level
-    known = level.programs if level is not None else {}
+    known = workload.tensor_programs
     missing = [program for program in programs if program not in known]
     if missing:
         remedy = f"use kernels with {', '.join(known)} only" if known else "use another platform"
@@ -256,21 +216,25 @@ def _scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch)
 
 
-def _keep_program(output: Path, folder: Path) -> list[Path]:
-    """Keep the compiled program and its AICore C++."""
-    sources = sorted((output / "kernel_aicore").glob("*.cpp"))
-    kept = folder / "aicore"
-    kept.mkdir()
-    return [_keep(output / PROGRAM, folder / PROGRAM), *(_keep(path, kept / path.name) for path in sources)]
-
-
 def _keep(source: Path, target: Path) -> Path:
     shutil.move(source, target)
     return target
 
 
-def _facts(program: Program, tiling: Any) -> dict[str, str]:
-    return {"program_sha256": program.digest, "tiling": tiling.describe()}
+def _compiled(output: Path, request: Request, order: Order) -> Done:
+    """The compiled program in the framework's folder: keeps it and its AICore C++, and reads it."""
+    kept = request.folder / "aicore"
+    kept.mkdir()
+    sources = sorted((output / "kernel_aicore").glob("*.cpp"))
+    artefacts = [_keep(output / PROGRAM, request.folder / PROGRAM)]
+    artefacts += [_keep(path, kept / path.name) for path in sources]
+    program = read_program(request.folder)
+    facts = {"program_sha256": program.digest, "tiling": order.tiling.describe()}
+    return Done(facts, tuple(artefacts), tuple(_metrics(request, program)))
+
+
+def _with(done: Done, artefact: Path, metric: Metric) -> Done:
+    return replace(done, artefacts=(*done.artefacts, artefact), metrics=(*done.metrics, metric))
 
 
 def _metrics(request: Request, program: Program) -> list[Metric]:
@@ -279,7 +243,7 @@ def _metrics(request: Request, program: Program) -> list[Metric]:
         **{f"gm_read.{tensor}": size for tensor, size in sorted(program.read.items())},
         **{f"gm_written.{tensor}": size for tensor, size in sorted(program.written.items())},
     }
-    handed_over = _tensor_program(request).handed_over
+    handed_over = request.subject.workload.tensor_programs[request.program].handed_over
     if handed_over:
         traffic["mid_gm_read"] = sum(program.read.get(tensor, 0) for tensor in handed_over)
         traffic["mid_gm_written"] = sum(program.written.get(tensor, 0) for tensor in handed_over)

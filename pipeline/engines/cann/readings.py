@@ -57,8 +57,7 @@ def read_program(folder: Path) -> Program:
         InfrastructureError: there is no program, or it has another form.
     """
     try:
-        program = json.loads((folder / PROGRAM).read_bytes())
-        return _read_program(program)
+        return _read_program(json.loads((folder / PROGRAM).read_bytes()))
     except (OSError, ValueError, LookupError) as error:
         raise InfrastructureError(f"{PROGRAM} cannot be read: {type(error).__name__}: {error}") from error
 
@@ -134,21 +133,17 @@ class Verdict:
     worst: float
 
 
-@dataclass(frozen=True, eq=False)
-class Verification:
-    """The verdicts in the order of the passes, and the tensor graph's output of shape [rows, channels]."""
-
-    verdicts: tuple[Verdict, ...]
-    output: Array
-
-
 VERDICTS = "verify_*/verify_result_brief.csv"
 
 _GRAPH = "tensor_graph"
 
 
-def read_verification(output: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Verification:
-    """Read the verifier's folder; the output is read as raw bytes and must have as many elements as `shape`.
+def read_verification(
+    output: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> tuple[list[Verdict], Array]:
+    """The verdicts in the order of the passes, and the tensor graph's output of shape [rows, channels].
+
+    The output is read as raw bytes and must have as many elements as `shape`.
 
     Raises:
         InfrastructureError: the verifier left no verdict on the graph, or no such output.
@@ -161,7 +156,7 @@ def read_verification(output: Path, shape: tuple[int, ...], dtype: np.dtype[np.g
     raw = np.fromfile(paths[0].parent / _GRAPH / graph[0]["outputTensor"], dtype)
     if raw.size != np.prod(shape):
         raise InfrastructureError(f"the verifier left an output of {raw.nbytes} bytes: must be {list(shape)}")
-    verdicts = tuple(
+    verdicts = [
         Verdict(row["passName"], row["verifyResult"] == "PASS", float(row["maxAbsDiff"])) for row in rows
-    )
-    return Verification(verdicts, raw.reshape(shape))
+    ]
+    return verdicts, raw.reshape(shape)

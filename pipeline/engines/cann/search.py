@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from golden.errors import UserError
 from pipeline.engines.base import CompileError, InfrastructureError
 from pipeline.engines.cann import child
+from pipeline.engines.cann.child import Order, Work
 from pipeline.engines.cann.engine import CAPACITIES
-from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
 from pipeline.ground.jobs import WorkloadName
 from workloads.base import Workload
@@ -53,17 +51,12 @@ def search(
     geometry: Any,
     folder: Path,
     budget: int,
-    tell: Callable[[str], None] = lambda line: None,
+    tell: Callable[[str], None],
 ) -> dict[str, Found]:
     """Search the best tiling of a geometry for every tensor-level program of its workload.
 
-    Args:
-        named: which workload.
-        workload: its declaration.
-        geometry: of the workload's type.
-        folder: scratch for the compilations; exists, and is empty again afterwards.
-        budget: compilations per program; at least 1.
-        tell: is called with one line for every compilation.
+    Compiles in `folder`, which exists and is empty again afterwards, at most `budget` times for each program
+    and at least once, and calls `tell` with a line each time.
 
     Raises:
         SearchError: the workload declares no search.
@@ -72,43 +65,29 @@ def search(
     """
     declared, level = search_of(workload), workload.tensor_level
     assert level is not None  # `search_of` refused it otherwise
-
-    def order(program: str, tiling: Any) -> Order:
-        return Order(
-            Work.COST,
-            program,
-            named,
-            msgspec.to_builtins(geometry),
-            msgspec.to_builtins(tiling),
-            level.source,
-            folder / "candidate",
-        )
-
-    start = declared.start(geometry, CAPACITIES)
-    return {
-        program: _Search(program, declared, geometry, order, budget, tell).descend(start)
-        for program in level.programs
-    }
+    start, kernels = declared.start(geometry, CAPACITIES), str(level.source)
+    orders = [Order(Work.COST, program, named, geometry, start, kernels) for program in level.programs]
+    scratch = folder / "candidate"
+    return {order.program: _Search(declared, order, scratch, budget, tell).descend() for order in orders}
 
 
 @dataclass
 class _Search:
     """The search for one program; `tried` holds the cycles of each tiling, None if it was refused."""
 
-    program: str
     declared: TilingSearch
-    geometry: Any
-    order: Callable[[str, Any], Order]
+    order: Order
+    scratch: Path
     budget: int
     tell: Callable[[str], None]
     tried: dict[Any, int | None] = field(default_factory=dict)
 
-    def descend(self, start: Any) -> Found:
-        """Improve one number after the other, and always keep the cheapest value."""
-        best = Found(start, self._compiled(start))
+    def descend(self) -> Found:
+        """Improve one number of the order's tiling after the other, and always keep the cheapest value."""
+        best = Found(self.order.tiling, self._compiled(self.order.tiling))
         while True:
             before = best.cycles
-            for changes in self.declared.numbers(self.program, self.geometry):
+            for changes in self.declared.numbers(self.order.program, self.order.geometry):
                 for tiling in changes(best.tiling):
                     cycles = self._cycles(tiling)
                     if cycles is not None and cycles < best.cycles:
@@ -119,7 +98,8 @@ class _Search:
     def _cycles(self, tiling: Any) -> int | None:
         if tiling in self.tried:
             return self.tried[tiling]
-        if len(self.tried) >= self.budget or not self.declared.may_fit(self.geometry, tiling, CAPACITIES):
+        fits = self.declared.may_fit(self.order.geometry, tiling, CAPACITIES)
+        if len(self.tried) >= self.budget or not fits:
             return None
         try:
             return self._compiled(tiling)
@@ -130,14 +110,14 @@ class _Search:
             return None
 
     def _compiled(self, tiling: Any) -> int:
-        order = self.order(self.program, tiling)
         try:
-            cycles = read_cycles(child.run(order))
+            cycles = read_cycles(child.run(replace(self.order, tiling=tiling), self.scratch))
         finally:
-            shutil.rmtree(order.folder, ignore_errors=True)
+            shutil.rmtree(self.scratch, ignore_errors=True)
         self.tried[tiling] = cycles
         self._tell(tiling, f"{cycles} cycles")
         return cycles
 
     def _tell(self, tiling: Any, found: str) -> None:
-        self.tell(f"{self.program} {len(self.tried)}/{self.budget}: {tiling.describe()}: {found}")
+        count = f"{len(self.tried)}/{self.budget}"
+        self.tell(f"{self.order.program} {count}: {tiling.describe()}: {found}")

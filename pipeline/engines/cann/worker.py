@@ -9,16 +9,15 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from pipeline.engines.cann.order import Check, Work, decode
-from pipeline.ground.sentinel import sentinel_of
+from pipeline.engines.cann.child import ARRAYS, Order, Work
+from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import geometry_of
 from workloads.registry import workload_named
 
@@ -30,7 +29,7 @@ _PASS_OPTIONS = {"cube_l1_reuse_setting": _UNMERGED, "cube_nbuffer_setting": _UN
 
 def main(path: Path) -> None:
     """Do the order in a JSON file."""
-    order = decode(path.read_bytes())
+    order = msgspec.json.decode(path.read_bytes(), type=Order)
     import torch  # first: the framework's libraries need torch's to be loaded
     import pypto  # isort: skip
 
@@ -38,31 +37,31 @@ def main(path: Path) -> None:
         "runtime_options": {"run_mode": pypto.RunMode.SIM},
         "pass_options": _PASS_OPTIONS,
     }
-    if order.work is Work.CODE:
+    if order.work is not Work.COST:
         options["host_options"] = {"compile_stage": pypto.CompStage.CODEGEN_INSTRUCTION}
-        _pretend_toolkit(order.folder)
-    if order.check:
+        _pretend_toolkit(path.parent)
+    if order.work is Work.VERIFY:
         options["verify_options"] = {"enable_pass_verify": True, "pass_verify_error_tol": [0.0, 0.0]}
     workload = workload_named(order.workload.name, order.workload.file)
     assert workload.tensor_level is not None
     geometry = geometry_of(workload, order.geometry)
     tiling = msgspec.convert(order.tiling, workload.tensor_level.tiling_type)
-    kernel = _kernels(order.kernels).BUILD[order.program](pypto, geometry, tiling, options)
+    kernel = run_path(order.kernels)["BUILD"][order.program](pypto, geometry, tiling, options)
     parameters = kernel._cached_signature[0]
-    if order.check:
-        arrays = [np.load(order.check.arrays / f"{each.name}.npy") for each in parameters]
-        _verify(pypto, order.check, kernel, [torch.from_numpy(array) for array in arrays])
+    if order.work is Work.VERIFY:
+        arrays = [np.load(path.parents[1] / ARRAYS / f"{each.name}.npy") for each in parameters]
+        _verify(pypto, order.calculator, kernel, [torch.from_numpy(array) for array in arrays])
     else:
         kinds = {pypto.DT_INT8: torch.int8, pypto.DT_INT32: torch.int32, pypto.DT_FP32: torch.float32}
         kernel(*(torch.zeros(list(each.shape), dtype=kinds[each.dtype]) for each in parameters))
 
 
-def _verify(pypto: Any, check: Check, kernel: Any, tensors: list[Any]) -> None:
+def _verify(pypto: Any, calculator: str, kernel: Any, tensors: list[Any]) -> None:
     """Compile with every pass interpreted on `tensors`, the last of which is the golden of the output."""
     from pypto._utils import BuildOnlineManager
     from pypto.pypto_impl import DeviceTensorData, SetVerifyData
 
-    ctypes.CDLL(str(check.calculator), mode=ctypes.RTLD_GLOBAL)
+    ctypes.CDLL(calculator, mode=ctypes.RTLD_GLOBAL)
     BuildOnlineManager().calculator_loaded = True
 
     def data(tensor: Any) -> Any:
@@ -89,15 +88,6 @@ def _pretend_toolkit(folder: Path) -> None:
     """
     (folder / "toolkit" / "include" / "pto").mkdir(parents=True)
     os.environ["ASCEND_HOME_PATH"] = str(folder / "toolkit")
-
-
-def _kernels(path: Path) -> ModuleType:
-    spec = spec_from_file_location("tensor_kernels", path)
-    assert spec
-    assert spec.loader
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 if __name__ == "__main__":

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.engines.base import (
     Availability,
-    Compiled,
     CompileError,
-    Executed,
+    Done,
     InfrastructureError,
     Request,
 )
 from pipeline.engines.npu_smi import survey_host
+from pipeline.engines.process import ending, perform
 from pipeline.engines.pypto import toolchain
-from pipeline.engines.pypto.messages import OUTPUT, REPLY, Fault, Order, Reply, decode_reply, encode
-from pipeline.ground.jobs import Blame, Platform, Source
+from pipeline.engines.pypto.messages import INPUTS, OUTPUT, REPLY, Order, Reply
+from pipeline.ground.jobs import Blame, Platform
 from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.subject import Subject
 from workloads.base import Workload, WorkloadError
-
-_LOG = "pypto.log"
-_DEVICE_MODEL = "device_model"
-_ROUNDS = 20
-"""Timed launches on a card; a simulator gets one, because its time says little."""
-
-
-_BLAMES = {Fault.HOST: Blame.HOST, Fault.DEVICE: Blame.DEVICE}
-"""What the faults blame that are not the kernel's."""
 
 
 class PyptoError(RuntimeError):
@@ -64,28 +52,18 @@ class PyptoEngine:
         return toolchain.available(platform, workload, programs, compile_only, self._environment)
 
     def check(self, subject: Subject, program: str) -> None:
-        """Plan the geometry and look at the parameters of `main`; PyPTO is not asked.
-
-        Raises:
-            CompileError: the geometry cannot be tiled, or `main` takes other parameters than the declaration
-                says.
-        """
+        """Plan the geometry and look at the parameters of `main`; PyPTO is not asked."""
         _check(subject, program, None)
 
-    def compile(self, request: Request) -> Compiled:
+    def compile(self, request: Request) -> Done:
         """Compile with all passes, and with PTOAS if installed; keeps the kernels and the orchestration.
 
-        Raises:
-            CompileError: the geometry cannot be tiled, or PyPTO refuses the kernel.
-            InfrastructureError: a part of the toolchain is missing.
-            PyptoError: PyPTO's process ended without a reply.
+        Raises `PyptoError` too, if PyPTO's process ends without a reply.
         """
         _check(request.subject, request.program, None)
-        assemble = toolchain.find_ptoas(self._environment) is not None
-        reply = self._order(request, assemble, None)
-        return Compiled(self._facts(request, reply), _files(request.folder, reply), reply.metrics)
+        return self._ask(request, assemble=toolchain.find_ptoas(self._environment) is not None, run=False)
 
-    def run(self, request: Request, inputs: Mapping[str, Array]) -> Executed:
+    def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
         """Compile and run on the request's card or on the CPU simulator; raises the errors of `compile`.
 
         A CANN error code of the device is an `InfrastructureError`.
@@ -96,76 +74,50 @@ class PyptoEngine:
             raise InfrastructureError(f"running kernels needs PTOAS; set {toolchain.PTOAS}")
         entry = request.subject.program(request.program)
         _check(request.subject, request.program, inputs)
-        arrays = request.folder / "inputs"
+        arrays = request.folder / INPUTS
         arrays.mkdir()
         for name in entry.inputs:
             np.save(arrays / f"{name}.npy", np.ascontiguousarray(inputs[name]))
-        reply = self._order(request, True, arrays)
-        output = np.load(request.folder / OUTPUT)
-        facts = self._facts(request, reply)
-        # Times of different models of cards cannot be compared.
-        metrics = tuple(
-            replace(metric, model=facts.get(_DEVICE_MODEL, ""))
-            if metric.source is Source.DEVICE_CLOCK
-            else metric
-            for metric in reply.metrics
-        )
-        return Executed({entry.output: output}, facts, _files(request.folder, reply), metrics=metrics)
+        done = self._ask(request, assemble=True, run=True)
+        return replace(done, outputs={entry.output: np.load(request.folder / OUTPUT)})
 
-    def _order(self, request: Request, assemble: bool, arrays: Path | None) -> Reply:
-        subject = request.subject
+    def _ask(self, request: Request, *, assemble: bool, run: bool) -> Done:
+        """Have PyPTO's interpreter compile, or also run, the request's program; its output goes to a log."""
+        subject, folder, device = request.subject, request.folder, request.device
+        model = survey_host().model(device) if device is not None else ""
         order = Order(
             program=request.program,
             workload=request.workload.name,
             workload_file=request.workload.file,
-            geometry=dataclasses.asdict(subject.geometry),
+            geometry=subject.geometry,
+            plan_options=subject.plan_options,
             soc=request.platform.soc,
             platform=toolchain.toolchain_name(request.platform),
-            plan_options=dict(subject.plan_options),
-            folder=request.folder,
-            assemble=assemble,
-            arrays=arrays,
-            device=request.device or 0,
-            rounds=_ROUNDS if request.platform.on_cards else 1,
             simulated=not request.platform.on_cards,
+            assemble=assemble,
+            run=run,
+            device=device or 0,
+            model=model,
         )
-        reply = self._perform(order)
-        if reply.failure is None:
-            return reply
-        fault, text = reply.failure.fault, reply.failure.text
-        if fault is Fault.REFUSED:
-            raise CompileError(text, _files(request.folder, reply))
-        sys.stdout.write(f"{text}\n")
-        first = text.partition("\n")[0]
-        blames = _BLAMES.get(fault)
-        raise PyptoError(first) if blames is None else InfrastructureError(first, blames)
-
-    def _perform(self, order: Order) -> Reply:
-        """Do an order in a process of PyPTO's interpreter; its output goes to a log in the folder."""
-        path = order.folder / "order.json"
-        path.write_text(encode(order), encoding="utf-8")
-        python = toolchain.interpreter(self._environment)
-        with (order.folder / _LOG).open("wb") as log:
-            ended = subprocess.run(
-                [str(python), "-m", "pipeline.engines.pypto.worker", str(path)],
-                cwd=order.folder,
-                env=toolchain.child_environment(self._environment),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                check=False,
-            )
+        path, log = folder / "order.json", folder / "pypto.log"
+        path.write_bytes(msgspec.json.encode(order))
+        python = str(toolchain.interpreter(self._environment))
+        code = perform(path, "pipeline.engines.pypto.worker", python, self._environment, log)
         try:
-            return decode_reply((order.folder / REPLY).read_text(encoding="utf-8"))
+            reply = msgspec.json.decode((folder / REPLY).read_bytes(), type=Reply)
         except FileNotFoundError:
-            sys.stdout.write((order.folder / _LOG).read_text(errors="replace"))
-            raise PyptoError(f"PyPTO's process {_ending(ended.returncode)}") from None
-
-    def _facts(self, request: Request, reply: Reply) -> dict[str, str]:
+            sys.stdout.write(log.read_text(errors="replace"))
+            raise PyptoError(f"PyPTO's process {ending(code)}") from None
+        artefacts = (*(folder / name for name in reply.artefacts), log)
+        if reply.refusal:
+            raise CompileError(reply.refusal, artefacts)
+        if reply.failure:
+            sys.stdout.write(f"{reply.failure}\n")
+            first = reply.failure.partition("\n")[0]
+            known = reply.blames is not Blame.NOTHING
+            raise InfrastructureError(first, reply.blames) if known else PyptoError(first)
         facts = {**toolchain.versions(self._environment), **reply.facts}
-        if request.device is not None:
-            facts[_DEVICE_MODEL] = survey_host().model(request.device)
-        return facts
+        return Done(facts | ({"device_model": model} if model else {}), artefacts, reply.metrics)
 
 
 def _check(subject: Subject, name: str, inputs: Mapping[str, Array] | None) -> None:
@@ -182,11 +134,3 @@ def _check(subject: Subject, name: str, inputs: Mapping[str, Array] | None) -> N
         check_main(program, subject, name, inputs)
     except WorkloadError as error:
         raise CompileError(str(error)) from error
-
-
-def _files(folder: Path, reply: Reply) -> tuple[Path, ...]:
-    return (*(folder / name for name in reply.artefacts), folder / _LOG)
-
-
-def _ending(code: int) -> str:
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

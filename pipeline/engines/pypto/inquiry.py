@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module, metadata
 
@@ -44,24 +44,21 @@ def inquire(operators: Sequence[str]) -> Installed:
         import_module("numpy")
         language = import_module("pypto.language")
     except Exception as error:
-        return Installed(found.framework, str(found), problem=_words(error))
-    here = tuple(_here(language, operators))
+        return Installed(found.framework, str(found), problem=words(error))
+    here = tuple(operator for operator in operators if _has(language, operator))
     try:
         import_module("simpler_setup")
         import_module("pypto.runtime")
     except Exception as error:
-        return Installed(found.framework, str(found), here, runtime_problem=_words(error))
+        return Installed(found.framework, str(found), here, runtime_problem=words(error))
     return Installed(found.framework, str(found), here, simpler=_version("simpler"))
 
 
-def _here(language: object, operators: Sequence[str]) -> Iterator[str]:
-    for operator in operators:
-        holder = language
-        *groups, name = operator.split(".")
-        for group in groups:
-            holder = getattr(holder, group, None)
-        if hasattr(holder, name):
-            yield operator
+def _has(language: object, operator: str) -> bool:
+    holder = language
+    for name in operator.split("."):
+        holder = getattr(holder, name, None)
+    return holder is not None
 
 
 def _version(package: str) -> str:
@@ -71,7 +68,8 @@ def _version(package: str) -> str:
         return "of unknown version"
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """An error with its class."""
     return f"{type(error).__name__}: {error}"
 
 

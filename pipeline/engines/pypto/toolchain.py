@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import msgspec
@@ -20,10 +20,12 @@ from emulator.operators import OPERATORS
 from pipeline.engines.base import Availability
 from pipeline.engines.identity import Framework
 from pipeline.engines.npu_smi import survey_host
+from pipeline.engines.process import child_environment
 from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
-from pipeline.engines.pypto.operators import operators_of
 from pipeline.ground.jobs import Platform
+from pipeline.ground.programs import typed_program
+from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
 PYTHON = "PIPELINE_PYTHON"
@@ -32,7 +34,6 @@ PYTHON = "PIPELINE_PYTHON"
 PTOAS = "PTOAS_ROOT"
 CANN = "ASCEND_HOME_PATH"
 
-_ROOT = Path(__file__).resolve().parents[3]
 _PTOAS_FILES = ("ptoas", "ptoas.sh", "bin/ptoas")
 """Where releases of PTOAS have their executable; a launcher is preferred to the bare binary."""
 
@@ -45,12 +46,6 @@ _UNKNOWN = "of unknown version"
 def interpreter(environment: Mapping[str, str]) -> Path:
     """The interpreter that runs PyPTO."""
     return Path(environment.get(PYTHON) or sys.executable)
-
-
-def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Environment of a process under that interpreter, with this project's sources on its search path."""
-    search = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
-    return {**environment, "PYTHONPATH": os.pathsep.join(search)}
 
 
 def toolchain_name(platform: Platform) -> str:
@@ -66,6 +61,15 @@ def find_ptoas(environment: Mapping[str, str]) -> Path | None:
         return next((file for file in files if file.is_file() and os.access(file, os.X_OK)), None)
     found = shutil.which("ptoas", path=environment.get("PATH"))
     return Path(found) if found else None
+
+
+@cache
+def operators_of(workload: Workload, program: str, soc: str) -> frozenset[str]:
+    """The operators that a program calls. It is read for the workload's example geometry.
+
+    The geometry changes only how often operators are called, not which ones.
+    """
+    return typed_program(Subject(workload, workload.example, soc), program).operators
 
 
 def available(
@@ -109,7 +113,7 @@ def preflight(platforms: Sequence[Platform], environment: Mapping[str, str]) -> 
     problems = [found] if environment.get(PYTHON) else []
     if found:
         installed = inquire(environment)
-        if installed.runtime_problem and not _lacks_simpler(installed):
+        if installed.runtime_problem and "No module named 'simpler" not in installed.runtime_problem:
             problems.append(
                 Availability(
                     f"{installed.description} and its runtime do not fit: {installed.runtime_problem}",
@@ -218,10 +222,6 @@ def _runtime(installed: Installed, environment: Mapping[str, str]) -> Availabili
         remedy = f"install simpler, PyPTO's runtime, in the environment of {PYTHON}"
         return Availability(f"PyPTO's runtime cannot be imported: {installed.runtime_problem}", remedy)
     return Availability()
-
-
-def _lacks_simpler(installed: Installed) -> bool:
-    return "No module named 'simpler" in installed.runtime_problem
 
 
 def _simulator(environment: Mapping[str, str]) -> Availability:

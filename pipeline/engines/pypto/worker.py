@@ -7,32 +7,23 @@ standard library, NumPy and what PyPTO installs (torch, for a run).
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import statistics
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
 
-from pipeline.engines.pypto.messages import (
-    BACKEND_TYPES,
-    OUTPUT,
-    REPLY,
-    Failure,
-    Fault,
-    Order,
-    Reply,
-    decode_order,
-    encode,
-)
-from pipeline.ground.jobs import Metric, Source
-from pipeline.ground.sentinel import untouched_output
-from pipeline.ground.tiling import limits_of
+from pipeline.engines.pypto.inquiry import words
+from pipeline.engines.pypto.messages import BACKEND_TYPES, INPUTS, OUTPUT, REPLY, Order, Reply
+from pipeline.ground.jobs import Blame, Metric, Source
+from pipeline.ground.memory import limits_of, untouched_output
 from workloads.base import TileProgram
 from workloads.registry import workload_named
 
@@ -49,7 +40,8 @@ _MEMORIES = {
     "LeftScale": "fixpipe",
 }
 _KEPT = ("kernels/**/*.pto", "kernels/**/*.cpp", "orchestration/*.cpp", "report/*")
-_WARMUP = 3
+_WARMUP, _ROUNDS = 3, 20
+"""Untimed and timed launches on a card; a simulator gets one, because its time says little."""
 
 # CANN's codes for resources (207xxx) and for the runtime and the device (507xxx), such as 507018.
 _DEVICE_ERROR = re.compile(r"(?<!\d)[25]07\d{3}(?!\d)")
@@ -59,36 +51,37 @@ _TABLE_ROW = re.compile(r"^ +\S* +\| (.+)$", re.MULTILINE)
 """A row of the table that code generation prints when it fails: a function or nothing, part of its error."""
 
 
-def perform(order: Order) -> Reply:
-    """Do an order. An exception of PyPTO becomes a failure in the reply."""
+def perform(order: Order, folder: Path) -> Reply:
+    """Do an order in its folder. An exception of PyPTO becomes a refusal or failure in the reply."""
     workload = workload_named(order.workload, order.workload_file)
     geometry = built(workload.definition.geometry, order.geometry)
     plan = workload.plan(geometry, limits_of(order.soc), order.plan_options)
     entry = workload.program(order.program)
     form = workload.output_of(order.program, geometry, plan)
-    build = order.folder / _BUILD
+    build = folder / _BUILD
     try:
         compiled = _compile(order, entry, plan, build)
     except (ImportError, OSError) as error:
-        return Reply(failure=Failure(Fault.HOST, _words(error)))
+        return Reply(failure=words(error), blames=Blame.HOST)
     except Exception as error:
-        return Reply(artefacts=_kept(build), failure=Failure(Fault.REFUSED, "\n".join(_refusal(error))))
-    facts = {"pto_sha256": _digest(build)}
+        return Reply(artefacts=_kept(build), refusal="\n".join(_refusal(error)))
+    texts = b"".join(path.read_bytes() for path in sorted(build.rglob("*.pto")))
+    facts = {"pto_sha256": hashlib.sha256(texts).hexdigest()}
     try:
         metrics = _memory(build, order)
     except (ImportError, AttributeError, OSError, ValueError, SyntaxError) as error:
-        metrics, facts["memory"] = (), f"unavailable: {_words(error)}"
+        metrics, facts["memory"] = (), f"unavailable: {words(error)}"
     shutil.rmtree(build / _PASS_DUMPS, ignore_errors=True)
-    reply = Reply(facts, _kept(build), metrics=metrics)
-    if order.arrays is None:
+    reply = Reply(facts, _kept(build), metrics)
+    if not order.run:
         return reply
     try:
         timing, times = _run(order, entry, untouched_output(*form), compiled, build)
     except ImportError as error:
-        return replace(reply, failure=Failure(Fault.HOST, _words(error)))
+        return replace(reply, failure=words(error), blames=Blame.HOST)
     except Exception as error:
-        fault = Fault.DEVICE if _DEVICE_ERROR.search(str(error)) else Fault.UNKNOWN
-        return replace(reply, failure=Failure(fault, _words(error)))
+        blames = Blame.DEVICE if _DEVICE_ERROR.search(str(error)) else Blame.NOTHING
+        return replace(reply, failure=words(error), blames=blames)
     return replace(reply, facts=facts | timing, metrics=(*metrics, *times))
 
 
@@ -126,28 +119,28 @@ def _run(
         A fact that says why there is no time (if there is none), and the metrics of the time.
     """
     torch, runtime = import_module("torch"), import_module("pypto.runtime")
-    assert order.arrays is not None
-    inputs = [np.load(order.arrays / f"{name}.npy") for name in entry.inputs]
+    inputs = [np.load(build.parent / INPUTS / f"{name}.npy") for name in entry.inputs]
     # torch has no arithmetic on uint64; PyPTO carries the scale tables as int64.
     inputs = [array.view(np.int64) if array.dtype == np.uint64 else array for array in inputs]
     where = {"platform": order.platform, "device_id": order.device}
     runtime.execute_compiled(build, [torch.from_numpy(array) for array in (*inputs, output)], **where)
-    np.save(order.folder / OUTPUT, output)
+    np.save(build.parent / OUTPUT, output)
     arguments = [torch.from_numpy(array.copy()) for array in (*inputs, output)]
-    rounds = {"rounds": order.rounds, "warmup": min(_WARMUP, order.rounds - 1)}
+    launches = {"rounds": 1, "warmup": 0} if order.simulated else {"rounds": _ROUNDS, "warmup": _WARMUP}
     try:
-        stats = runtime.benchmark(compiled, arguments, **rounds, **where)
+        stats = runtime.benchmark(compiled, arguments, **launches, **where)
     except RuntimeError as error:
         if _DEVICE_ERROR.search(str(error)):
             raise
-        return {"timing": f"unavailable: {_words(error).splitlines()[0]}"}, ()
+        return {"timing": f"unavailable: {words(error).splitlines()[0]}"}, ()
     name, clock, times = (
         ("host_us", Source.HOST_CLOCK, stats.host_wall_us)
         if order.simulated
         else ("device_us", Source.DEVICE_CLOCK, stats.device_wall_us)
     )
-    median = Metric(name, round(statistics.median(times), 1), "us", clock)
-    return {}, (median, Metric("timed_rounds", len(times), "rounds", clock))
+    median = round(statistics.median(times), 1)
+    rounds = Metric("timed_rounds", len(times), "rounds", clock, model=order.model)
+    return {}, (Metric(name, median, "us", clock, model=order.model), rounds)
 
 
 def _refusal(error: Exception) -> Iterator[str]:
@@ -162,18 +155,6 @@ def _refusal(error: Exception) -> Iterator[str]:
     place = f"{Path(file).name}:{line}: " if file else ""
     yield f"{place}{type(error).__name__}: {head}" + (f" ({hint})" if hint else "")
     yield from rest
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _digest(build: Path) -> str:
-    """SHA-256 over the kernels' PTO text."""
-    digest = hashlib.sha256()
-    for path in sorted(build.rglob("*.pto")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def _memory(build: Path, order: Order) -> tuple[Metric, ...]:
@@ -196,5 +177,6 @@ def _kept(build: Path) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    given = decode_order(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    (given.folder / REPLY).write_text(encode(perform(given)), encoding="utf-8")
+    given = Path(sys.argv[1])
+    reply = perform(Order(**json.loads(given.read_text(encoding="utf-8"))), given.parent)
+    (given.parent / REPLY).write_text(json.dumps(asdict(reply)), encoding="utf-8")

@@ -32,7 +32,7 @@ class Printer:
 
     def run_finished(self, summary: RunSummary) -> None:
         for aside in summary.set_aside:
-            self._say(f"set aside {aside.device}")
+            self._say(f"set aside {aside}")
         for problem in summary.problems:
             self._say(f"problem {problem}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from pipeline.commands.doctor import examine, installed
+from pipeline.commands.hosts import examine, installed
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 

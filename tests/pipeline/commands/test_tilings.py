@@ -12,8 +12,8 @@ from kernels.tensor.plan import PROGRAMS, read_plan, tiling_by_rule
 from pipeline.commands.tilings import main
 from pipeline.engines.base import CompileError
 from pipeline.engines.cann import search
+from pipeline.engines.cann.child import Order
 from pipeline.engines.cann.engine import CAPACITIES
-from pipeline.engines.cann.order import Order
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 
@@ -23,12 +23,12 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Order]:
     """Orders are kept, not run: the fewer the rows of a vector tile of conv2, the fewer cycles it costs."""
     orders: list[Order] = []
 
-    def run(order: Order) -> Path:
+    def run(order: Order, scratch: Path) -> Path:
         orders.append(order)
-        return order.folder
+        return scratch
 
     def cycles(folder: Path) -> int:
-        return 1000 + int(orders[-1].tiling["conv2"]["vec_rows"])
+        return 1000 + int(orders[-1].tiling.conv2.vec_rows)
 
     monkeypatch.setattr("pipeline.engines.cann.child.run", run)
     monkeypatch.setattr(search, "read_cycles", cycles)
@@ -77,7 +77,7 @@ def test_a_start_that_does_not_compile_ends_the_search(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def refuse(order: Order) -> Any:
+    def refuse(order: Order, scratch: Path) -> Any:
         raise CompileError("tile too large\nand more")
 
     monkeypatch.setattr("pipeline.engines.cann.child.run", refuse)

@@ -438,7 +438,7 @@ def test_a_fault_is_named_first_and_explains_every_element(
     assert fault in finding.hypotheses
     assert finding.score == 1
     assert finding.explained == finding.mismatches == np.count_nonzero(faulty != pair.right.y)
-    assert finding.predicted_clean == finding.total - finding.mismatches
+    assert finding.false_alarms == 0
 
 
 @pytest.mark.parametrize("variant", ["round-then-add", "half-away"])

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.diff.causes import step_of, words_for
-from pipeline.diff.steps import StageParts, parts_of, wrong_side
+from pipeline.diff.steps import StageParts, parts_of, step_of, words_for, wrong_side
 from pipeline.ground.subject import Subject
 from workloads import conv, conv_pair
 from workloads.faults import FAULTS, STEPS

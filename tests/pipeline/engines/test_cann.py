@@ -21,15 +21,15 @@ from golden.specs import Array
 from kernels.tensor import programs
 from kernels.tensor.plan import plan_path, read_plan
 from pipeline.engines.base import (
-    Compiled,
     CompileError,
+    Done,
     InfrastructureError,
     NotSupportedError,
     Request,
 )
 from pipeline.engines.cann import child
+from pipeline.engines.cann.child import Order, Work
 from pipeline.engines.cann.engine import CannEngine, default_cache
-from pipeline.engines.cann.order import Order, Work
 from pipeline.engines.cann.readings import read_cycles
 from pipeline.ground.jobs import Job, JobContext, Lane, Metric, Platform, Source, State, WorkloadName
 from pipeline.ground.subject import Subject
@@ -167,7 +167,7 @@ class Compilation:
     """One compilation of `fused`: its folder, what it gave, and the home and working folder it had."""
 
     folder: Path
-    compiled: Compiled
+    compiled: Done
     home: Path
     working: Path
 
@@ -392,19 +392,10 @@ def test_the_reference_geometry_costs_no_more_than_asked(
     tilings = read_plan(plan_path(MC62))
     source = Path(programs.__file__)
     orders = [
-        Order(
-            Work.COST,
-            name,
-            WorkloadName("conv-pair"),
-            msgspec.to_builtins(MC62),
-            msgspec.to_builtins(tilings[name]),
-            source,
-            tmp_path / name,
-        )
-        for name in kernel
+        Order(Work.COST, name, WorkloadName("conv-pair"), MC62, tilings[name], str(source)) for name in kernel
     ]
 
-    assert sum(read_cycles(child.run(order)) for order in orders) <= limit
+    assert sum(read_cycles(child.run(order, tmp_path / order.program)) for order in orders) <= limit
 
 
 # One convolution and a matrix product

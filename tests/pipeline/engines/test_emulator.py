@@ -17,7 +17,7 @@ from golden.inputs import load_inputs
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.ground.jobs import Metric, Platform, Source, WorkloadName
-from pipeline.ground.sentinel import sentinel_of
+from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import Subject
 from workloads.registry import SHIPPED, workload_named
 

@@ -8,14 +8,11 @@ import pytest
 from pipeline.engines.identity import Framework, identify
 
 
-def install(
-    site: Path, version: str, *, files: tuple[str, ...] = (), listed: bool = True, url: str = ""
-) -> None:
+def install(site: Path, version: str, *, files: tuple[str, ...] = (), listed: bool = True) -> None:
     """What pip leaves of a package called pypto: its metadata, its list of files, the files."""
     info = site / f"pypto-{version}.dist-info"
     info.mkdir(parents=True)
-    urls = f"Project-URL: Homepage, {url}\n" if url else ""
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pypto\nVersion: {version}\n{urls}")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: pypto\nVersion: {version}\n")
     (info / "RECORD").write_text("".join(f"{file},,\n" for file in files if listed))
     for file in files:
         (site / file).parent.mkdir(parents=True, exist_ok=True)
@@ -33,11 +30,11 @@ def install(
 def test_frameworks_of_one_version_are_told_apart_by_their_files(
     tmp_path: Path, files: tuple[str, ...], framework: Framework
 ) -> None:
-    install(tmp_path, "0.1.0", files=files, url="https://example.org/pypto")
+    install(tmp_path, "0.1.0", files=files)
 
     found = identify([str(tmp_path)])
 
-    assert (found.framework, found.version, found.url) == (framework, "0.1.0", "https://example.org/pypto")
+    assert (found.framework, found.version) == (framework, "0.1.0")
 
 
 def test_an_editable_installation_is_known_by_its_folder(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_a_card_of_one_chip_has_its_npus_number() -> None:
     survey = parse(sample("910b"))
     assert survey.version == "24.1.rc2"
     assert [card.number for card in survey.cards] == [0, 1, 4, 6]
-    assert survey.cards[1] == Card(1, "910B3", "OK", "0000:01:00.0")
+    assert survey.cards[1] == Card(1, "910B3", "OK")
 
 
 def test_a_card_is_known_by_its_number() -> None:
@@ -28,21 +28,19 @@ def test_a_card_is_known_by_its_number() -> None:
 
 
 def test_a_chip_of_a_card_of_two_has_its_physical_id() -> None:
-    survey = parse(sample("910c"))
-    assert [card.number for card in survey.cards] == [0, 1, 2, 3]
-    assert [card.bus for card in survey.cards][2:] == ["0000:99:00.0", "0000:9B:00.0"]
+    assert [card.number for card in parse(sample("910c")).cards] == [0, 1, 2, 3]
 
 
 def test_an_older_card_has_its_device_number() -> None:
-    assert parse(sample("310p")).cards == (Card(0, "310P3", "OK", "0000:04:00.0"),)
+    assert parse(sample("310p")).cards == (Card(0, "310P3", "OK"),)
 
 
 def test_a_950_has_its_number_in_a_cell_of_its_own() -> None:
     survey = parse(sample("950"))
     assert survey.version == "25.7.rc1"
     assert survey.cards == (
-        Card(0, "Ascend950PR", "OK", "0000:61:00.0"),
-        Card(1, "Ascend950PR", "Alarm", "0000:71:00.0"),
+        Card(0, "Ascend950PR", "OK"),
+        Card(1, "Ascend950PR", "Alarm"),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.faults.matrix import Row, Totals, run_rows
+from pipeline.faults.matrix import Totals, run_rows
 from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.report.overview import overview
@@ -157,7 +157,7 @@ BROKEN = """
 from dataclasses import replace
 
 from kernels.plan import tile_bands
-from pipeline.ground.tiling import limits_of
+from pipeline.ground.memory import limits_of
 from workloads import conv_pair
 
 _FUSED = conv_pair.WORKLOAD.program("fused")
@@ -239,15 +239,14 @@ def test_injection_and_diagnosis_follow_a_form_whose_bands_run_backwards(
     """No name of this kernel is known to any of them."""
     job = job_of("reversed", "reversed-pair", reversed_file)
     jobs = [replace(job, profile=profile) for profile in ("full-range@7", "ties")]
-    found = list(run_rows(jobs, list(FAULTS.values()), tmp_path / "work", tmp_path / "goldens"))
-    rows = tuple(row for row in found if isinstance(row, Row))
-    clean = tuple(case for case in found if not isinstance(case, Row))
-    totals = Totals(rows, clean)
-    assert [row.fault.id for row in rows if not row.reason and not row.detected] == []
-    assert totals.false_positives == ()
+    clean, *rows = run_rows(jobs, list(FAULTS), tmp_path / "work", tmp_path / "goldens")
+    assert (clean.fault, len(clean.cases), clean.detected) == ("", 2, ())
+    totals = Totals([clean, *rows])
+    assert [row.fault for row in totals.missed] == []
+    assert totals.false_positives == []
     cases = [case for row in rows for case in row.diagnosed]
     assert len(cases) >= 103
     assert [case for case in cases if case.rank != 1][2:] == []  # the issue's trial: 101 of 103
-    in_order = {row.fault.id: row for row in rows}
+    in_order = {row.fault: row for row in rows}
     for name in ("halo-stale", "no-padding-left-2-first", "no-padding-right-2-last", "band-up", "band-down"):
         assert [case.rank for case in in_order[name].diagnosed] == [1, 1], name

@@ -119,6 +119,6 @@ def test_the_table_of_the_documentation_is_what_is_declared() -> None:
     text = (Path(__file__).parents[3] / "docs" / "runs.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| `--")]
     assert rows == [
-        f"| `{each.option}` | {f'`{each.fact}` ' if each.fact else ''}| {told[each.taken_up]} |"
+        f"| `{each.option}` | {f'`{each.name}` ' if each.shown else ''}| {told[each.taken_up]} |"
         for each in DECLARED
     ]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.load import load
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
+from pipeline.matrix.strict_yaml import MatrixError
 
 SOUND = """\
 geometries:

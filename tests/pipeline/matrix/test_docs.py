@@ -9,8 +9,7 @@ from typing import Any
 
 from pipeline.ground.jobs import Lane
 from pipeline.matrix.expand import expand
-from pipeline.matrix.model import Matrix
-from pipeline.matrix.schema import json_schema
+from pipeline.matrix.schema import Matrix, json_schema
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "matrix.md"
 

@@ -5,7 +5,7 @@ from datetime import date
 
 from pipeline.ground.jobs import ExpectedFailure, Lane, WorkloadName
 from pipeline.matrix.expand import expand
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
 
 LoadText = Callable[..., Matrix]
 TODAY = date(2026, 11, 30)

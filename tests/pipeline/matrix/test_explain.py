@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from pipeline.matrix.explain import explain
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
 from pipeline.matrix.select import FilterError
 
 LoadText = Callable[..., Matrix]
@@ -14,7 +14,7 @@ TODAY = date(2026, 11, 30)
 
 
 def lines(matrix: Matrix, job_id: str) -> list[str]:
-    return [str(origin) for origin in explain(matrix, job_id, TODAY)]
+    return explain(matrix, job_id, TODAY)
 
 
 def test_every_line_that_made_a_job_is_named(load_text: LoadText, sound: str) -> None:

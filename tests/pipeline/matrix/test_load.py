@@ -8,9 +8,9 @@ import pytest
 from golden.geometry import Conv, Geometry
 from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
 from pipeline.ground.subject import geometry_of
-from pipeline.matrix.errors import MatrixError
 from pipeline.matrix.load import load
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
+from pipeline.matrix.strict_yaml import MatrixError
 from workloads.registry import workload_named
 
 LoadText = Callable[..., Matrix]

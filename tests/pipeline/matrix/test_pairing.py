@@ -7,8 +7,8 @@ import pytest
 
 from pipeline.ground.jobs import Job, Lane
 from pipeline.matrix.expand import expand
-from pipeline.matrix.model import Matrix
 from pipeline.matrix.pairing import pair_up, parse_engines
+from pipeline.matrix.schema import Matrix
 from pipeline.matrix.select import EmptySelectionError, FilterError, Filters, select
 
 LoadText = Callable[..., Matrix]

@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 from pipeline.matrix.expand import expand
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
 from pipeline.matrix.select import (
     EmptySelectionError,
     FilterError,
     Filters,
-    Shard,
     division,
     parse_shard,
     select,
@@ -187,7 +186,7 @@ def test_a_lane_without_jobs_is_an_empty_selection(plan: tuple[Job, ...]) -> Non
 
 
 def test_a_shard_is_read() -> None:
-    assert parse_shard("2/4") == Shard(2, 4)
+    assert parse_shard("2/4") == (2, 4)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ def test_shards_share_out_the_plan_in_balance(data: st.DataObject, count: int, j
     count = min(count, jobs)
     plan = [job(number) for number in range(jobs)]
     seconds = {one.id: data.draw(st.floats(0, 100)) for one in plan if data.draw(st.integers(0, 3))}
-    shards = [take_shard(plan, Shard(index, count), seconds) for index in range(1, count + 1)]
+    shards = [take_shard(plan, (index, count), seconds) for index in range(1, count + 1)]
     assert sorted(one.id for shard in shards for one in shard) == sorted(one.id for one in plan)
     for shard in shards:
         assert shard
@@ -230,15 +229,15 @@ def test_shards_share_out_the_plan_in_balance(data: st.DataObject, count: int, j
 def test_the_longest_jobs_part_company() -> None:
     plan = [job(number) for number in range(4)]
     seconds = {plan[0].id: 100.0, plan[1].id: 5.0, plan[2].id: 90.0, plan[3].id: 4.0}
-    assert ids(take_shard(plan, Shard(1, 2), seconds)) == [plan[0].id]
-    assert ids(take_shard(plan, Shard(2, 2), seconds)) == [plan[1].id, plan[2].id, plan[3].id]
+    assert ids(take_shard(plan, (1, 2), seconds)) == [plan[0].id]
+    assert ids(take_shard(plan, (2, 2), seconds)) == [plan[1].id, plan[2].id, plan[3].id]
 
 
 def test_a_job_without_record_counts_as_the_median() -> None:
     plan = [job(number) for number in range(4)]
     seconds = {plan[0].id: 100.0, plan[1].id: 90.0, plan[2].id: 5.0}
-    assert ids(take_shard(plan, Shard(1, 2), seconds)) == [plan[0].id, plan[2].id]
-    assert ids(take_shard(plan, Shard(2, 2), seconds)) == [plan[1].id, plan[3].id]
+    assert ids(take_shard(plan, (1, 2), seconds)) == [plan[0].id, plan[2].id]
+    assert ids(take_shard(plan, (2, 2), seconds)) == [plan[1].id, plan[3].id]
 
 
 def test_a_division_tells_other_jobs_and_other_records_apart() -> None:
@@ -251,4 +250,4 @@ def test_a_division_tells_other_jobs_and_other_records_apart() -> None:
 
 def test_more_shards_than_jobs_are_refused() -> None:
     with pytest.raises(FilterError, match="3 shards are more than the 2 jobs"):
-        take_shard([job(0), job(1)], Shard(1, 3), {})
+        take_shard([job(0), job(1)], (1, 3), {})

@@ -18,7 +18,7 @@ from pipeline.ground.jobs import Job, Lane
 from pipeline.ground.subject import geometry_of, subject_of
 from pipeline.matrix.expand import expand, named
 from pipeline.matrix.load import load
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
 from workloads.registry import SHIPPED, workload_named
 
 MATRIX = Path(__file__).resolve().parents[3] / "matrix.yaml"

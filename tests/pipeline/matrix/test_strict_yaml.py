@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.matrix import strict_yaml
-from pipeline.matrix.errors import MatrixError
-from pipeline.matrix.strict_yaml import read_yaml
+from pipeline.matrix.strict_yaml import MatrixError, read_yaml
 
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)

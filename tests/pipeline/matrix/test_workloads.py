@@ -12,7 +12,7 @@ from golden.geometry import Conv, ConvGeometry, GemmGeometry
 from pipeline.ground.jobs import Job, Lane, WorkloadName
 from pipeline.ground.subject import subject_of
 from pipeline.matrix.expand import expand
-from pipeline.matrix.model import Matrix
+from pipeline.matrix.schema import Matrix
 from workloads.base import WorkloadError
 
 LoadText = Callable[..., Matrix]

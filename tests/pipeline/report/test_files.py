@@ -5,11 +5,13 @@ from pathlib import Path
 
 import junitparser
 import pytest
+import xmlschema
 
-from pipeline.ground.jobs import Result
-from pipeline.report.document import ReportError
+from pipeline.ground.jobs import Result, State
+from pipeline.report.document import ReportError, Totals, check, read
 from pipeline.report.files import ReportFiles
 from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.run.states import exit_code
 
 MakeResult = Callable[..., Result]
 
@@ -65,3 +67,62 @@ def test_a_summary_that_cannot_be_written_does_not_take_the_junit_file_along(
     with pytest.raises(ReportError, match=r"s\.md: the report cannot be written: No such file or directory"):
         tell(files, tmp_path / "run", result_of("device/emu/mc62/fused/small"))
     assert junitparser.JUnitXml.fromfile(str(tmp_path / "x.xml")).tests == 1
+
+
+def run_info(folder: Path) -> RunInfo:
+    return RunInfo(
+        "r1",
+        folder,
+        (),
+        "2026-11-30T20:00:00",
+        workers=2,
+        facts={"git": "0123abcd"},
+        notes=("lock folder on NFS",),
+    )
+
+
+def test_the_listener_takes_last_nights_report_away_and_writes_tonights(
+    tmp_path: Path, result_of: MakeResult
+) -> None:
+    path = tmp_path / "junit.xml"
+    path.write_text("last night")
+    listener = ReportFiles(None, None)
+    listener.run_started(run_info(tmp_path))
+    assert not path.exists()
+    result = result_of("device/emu/mc62/fused/small")
+    listener.job_started(result.job, None, 1)
+    listener.job_finished(result)
+    aside = {"npu-0": "507018 twice"}
+    listener.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0, set_aside=aside))
+    root = read(path)
+    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
+    assert properties == {
+        "git": "0123abcd",
+        "run": "r1",
+        "started": "2026-11-30T20:00:00",
+        "set-aside npu-0": "507018 twice",
+        "note 1": "lock folder on NFS",
+        "report.suites": "device.emu",
+    }
+
+
+def test_a_run_with_faults_of_its_own_is_red_even_where_all_jobs_passed(
+    tmp_path: Path, result_of: MakeResult, schema: xmlschema.XMLSchema
+) -> None:
+    path = tmp_path / "junit.xml"
+    listener = ReportFiles(None, None)
+    listener.run_started(run_info(tmp_path))
+    results = (result_of("device/emu/mc62/fused/small"),)
+    listener.run_finished(
+        RunSummary("r1", tmp_path, results, 3, 1.0, problems=("2 planned jobs are missing",))
+    )
+    schema.validate(str(path))
+    assert check(read(path)) == Totals(tests=2, errors=1)
+
+
+def test_a_run_that_executed_nothing_is_red(tmp_path: Path, result_of: MakeResult) -> None:
+    listener = ReportFiles(None, None)
+    listener.run_started(run_info(tmp_path))
+    skipped = tuple(result_of(f"device/a5/mc62/fused/p{n}", State.SKIPPED) for n in range(8))
+    listener.run_finished(RunSummary("r1", tmp_path, skipped, exit_code([State.SKIPPED]), 1.0))
+    assert check(read(tmp_path / "junit.xml")) == Totals(tests=9, errors=1, skipped=8)

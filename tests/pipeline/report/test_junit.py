@@ -14,9 +14,7 @@ from junit2htmlreport.parser import Junit
 from pipeline.ground.jobs import OUTCOMES, Result, StageResult, State
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, read
-from pipeline.report.junit import JunitReport, write
-from pipeline.run.listener import RunInfo, RunSummary, SetAside
-from pipeline.run.states import exit_code
+from pipeline.report.junit import write
 
 MakeResult = Callable[..., Result]
 FACTS = {"git": "0123abcd", "host": "builder", "started": "2026-11-30T20:00:00+00:00"}
@@ -178,62 +176,3 @@ def test_two_thousand_noisy_failures_stay_under_the_limit_of_every_consumer(
     assert cut is not None
     assert cut.get("value") == "over 30000000 bytes: bodies cut to 1024 characters"
     assert all("device=none" in (case.findtext("system-out") or "") for case in root.iter("testcase"))
-
-
-def run_info(folder: Path) -> RunInfo:
-    return RunInfo(
-        "r1",
-        folder,
-        (),
-        "2026-11-30T20:00:00",
-        workers=2,
-        facts={"git": "0123abcd"},
-        notes=("lock folder on NFS",),
-    )
-
-
-def test_the_listener_takes_last_nights_report_away_and_writes_tonights(
-    tmp_path: Path, result_of: MakeResult
-) -> None:
-    path = tmp_path / "junit.xml"
-    path.write_text("last night")
-    listener = JunitReport(path)
-    listener.run_started(run_info(tmp_path))
-    assert not path.exists()
-    result = result_of("device/emu/mc62/fused/small")
-    listener.job_started(result.job, None, 1)
-    listener.job_finished(result)
-    aside = (SetAside("npu-0", "507018 twice"),)
-    listener.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0, set_aside=aside))
-    root = read(path)
-    properties = {each.get("name"): each.get("value") for each in root.iter("property")}
-    assert properties == {
-        "git": "0123abcd",
-        "run": "r1",
-        "started": "2026-11-30T20:00:00",
-        "set-aside npu-0": "507018 twice",
-        "note 1": "lock folder on NFS",
-        "report.suites": "device.emu",
-    }
-
-
-def test_a_run_with_faults_of_its_own_is_red_even_where_all_jobs_passed(
-    tmp_path: Path, result_of: MakeResult, schema: xmlschema.XMLSchema
-) -> None:
-    path = tmp_path / "junit.xml"
-    listener = JunitReport(path)
-    listener.run_started(run_info(tmp_path))
-    results = (result_of("device/emu/mc62/fused/small"),)
-    listener.run_finished(
-        RunSummary("r1", tmp_path, results, 3, 1.0, problems=("2 planned jobs are missing",))
-    )
-    schema.validate(str(path))
-    assert check(read(path)) == Totals(tests=2, errors=1)
-
-
-def test_a_run_that_executed_nothing_is_red(tmp_path: Path, result_of: MakeResult) -> None:
-    listener = JunitReport(tmp_path / "junit.xml")
-    listener.run_started(run_info(tmp_path))
-    skipped = tuple(result_of(f"device/a5/mc62/fused/p{n}", State.SKIPPED) for n in range(8))
-    listener.run_finished(RunSummary("r1", tmp_path, skipped, exit_code(skipped), 1.0))
-    assert check(read(tmp_path / "junit.xml")) == Totals(tests=9, errors=1, skipped=8)

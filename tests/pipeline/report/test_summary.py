@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Metric, Result, Source, StageResult, State
 from pipeline.report.summary import CHECK_LIMIT, markdown
-from pipeline.run.listener import RunSummary, SetAside
+from pipeline.run.listener import RunSummary
 
 MakeResult = Callable[..., Result]
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -23,7 +23,7 @@ def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
         result_of("device/a2a3/mc62/fused/small", State.SKIPPED, message="no toolchain; install it"),
         result_of("device/emu/mc62/fused/small"),
     )
-    aside = (SetAside("npu-3", "507018 twice"),)
+    aside = {"npu-3": "507018 twice"}
     text = markdown(
         RunSummary("r1", Path(), results, 1, 12.34, aside, problems=("a worker vanished",)),
         {"git": "0123abcd"},

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pipeline.ground.jobs import Result, StageResult, State
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.run.listener import RunInfo, RunSummary, SetAside
+from pipeline.run.listener import RunInfo, RunSummary
 
 MakeResult = Callable[..., Result]
 
@@ -38,9 +38,7 @@ def watched(console: Console, results: list[Result]) -> str:
     for result in results:
         terminal.job_finished(result)
     terminal.run_finished(
-        RunSummary(
-            "r1", Path("/runs/r1"), tuple(results), 1, 9.5, (SetAside("npu-0", "507018"),), problems=("oh",)
-        )
+        RunSummary("r1", Path("/runs/r1"), tuple(results), 1, 9.5, {"npu-0": "507018"}, problems=("oh",))
     )
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ground.jobs import FINGERPRINT, NEW, Job, Lane, Platform, Result, State, WorkloadName
-from pipeline.results.history import DEPTH, History
+from pipeline.results.review import DEPTH, History
 from pipeline.run.folders import create_run
 from pipeline.run.journal import Journal
 from pipeline.run.listener import RunInfo

@@ -99,7 +99,10 @@ PREFIX = "python -m pipeline "
         ),
     ],
 )
-def test_a_job_is_told_as_the_command_line_that_runs_it(job: Job, settings: Settings, words: str) -> None:
+def test_a_job_is_told_as_the_command_line_that_runs_it(
+    job: Job, settings: Settings, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "python")
     assert command_line(job, settings) == PREFIX + words
     parser().parse_args(shlex.split(words))
 
@@ -115,7 +118,7 @@ def test_this_python_is_named_as_one_would_type_it(tmp_path: Path, monkeypatch: 
     assert interpreter() == str(tmp_path / "environment" / "bin" / "python")
     monkeypatch.chdir(tmp_path)
     assert interpreter() == "environment/bin/python"
-    assert command_line(JOB, Settings(), interpreter()).startswith(interpreter())
+    assert command_line(JOB, Settings()).startswith(interpreter())
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,9 @@ from pipeline.ground.jobs import (
     WorkloadName,
 )
 from pipeline.ground.settings import Settings
-from pipeline.results.history import History
 from pipeline.results.performance import Reference
 from pipeline.results.reproduce import interpreter
-from pipeline.results.review import review
+from pipeline.results.review import History, review
 
 
 def job(expected: ExpectedFailure | None = None) -> Job:

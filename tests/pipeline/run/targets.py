@@ -19,8 +19,8 @@ import psutil
 from golden.cache import golden_for, is_cached
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
+from pipeline.ground.subject import wanted_golden
 
 Work = Callable[[Job, JobContext, str], Result]
 

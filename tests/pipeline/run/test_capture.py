@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.run.capture import Capture
+from pipeline.run.keeper import Capture
 
 
 @given(pieces=st.lists(st.binary(max_size=30)), kept=st.integers(1, 20))

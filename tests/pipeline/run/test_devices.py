@@ -151,18 +151,16 @@ def test_device_is_set_aside_after_two_failures(tmp_path: Path) -> None:
     pool.report_failure(device, "507018")
     assert pool.usable(CARD, [0, 1]) == (0,)
     assert pool.acquire(CARD, [1]) is None
-    assert [(one.device, one.reason) for one in pool.set_aside] == [
-        ("npu-1", "2 infrastructure errors, the last: 507018")
-    ]
+    assert pool.set_aside == {"npu-1": "2 infrastructure errors, the last: 507018"}
 
 
 def test_quarantined_device_stays_locked_until_the_run_ends(tmp_path: Path) -> None:
     pool, other = DevicePool(tmp_path), DevicePool(tmp_path)
     device = pool.acquire(CARD, [0])
     assert device is not None
-    pool.quarantine(device, ["pid 7 (disk-sleep): kernel"])
+    pool.release(device, ["pid 7 (disk-sleep): kernel"])
     assert other.acquire(CARD, [0]) is None
-    assert "pid 7 (disk-sleep): kernel" in pool.set_aside[0].reason
+    assert "pid 7 (disk-sleep): kernel" in pool.set_aside["npu-0"]
     pool.close()
     assert other.acquire(CARD, [0]) == device
     other.close()
@@ -186,7 +184,6 @@ def test_a_device_whose_lock_cannot_be_held_is_set_aside(tmp_path: Path) -> None
     device = pool.acquire(EMULATED, (0, 1))
     assert device is not None
     assert device.number == 1
-    (aside,) = pool.set_aside
-    assert aside.device == "emulated-0"
-    assert f"its lock {tmp_path / 'emulated-0.lock'} cannot be held: " in aside.reason
+    assert set(pool.set_aside) == {"emulated-0"}
+    assert f"its lock {tmp_path / 'emulated-0.lock'} cannot be held: " in pool.set_aside["emulated-0"]
     pool.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,13 @@ from pipeline.run.folders import (
     RunFolderError,
     create_run,
     failed_jobs,
-    named_run,
     prune_runs,
     read_run,
     reopen_run,
     run_ids,
 )
-from pipeline.run.listener import RunSummary
+from pipeline.run.journal import Journal
+from pipeline.run.listener import RunInfo, RunSummary
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=timezone.utc)
 FOREVER = timedelta(days=10_000)
@@ -56,10 +57,11 @@ def test_runs_of_one_second_sort_as_they_were_made(tmp_path: Path) -> None:
 
 def test_last_names_the_youngest_run(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="there is no run yet"):
-        named_run(tmp_path, "last")
-    _, youngest = make_runs(tmp_path, 2, 1)
-    assert named_run(tmp_path, "last") == youngest
-    assert named_run(tmp_path, "20260310-x") == "20260310-x"
+        read_run(tmp_path, "last")
+    make_runs(tmp_path, 2)
+    with closing(create_run(tmp_path, NOW)) as youngest:
+        Journal(youngest.journal).run_started(RunInfo(youngest.run_id, youngest.path, (), "", 1))
+    assert read_run(tmp_path, "last").run_id == youngest.run_id
 
 
 def test_folders_of_jobs_do_not_lie_in_each_other(tmp_path: Path, make_job: Callable[..., Job]) -> None:

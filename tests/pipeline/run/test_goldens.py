@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,9 @@ import pytest
 
 from golden import conv_pair, inputs
 from golden.cache import golden_for, is_cached
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job, Lane, State, WorkloadName
 from pipeline.ground.settings import Settings
-from pipeline.ground.subject import subject_of
+from pipeline.ground.subject import subject_of, wanted_golden
 from pipeline.run import goldens
 from pipeline.run.controller import RunOptions
 from pipeline.run.goldens import Goldens, Wanted, missing_goldens
@@ -104,13 +104,15 @@ def test_each_golden_is_asked_for_once_and_lets_all_its_jobs_go(tmp_path: Path, 
     with ours, theirs, theirs.makefile("rb") as asked:
         waited_for = Goldens(missing_goldens([first, alike, second], tmp_path, None), ours)
         assert msgspec.json.decode(asked.readline(), type=Wanted).job.profile == "small"
-        theirs.sendall(b".")
-        assert waited_for.receive()
+        theirs.sendall(b"true\n")
+        waited_for.receive()
+        assert waited_for.give_up_at > time.monotonic()
         held = [waited_for.holds(job.id) for job in (first, alike, second)]
         assert held == [False, False, True]
         assert msgspec.json.decode(asked.readline(), type=Wanted).job.profile == "ties"
-        theirs.sendall(b".")
-        assert not waited_for.receive()
+        theirs.sendall(b"true\n")
+        waited_for.receive()
+        assert waited_for.give_up_at == 0
         assert not waited_for.holds(second.id)
 
 
@@ -166,7 +168,7 @@ def test_users_tensors_that_are_gone_speak_against_the_host_alone(
     summary = run(*jobs, target="pipeline.work.stages:execute", settings=settings, missing=missing)
     expected = (State.INFRASTRUCTURE, f"no golden: {gone}: cannot be read: No such file or directory")
     assert [(result.state, result.message) for result in summary.results] == [expected] * 2
-    assert summary.set_aside == ()
+    assert summary.set_aside == {}
     assert (summary.folder / "nursery.log").read_text() == ""
 
 
@@ -196,4 +198,5 @@ def test_nothing_is_waited_for_from_a_process_that_is_gone(tmp_path: Path, make_
     with ours, theirs:
         waited_for = Goldens(missing_goldens([job], tmp_path, None), ours)
         theirs.shutdown(socket.SHUT_RDWR)
-        assert not waited_for.receive()
+        waited_for.receive()
+        assert waited_for.give_up_at == 0

@@ -43,7 +43,7 @@ def write(path: Path, plan: tuple[Job, ...]) -> tuple[Result, ...]:
 def test_journal_gives_back_what_it_was_told(tmp_path: Path, plan: tuple[Job, ...]) -> None:
     write(tmp_path / "journal", plan)
     record = read_journal(tmp_path / "journal")
-    assert (record.run_id, record.plan, record.facts, record.closed) == (RUN_ID, plan, {"sha": "abc"}, True)
+    assert (record.run_id, record.plan, record.facts, record.exit_code) == (RUN_ID, plan, {"sha": "abc"}, 0)
     assert record.notes == ()
     assert [result.state for result in record.all_results()] == [State.PASSED] * 3
     assert [result.artefacts for result in record.all_results()] == [(), ("a",), ("a",)]
@@ -77,7 +77,7 @@ def test_journal_cut_at_any_byte_loses_at_most_the_line_that_was_cut(
     again = read_journal(path)
     assert again.notes == ()
     assert again.results[plan[2].id].state is State.MISMATCH
-    assert not again.closed
+    assert again.exit_code is None
     journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.ground.jobs import Job, Result
@@ -35,7 +36,8 @@ class Remembers(Fails):
 def test_one_that_fails_does_not_stop_the_others_and_they_learn_of_it(tmp_path: Path) -> None:
     last = Remembers()
     everybody = Broadcast([Fails(), last])
-    everybody.run_finished(lambda: RunSummary("r", tmp_path, (), 0, 1.0, problems=tuple(everybody.problems)))
+    ended = RunSummary("r", tmp_path, (), 0, 1.0)
+    everybody.tell(lambda one: one.run_finished(replace(ended, problems=tuple(everybody.problems))))
     assert everybody.problems == ["Fails failed: OSError: no end"]
     assert last.summary is not None
     assert last.summary.problems == ("Fails failed: OSError: no end",)
@@ -44,6 +46,6 @@ def test_one_that_fails_does_not_stop_the_others_and_they_learn_of_it(tmp_path: 
 def test_the_same_failure_is_told_once(tmp_path: Path, make_job: Callable[..., Job]) -> None:
     everybody = Broadcast([Fails()])
     for _ in range(3):
-        everybody.job_started(make_job(), None, 1)
-    everybody.run_finished(lambda: RunSummary("r", tmp_path, (), 0, 1.0))
+        everybody.tell(lambda one: one.job_started(make_job(), None, 1))
+    everybody.tell(lambda one: one.run_finished(RunSummary("r", tmp_path, (), 0, 1.0)))
     assert everybody.problems == ["Fails failed: OSError: no job", "Fails failed: OSError: no end"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Diff, Job, Mismatch, Region, Result, StageResult, State
-from pipeline.run.messages import Lines, encode, read_result, write_atomically
+from pipeline.run.messages import Channel, encode, read_result, write_atomically
 
 
 def test_result_survives_the_file(make_job: Callable[..., Job], tmp_path: Path) -> None:
@@ -58,9 +59,23 @@ def test_any_text_can_be_sent(text: str) -> None:
         assert sent == {shown: [shown]}
 
 
-@given(lines=st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line)), size=st.integers(1, 5))
-def test_lines_come_out_whatever_pieces_they_arrive_in(lines: list[bytes], size: int) -> None:
-    stream = b"".join(line + b"\n" for line in lines) + b"torn"
-    splitter = Lines()
-    out = [line for at in range(0, len(stream), size) for line in splitter.feed(stream[at : at + size])]
-    assert out == lines
+@given(sent=st.lists(st.text(max_size=9)), size=st.integers(1, 5))
+def test_messages_come_out_whatever_pieces_they_arrive_in(sent: list[str], size: int) -> None:
+    stream = b"".join(msgspec.json.encode(message) + b"\n" for message in sent) + b"torn"
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = Channel(ours, msgspec.json.Decoder(str))
+        for at in range(0, len(stream), size):
+            theirs.sendall(stream[at : at + size])
+            assert channel.read()
+        assert list(channel.arrived) == sent
+
+
+def test_a_channel_tells_that_its_other_end_has_closed() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours, msgspec.json.Decoder(str))
+    with ours:
+        theirs.sendall(b'"last"\n"torn')
+        theirs.close()
+        channel.send("to nobody")
+        assert (channel.next(), channel.next()) == ("last", None)

@@ -34,7 +34,7 @@ time.sleep(600)
 def marked_process(request: pytest.FixtureRequest) -> Iterator[str]:
     """A process of the kind asked for; gives the fragment of its mark."""
     fragment = f"/test-{os.getpid()}-{request.param}/"
-    environment = {**os.environ, processes.MARK: processes.blank_mark()}
+    environment = {**os.environ, processes.MARK: processes.BLANK_MARK}
     process = subprocess.Popen(
         [sys.executable, "-c", MARKED, fragment, request.param],
         env=environment,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.run.verdict import DEFAULT_MARKS, compiled
+from pipeline.run.verdict import DEFAULT_MARKS
 
 
 @pytest.mark.parametrize(
@@ -17,9 +17,9 @@ from pipeline.run.verdict import DEFAULT_MARKS, compiled
     ],
 )
 def test_what_a_sick_device_or_a_full_disk_prints_is_known(text: str) -> None:
-    assert any(compiled(mark)[0].occurs(text) for mark in DEFAULT_MARKS)
+    assert any(mark.pattern.occurs(text) for mark in DEFAULT_MARKS)
 
 
 @pytest.mark.parametrize("text", ["", "1507018", "5070180", "offset 0x507018507018", "507 018"])
 def test_other_numbers_that_hold_a_code_are_not_taken_for_it(text: str) -> None:
-    assert not any(compiled(mark)[0].occurs(text) for mark in DEFAULT_MARKS)
+    assert not any(mark.pattern.occurs(text) for mark in DEFAULT_MARKS)

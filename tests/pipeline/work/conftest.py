@@ -13,7 +13,7 @@ from emulator.engine import run_program
 from golden.definition import Definition
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
-from pipeline.ground.sentinel import sentinel_of
+from pipeline.ground.memory import sentinel_of
 from pipeline.matrix.expand import COMPARED
 from workloads.registry import workload_named
 

@@ -8,8 +8,8 @@ import pytest
 
 from golden.cache import golden_for
 from golden.geometry import Conv, Geometry
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import Job, Lane, Result, State
+from pipeline.ground.subject import wanted_golden
 
 Jobs = Callable[..., Job]
 Done = Callable[..., Result]

@@ -11,10 +11,10 @@ import pytest
 
 from golden.cache import golden_for
 from golden.inputs import load_inputs
-from pipeline.ground.goldens import wanted_golden
 from pipeline.ground.jobs import JobContext, Lane, Result, State
-from pipeline.ground.sentinel import sentinel_of
+from pipeline.ground.memory import sentinel_of
 from pipeline.ground.settings import Settings
+from pipeline.ground.subject import wanted_golden
 from pipeline.work import comparison, stages
 
 pytestmark = pytest.mark.usefixtures("torch_installed")

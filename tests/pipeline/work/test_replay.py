@@ -15,7 +15,7 @@ from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.run.artefacts import relocated
 from pipeline.run.journal import Record
-from pipeline.work import stages, versus
+from pipeline.work import stages
 from pipeline.work.replay import ReplayError, account, replay
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
@@ -63,9 +63,9 @@ def run_job(tmp_path: Path, goldens: Path) -> RunJob:
         folder = tmp_path / "run" / "jobs" / "it" / "1"
         settings = Settings(stage=stage, inject=fault)
         context = JobContext(folder, None, goldens, settings)
-        done = (versus if job.other else stages).execute(job, context)
-        done = relocated(done, lambda path: f"jobs/it/1/{path}")
-        record = Record("r1", "", (job,), {}, settings, {job.id: done}, closed=True, notes=())
+        done = stages.execute(job, context)
+        done = relocated(done, folder, tmp_path / "run")
+        record = Record("r1", "", (job,), {}, settings, {job.id: done}, exit_code=0, notes=())
         return Run(tmp_path / "run", goldens, record, done)
 
     return run

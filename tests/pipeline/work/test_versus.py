@@ -9,7 +9,8 @@ import pytest
 
 from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
-from pipeline.work.versus import ODD, execute, odd_ones
+from pipeline.work.stages import execute
+from pipeline.work.versus import ODD, odd_ones
 
 ONE, TWO = Platform("one", "emulator", "a2a3"), Platform("two", "emulator", "a5")
 Run = Callable[..., Result]
@@ -109,6 +110,25 @@ def test_without_the_fault_that_was_asked_for_nothing_is_compared(
     assert (result.state, result.stages) == (State.SKIPPED, ())
     assert result.message == f"fault {fault} is not committed: {reason}"
     assert INJECTED not in result.facts
+
+
+@pytest.mark.usefixtures("torch_installed")
+def test_two_engines_without_a_common_program_are_not_compared(
+    job_of: Callable[..., Job], tmp_path: Path, goldens: Path
+) -> None:
+    """CANN has no version of a tile program if its workload declares none."""
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import replace\nfrom workloads.gemm import WORKLOAD as GEMM\n"
+        "definition = replace(GEMM.definition, name='mine')\n"
+        "WORKLOAD = replace(GEMM, definition=definition, tensor_level=None)\n"
+    )
+    mine, cann = WorkloadName("mine", str(file)), Platform("cann-a2a3", "cann", "a2a3")
+    result = execute(
+        replace(job_of("gemm"), workload=mine, other=cann), JobContext(tmp_path / "job", None, goldens)
+    )
+    assert (result.state, result.stages) == (State.SKIPPED, ())
+    assert result.message == "no program of workload mine runs on both one and cann-a2a3"
 
 
 @pytest.mark.parametrize(

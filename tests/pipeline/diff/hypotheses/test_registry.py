@@ -24,7 +24,7 @@ from workloads.faults import FAULTS, no_place
 GEOMETRY = Geometry(40, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 CONV = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
 PROGRAMS = [("fused",), ("pass1",), ("pass2",), ("pass1", "pass2"), ("conv",)]
-HELPERS = {"base", "blocks", "layers", "model", "registry"}
+HELPERS = {"base", "layers", "model", "registry"}
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from pipeline.ground.jobs import (
     State,
     WorkloadName,
 )
-from pipeline.ground.sentinel import SENTINEL, sentinel_of
+from pipeline.ground.memory import SENTINEL, sentinel_of
 from pipeline.work.stages import execute
 
 CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)

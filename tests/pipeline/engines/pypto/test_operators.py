@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pipeline.engines.pypto.operators import operators_of
+from pipeline.engines.pypto.toolchain import operators_of
 from workloads.registry import workload_named
 
 PAIR = workload_named("conv-pair")

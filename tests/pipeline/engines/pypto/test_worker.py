@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.engines.pypto import toolchain
+from pipeline.engines.process import child_environment
 from workloads.registry import SHIPPED, workload_named
 
 EVERY_MODULE = [
@@ -28,7 +28,7 @@ EVERY_MODULE = [
 def test_what_the_child_imports_needs_numpy_alone(module: str, bare_python: Path) -> None:
     said = subprocess.run(
         [bare_python, "-c", f"import {module}"],
-        env=toolchain.child_environment({"PATH": "/usr/bin:/bin"}),
+        env=child_environment({"PATH": "/usr/bin:/bin"}),
         capture_output=True,
         text=True,
         check=False,

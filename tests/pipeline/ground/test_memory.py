@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipeline.ground.sentinel import SENTINEL, sentinel_of, untouched_output
+from pipeline.ground.memory import SENTINEL, sentinel_of, untouched_output
 
 
 @pytest.mark.parametrize(

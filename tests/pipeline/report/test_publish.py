@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.document import ReportError, Totals
-from pipeline.report.published import publish
+from pipeline.report.document import ReportError, Totals, publish
 
 ONE = (
     b'<testsuites tests="1" failures="0" errors="0" skipped="0"><testsuite name="s" tests="1" failures="0" '
@@ -47,8 +46,7 @@ def test_a_full_disk_leaves_no_half_file_and_says_so_in_one_line(tmp_path: Path)
     script = f"""
         import resource
         from pathlib import Path
-        from pipeline.report.document import ReportError, Totals
-        from pipeline.report.published import publish
+        from pipeline.report.document import ReportError, Totals, publish
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
         try:
             publish(Path({str(tmp_path / "junit.xml")!r}), b"x" * 1_000_000, Totals())

@@ -1,4 +1,4 @@
-"""What an output holds before a program runs, so that elements left unwritten can be recognised.
+"""The memories of a device: their sizes, and what an output in them holds before a program runs.
 
 It needs only the standard library and NumPy, because PyPTO's own interpreter imports it.
 """
@@ -6,15 +6,33 @@ It needs only the standard library and NumPy, because PyPTO's own interpreter im
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from emulator.soc import SOCS, Space
+from kernels.plan import Limits
+
 _BYTE = 0xAA
 
 SENTINEL = -86
 """What every element of an int8 output holds before a program runs."""
+
+
+@cache
+def limits_of(soc: str) -> Limits:
+    """The capacities of a soc, in bytes."""
+    capacity = SOCS[soc].capacity
+    return Limits(
+        l1=capacity[Space.Mat],
+        l0a=capacity[Space.Left],
+        l0b=capacity[Space.Right],
+        l0c=capacity[Space.Acc],
+        bias=capacity[Space.Bias],
+        fixpipe=capacity[Space.LeftScale],
+    )
 
 
 def sentinel_of(dtype: np.dtype[np.generic]) -> int:

@@ -12,7 +12,7 @@ import pytest
 from pipeline.ground.jobs import Job, Platform, PlatformKind, Result, State
 from pipeline.run.devices import DeviceError
 from pipeline.run.listener import RunSummary
-from pipeline.run.task_submit import require
+from pipeline.run.task import require
 
 CARDS = Platform("a2a3", "pypto", "a2a3", devices=(0, 5), kind=PlatformKind.CARD)
 

@@ -1,0 +1,40 @@
+"""Does an engine's order in a process of its own, which a framework's error may end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment with this project's sources on the search path of its Python."""
+    search = [str(_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(search)}
+
+
+def perform(order: Path, module: str, python: str, environment: Mapping[str, str], log: Path) -> int:
+    """Have a module of this project do an order; gives the exit code, or minus the signal that ended it.
+
+    The process is in this process's group and works in the order's folder; what it prints goes to `log`.
+    """
+    with log.open("wb") as printed:
+        ended = subprocess.run(
+            [python, "-m", module, str(order)],
+            cwd=order.parent,
+            env=child_environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
+            check=False,
+        )
+    return ended.returncode
+
+
+def ending(code: int) -> str:
+    """How a process ended, in words."""
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
