@@ -41,8 +41,9 @@ def in_short(results: Iterable[Result]) -> list[str]:
     for engine, programs in found.items():
         proved = [compiled for compiled, _ in programs if compiled.facts.get(PROVED) == YES]
         states = [each.state for _, each in programs if each is not None]
+        proofs = f"proved: {len(proved)}" if proved else "not proved"
         told = f"verified: {len(states)}, exact: {states.count(State.PASSED)}" if states else "not verified"
-        lines.append(f"programs compiled by {engine}: {len(programs)}; proved: {len(proved)}; {told}")
+        lines.append(f"programs compiled by {engine}: {len(programs)}; {proofs}; {told}")
     return lines
 
 

@@ -21,7 +21,7 @@ from workloads.base import WorkloadError
 from workloads.own import blamed, reason_of
 
 
-def verdict(request: Request) -> tuple[State, str, str]:
+def decided(request: Request) -> tuple[State, str, str]:
     """The state and the message of a stage that compiled a program, and its fact `PROVED`.
 
     Raises:

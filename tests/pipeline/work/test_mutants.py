@@ -21,8 +21,8 @@ from emulator.engine import run_program
 from emulator.errors import KernelError
 from emulator.soc import SOCS
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
+from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import typed_program
-from pipeline.ground.sentinel import untouched_output
 from pipeline.ground.subject import Subject
 from pipeline.work.proof import proof_of
 from workloads.registry import workload_named

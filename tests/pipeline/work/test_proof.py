@@ -14,11 +14,13 @@ import pytest
 from emulator.proof import Proof
 from emulator.soc import SOCS
 from emulator.terms import UndecidedError
+from pipeline.engines.base import Request
+from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject, subject_of
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
-from pipeline.work.proof import proof_of
+from pipeline.work.proof import decided, proof_of
 from workloads.registry import workload_named
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,3 +100,113 @@ def test_what_the_host_computes_is_not_decided(change: Callable[[Any], Any], rea
     with pytest.raises(UndecidedError) as caught:
         proof(changed(packed(change)), "first-tile-packed")
     assert str(caught.value).startswith(reason)
+
+
+# -- jobs of the compile lane
+
+MINE = """
+from dataclasses import replace
+from kernels.gemm_plan import GemmPlan
+from workloads.gemm import WORKLOAD as GEMM
+def fails(*arguments):
+    raise KeyError("y")
+D, (PROGRAM,) = GEMM.definition, GEMM.programs
+"""
+KERNEL = (ROOT / "kernels/gemm.py").read_text()
+WRONG = KERNEL.replace(
+    "k * step,\n                                    shape=left_shape", "0, shape=left_shape"
+)
+Done = Callable[..., Result]
+
+
+def changed_terms(change: str) -> str:
+    """A definition whose sums are changed."""
+    return f"terms=lambda g: (replace(D.terms(g)[0], {change}),)"
+
+
+@pytest.fixture
+def compiled(samples: Any, done: Done, tmp_path: Path) -> Callable[..., Result]:
+    """`compiled(kernel, definition, shape)`: the compile job of a user's matrix product."""
+
+    def compiled(
+        kernel: str = KERNEL, definition: str = "", shape: tuple[int, int, int] = (64, 2048, 64)
+    ) -> Result:
+        file = tmp_path / "mine.py"
+        file.write_text(
+            f"{kernel}{MINE}WORKLOAD = replace(GEMM, programs=(replace(PROGRAM, factory=build_gemm),), "
+            f"definition=replace(D, name='mine', {definition}))\n"
+        )
+        job: Job = samples["gemm"].job(
+            Lane.COMPILE,
+            "gemm",
+            profile=None,
+            workload=WorkloadName("mine", str(file)),
+            geometry=dict(zip("mkn", shape, strict=True)),
+        )
+        return done(job)
+
+    return compiled
+
+
+def test_a_job_says_that_its_program_is_proved(compiled: Callable[..., Result]) -> None:
+    result = compiled()
+    assert (result.state, result.stages[0].facts["proved"]) == (State.PASSED, "yes")
+
+
+def test_a_job_whose_program_is_refuted_says_why(compiled: Callable[..., Result]) -> None:
+    assert WRONG != KERNEL
+    result = compiled(WRONG)
+    (stage,) = result.stages
+    assert (result.state, stage.state) == (State.REFUTED, State.REFUTED)
+    count = "4096 of 4096 elements are not as defined"
+    assert stage.facts["proved"] == f"no: {count}"
+    assert result.message.startswith(f"{count}; c[0, 0] holds a wrong value, must hold c[0, 0]: ")
+    assert "left operand of b[1024, 0] is a[0, 0], must be a[0, 1024]" in result.message
+    assert "mine.py:" in result.message
+    assert {metric.name for metric in stage.metrics} > {"l1_peak"}  # it compiled all the same
+
+
+@pytest.mark.parametrize(
+    ("definition", "told"),
+    [
+        ("terms=None", "no: its definition does not say the terms"),
+        (changed_terms("right=('b', lambda d, n: d[:, None] + n)"), "no: an element of b is in several"),
+    ],
+)
+def test_what_cannot_be_decided_passes_and_is_told(
+    definition: str, told: str, compiled: Callable[..., Result]
+) -> None:
+    result = compiled(definition=definition)
+    assert result.state is State.PASSED
+    assert result.stages[0].facts["proved"].startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        ("terms=fails", "KeyError: 'y'"),
+        (changed_terms("left=('a', fails)"), "KeyError: 'y'"),
+        (changed_terms("left=('z', None)"), "KeyError: 'z'"),
+        ("terms=lambda g: (1,)", "AttributeError: 'int' object has no attribute 'right'"),
+    ],
+)
+def test_broken_terms_are_a_compile_error_in_a_line(
+    definition: str, message: str, compiled: Callable[..., Result], tmp_path: Path
+) -> None:
+    result = compiled(definition=definition)
+    assert result.state is State.COMPILE_ERROR
+    assert result.message.startswith(f"{tmp_path}/mine.py")
+    assert result.message.endswith(f": terms of workload mine: {message}")
+
+
+def test_the_program_is_proved_whichever_backend_compiles_it(tmp_path: Path) -> None:
+    subject = subject_of(JOBS["gemm-128"])
+    found = {
+        backend: decided(
+            Request("gemm", WorkloadName("gemm"), subject, Platform("p", backend, "a2a3"), tmp_path)
+        )
+        for backend in ("emulator", "pypto", "cann")
+    }
+    assert found["emulator"] == found["pypto"] == (State.PASSED, "", "yes")
+    reason = "no: it is a tensor-level program, and only tile programs are walked"
+    assert found["cann"] == (State.PASSED, "", reason)
