@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from emulator.errors import AccessError, KernelError
+from emulator.errors import AccessError, CapacityError
 from emulator.program import Program
 from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Ids, Numbering, UndecidedError
-from kernels.plan import PlanError
 from pipeline.engines.base import Request
 from pipeline.engines.registry import takes_tiles
 from pipeline.ground.jobs import YES, State
@@ -22,7 +21,7 @@ from workloads.own import blamed, reason_of
 
 
 def decided(request: Request) -> tuple[State, str, str]:
-    """The state and the message of a stage that compiled a program, and its fact `PROVED`.
+    """The state and the message of a stage whose program an engine has compiled, and its fact `PROVED`.
 
     Raises:
         WorkloadError: the terms of a user's definition raise an error.
@@ -31,12 +30,16 @@ def decided(request: Request) -> tuple[State, str, str]:
     if not takes_tiles(request.platform.backend):
         return State.PASSED, "", "no: it is a tensor-level program, and only tile programs are walked"
     try:
-        proof = proof_of(subject, name, typed_program(subject, name))
+        program = typed_program(subject, name)
+    except Exception as error:  # the engine has compiled it: what the emulator refuses PyPTO may take
+        return State.PASSED, "", f"no: the emulator does not read it: {reason_of(error)}"
+    try:
+        proof = proof_of(subject, name, program)
     except AccessError as error:
         return State.REFUTED, str(error), f"no: {error}"
-    except (UndecidedError, KernelError) as error:  # what the emulator refuses another engine may take
+    except (UndecidedError, CapacityError) as error:
         return State.PASSED, "", f"no: {error}"
-    except (PlanError, WorkloadError):
+    except WorkloadError:
         raise
     except Exception as error:
         if not subject.definition.sources:

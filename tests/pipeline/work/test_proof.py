@@ -126,11 +126,9 @@ def changed_terms(change: str) -> str:
 
 @pytest.fixture
 def compiled(samples: Any, done: Done, tmp_path: Path) -> Callable[..., Result]:
-    """`compiled(kernel, definition, shape)`: the compile job of a user's matrix product."""
+    """`compiled(kernel, definition)`: the compile job of a user's matrix product."""
 
-    def compiled(
-        kernel: str = KERNEL, definition: str = "", shape: tuple[int, int, int] = (64, 2048, 64)
-    ) -> Result:
+    def compiled(kernel: str = KERNEL, definition: str = "") -> Result:
         file = tmp_path / "mine.py"
         file.write_text(
             f"{kernel}{MINE}WORKLOAD = replace(GEMM, programs=(replace(PROGRAM, factory=build_gemm),), "
@@ -141,7 +139,7 @@ def compiled(samples: Any, done: Done, tmp_path: Path) -> Callable[..., Result]:
             "gemm",
             profile=None,
             workload=WorkloadName("mine", str(file)),
-            geometry=dict(zip("mkn", shape, strict=True)),
+            geometry={"m": 64, "k": 2048, "n": 64},
         )
         return done(job)
 
@@ -199,14 +197,38 @@ def test_broken_terms_are_a_compile_error_in_a_line(
     assert result.message.endswith(f": terms of workload mine: {message}")
 
 
+def found_by(backend: str, subject: Subject, folder: Path) -> tuple[State, str, str]:
+    """What is decided of a matrix product that this backend has compiled."""
+    platform = Platform("p", backend, "a2a3")
+    return decided(Request("gemm", WorkloadName("gemm"), subject, platform, folder))
+
+
 def test_the_program_is_proved_whichever_backend_compiles_it(tmp_path: Path) -> None:
     subject = subject_of(JOBS["gemm-128"])
-    found = {
-        backend: decided(
-            Request("gemm", WorkloadName("gemm"), subject, Platform("p", backend, "a2a3"), tmp_path)
-        )
-        for backend in ("emulator", "pypto", "cann")
-    }
-    assert found["emulator"] == found["pypto"] == (State.PASSED, "", "yes")
+    assert found_by("emulator", subject, tmp_path) == (State.PASSED, "", "yes")
+    assert found_by("pypto", subject, tmp_path) == (State.PASSED, "", "yes")
     reason = "no: it is a tensor-level program, and only tile programs are walked"
-    assert found["cann"] == (State.PASSED, "", reason)
+    assert found_by("cann", subject, tmp_path) == (State.PASSED, "", reason)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state", "told"),
+    [
+        ("pl.load(a, [band * rows, 0]", "pl.load(a, [band * rows + 16, 0]", State.REFUTED, "no: mine.py:"),
+        ("b_shape, pl.INT8]", "b_shape, pl.INT4]", State.PASSED, "no: the emulator does not read it: "),
+    ],
+)
+def test_what_another_engine_compiled_and_the_emulator_refuses(
+    old: str, new: str, state: State, told: str, tmp_path: Path
+) -> None:
+    """Reading outside a tensor is wrong on any engine; a source that only the emulator cannot read is not."""
+    (tmp_path / "mine.py").write_text(
+        f"{KERNEL.replace(old, new)}{MINE}WORKLOAD = replace(GEMM, definition=replace(D, name='mine'), "
+        "programs=(replace(PROGRAM, factory=build_gemm),))\n"
+    )
+    workload = workload_named("mine", str(tmp_path / "mine.py"))
+    subject = Subject(workload, subject_of(JOBS["gemm-128"]).geometry, "a2a3")
+    ended, message, fact = found_by("pypto", subject, tmp_path)
+    assert ended is state
+    assert fact.startswith(told)
+    assert bool(message) == (state is State.REFUTED)
