@@ -22,9 +22,10 @@ _VOTES = 16
 
 @dataclass(frozen=True)
 class Found:
-    """Sums of one block in an accumulator: their columns `at` it, which sums of the block they are.
+    """Sums of one block in an accumulator, and which of the block's they are.
 
-    `good` [m, n] says which of them have exactly the terms and the bias that are defined.
+    `at` are their columns in the accumulator; `good` [m, n] says which of them have exactly the terms and the
+    bias that are defined.
     """
 
     block: Block
@@ -130,7 +131,7 @@ def blocks_of(numbering: Numbering, codes: Ids) -> list[tuple[Block, Index]]:
 
 
 def _whole(block: Block, left: Ids, right: Right, bias: Ids | None) -> Found:
-    """The sums, if the right operands are each depth once: all left operands must be those of a position."""
+    """The sums, if the right operands are each depth once: left operands must be all those of a position."""
     positions, same = _matched(block, left, right.depths)
     known = (positions >= 0) & same.all(axis=1)
     good = known[:, None] & _biased(block, bias, right.columns)

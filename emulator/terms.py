@@ -74,7 +74,7 @@ class Sums(Protocol):
 
 
 class UndecidedError(Exception):
-    """A definition is such that sums cannot be told apart; the message says why."""
+    """A program can be neither proved nor refuted; the message says why."""
 
 
 class Block:

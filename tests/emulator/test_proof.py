@@ -6,7 +6,7 @@ Each test states what a program computes by its source, or by numbers that a run
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from emulator.program import Call, Program
 from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Numbering, UndecidedError
+from golden.terms import Sums, matrix, row
 
 Read = Callable[..., Program]
 Index = npt.NDArray[Any]
@@ -36,30 +37,13 @@ SHAPES = {
 }
 
 
-@dataclass(frozen=True)
-class Block:
-    """Sums as a definition says them."""
-
-    shape: tuple[int, int, int]
-    left: tuple[str, Callable[[Index, Index], Index]]
-    right: tuple[str, Callable[[Index, Index], Index]]
-    result: tuple[str, Callable[[Index, Index], Index]]
-    bias: tuple[str, Callable[[Index], Index]] | None = None
-    table: tuple[str, Callable[[Index], Index]] | None = None
+SQUARE = matrix(64)
+"""The elements of a matrix of 64 columns."""
 
 
-def matrix(rows: Index, columns: Index) -> Index:
-    """The elements of a matrix of 64 columns."""
-    return rows[:, None] * 64 + columns
-
-
-def row(columns: Index) -> Index:
-    return columns
-
-
-DENSE = Block((64, 64, 64), ("x", matrix), ("w", matrix), ("y", matrix), ("b", row), ("s", row))
+DENSE = Sums((64, 64, 64), ("x", SQUARE), ("w", SQUARE), ("y", SQUARE), ("b", row), ("s", row))
 """y = requantise(x @ w + b) with the table s."""
-SUMS = replace(DENSE, result=("z", matrix), table=None)
+SUMS = replace(DENSE, result=("z", SQUARE), table=None)
 """z = x @ w + b."""
 
 PARAMS = {
@@ -197,14 +181,14 @@ def test_a_table_of_other_columns_is_named(read: Read) -> None:
 
 
 def test_sums_that_must_stay_as_they_are_must_not_be_requantised(read: Read) -> None:
-    proof = proved(read(WHOLE, **TO_Y), replace(SUMS, result=("y", matrix)))
+    proof = proved(read(WHOLE, **TO_Y), replace(SUMS, result=("y", SQUARE)))
     assert proof.wrong == 4096
     assert "is requantised, but is defined as it is" in proof.words
 
 
 def test_sums_that_must_be_requantised_must_not_stay_as_they_are(read: Read) -> None:
     body = ROWS + FIRST + SECOND + "z = pl.store(acc, [0, 0], z)"
-    proof = proved(read(body, **TO_Z), replace(DENSE, result=("z", matrix)))
+    proof = proved(read(body, **TO_Z), replace(DENSE, result=("z", SQUARE)))
     assert proof.words == "z[0, 0] holds the sum of z[0, 0] before requantisation, must hold z[0, 0]"
 
 
@@ -253,7 +237,7 @@ r = pl.tile.extract(f, {right}, 0, shape=[32, 64], @Right)
 
 # -- padding, blocks, definitions
 
-BESIDE = replace(SUMS, left=("x", lambda rows, depths: np.where(depths < 32, -1, matrix(rows, depths))))
+BESIDE = replace(SUMS, left=("x", lambda rows, depths: np.where(depths < 32, -1, SQUARE(rows, depths))))
 """z = x @ w + b, but the first half of K is padding."""
 
 
@@ -278,7 +262,7 @@ def test_padding_from_img2col_is_padding(read: Read) -> None:
         column = (positions % 16)[:, None] + depths // 32 - 1
         return np.where(column < 0, -1, (positions[:, None] + depths // 32 - 1) * 32 + depths % 32)
 
-    block = Block((64, 64, 64), ("x", windows), ("w", matrix), ("z", matrix))
+    block = Sums((64, 64, 64), ("x", windows), ("w", SQUARE), ("z", SQUARE))
     body = """
     m = pl.load(x, [0, 0], [64, 32], @Mat)
     f = pl.load(w, [0, 0], [64, 64], @Mat)
@@ -300,11 +284,11 @@ def test_padding_from_img2col_is_padding(read: Read) -> None:
 
 
 GROUPS = [
-    Block(
+    Sums(
         (64, 32, 32),
-        ("x", lambda rows, depths, group=group: matrix(rows, depths + 32 * group)),
-        ("w", lambda depths, columns, group=group: matrix(depths, columns + 32 * group)),
-        ("z", lambda rows, columns, group=group: matrix(rows, columns + 32 * group)),
+        ("x", lambda rows, depths, group=group: SQUARE(rows, depths + 32 * group)),
+        ("w", lambda depths, columns, group=group: SQUARE(depths, columns + 32 * group)),
+        ("z", lambda rows, columns, group=group: SQUARE(rows, columns + 32 * group)),
     )
     for group in range(2)
 ]
@@ -353,10 +337,10 @@ def test_a_program_that_compile_refuses_is_refused(read: Read) -> None:
     ("right", "reason"),
     [
         (
-            lambda depths, columns: matrix(depths, columns // 2),
+            lambda depths, columns: SQUARE(depths, columns // 2),
             "an element of w is in several depths or columns",
         ),
-        (lambda depths, columns: matrix(depths, columns) - 64, "a right operand from w is padding"),
+        (lambda depths, columns: SQUARE(depths, columns) - 64, "a right operand from w is padding"),
     ],
 )
 def test_a_definition_whose_sums_cannot_be_told_apart_is_not_decided(
