@@ -80,25 +80,42 @@ class UndecidedError(Exception):
 class Block:
     """A block of sums: `first` is the id of its first sum, `code` the code of its first right element."""
 
-    def __init__(self, sums: Sums, bases: Mapping[str, int], first: int, code: int) -> None:
+    def __init__(self, sums: Sums, tensors: Mapping[str, range], first: int, code: int) -> None:
         self.sums, self.first, self.code = sums, first, code
         self.positions, self.depth, self.columns = sums.shape
-        self._left, self._result = bases[sums.left[0]], bases[sums.result[0]]
+        self._tensors = tensors
         columns = np.arange(self.columns)
-        self.bias = None if sums.bias is None else bases[sums.bias[0]] + sums.bias[1](columns)
-        self.table = None if sums.table is None else bases[sums.table[0]] + sums.table[1](columns)
+        self.bias = None if sums.bias is None else self._ids(sums.bias[0], sums.bias[1](columns))
+        self.table = None if sums.table is None else self._ids(sums.table[0], sums.table[1](columns))
         self._sorted: dict[int, tuple[Index, Ids]] = {}
 
     def left(self, positions: Index, depths: Index) -> Ids:
         """The ids [m, k] that a sum's left elements have."""
-        elements = self.sums.left[1](positions, depths)
-        ids = elements + self._left
-        np.copyto(ids, PADDING, where=elements < 0)
-        return ids
+        name, elements = self.sums.left
+        return self._ids(name, elements(positions, depths))
+
+    def right(self, depths: Index, columns: Index) -> Ids:
+        """The ids [k, n] that a sum's right elements have."""
+        name, elements = self.sums.right
+        return self._ids(name, elements(depths, columns))
 
     def result(self, positions: Index, columns: Index) -> Ids:
         """The ids [m, n] of the elements that sums, requantised if a table says so, become."""
-        return self.sums.result[1](positions, columns) + self._result
+        name, elements = self.sums.result
+        return self._ids(name, elements(positions, columns))
+
+    def _ids(self, tensor: str, elements: Index) -> Ids:
+        """The ids of a tensor's elements, `PADDING` for those that are negative.
+
+        Raises:
+            ValueError: the tensor has no such element.
+        """
+        ids = self._tensors[tensor]
+        if int(elements.max()) >= len(ids):
+            raise ValueError(f"{tensor} has {len(ids)} elements: there is no element {elements.max()}")
+        found = elements + ids.start
+        np.copyto(found, PADDING, where=elements < 0)
+        return found
 
     def sum_ids(self, positions: Index, columns: Index) -> Ids:
         """The ids [m, n] of sums as they are. Without a table they are the result."""
@@ -132,19 +149,24 @@ class Numbering:
 
     Raises:
         UndecidedError: a right element is padding, or in two depths or columns.
+        ValueError: there is no such tensor, or a tensor has no such element.
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], blocks: Sequence[Sums]) -> None:
         self._shapes = shapes
-        self._bases: dict[str, int] = {}
+        self._tensors: dict[str, range] = {}
         total, codes = 1, 0
+        for sums in blocks:
+            for operand in (sums.left, sums.right, sums.result, sums.bias, sums.table):
+                if operand is not None and operand[0] not in shapes:
+                    raise ValueError(f"there is no tensor {operand[0]!r}: there are {', '.join(shapes)}")
         rights = dict.fromkeys(sums.right[0] for sums in blocks)
         for name in [*rights, *(name for name in shapes if name not in rights)]:
-            self._bases[name] = total
-            total += prod(shapes[name])
+            self._tensors[name] = range(total, total + prod(shapes[name]))
+            total = self._tensors[name].stop
         self.blocks: list[Block] = []
         for sums in blocks:
-            self.blocks.append(Block(sums, self._bases, total, codes))
+            self.blocks.append(Block(sums, self._tensors, total, codes))
             total += 0 if sums.table is None else sums.shape[0] * sums.shape[2]
             codes += sums.shape[1] * sums.shape[2]
         self.dtype = np.dtype(np.int32 if max(total, codes) < 2**30 else np.int64)
@@ -155,12 +177,12 @@ class Numbering:
         table = np.full(size + 2, NONE, self.dtype)
         table[1 + PADDING] = ZERO
         for block in self.blocks:
-            name, elements = block.sums.right
+            name, _ = block.sums.right
             columns, chunk = np.arange(block.columns), max(1, _CHUNK // block.columns)
             for start in range(0, block.depth, chunk):
                 depths = np.arange(start, min(start + chunk, block.depth))
-                ids = elements(depths, columns) + self._bases[name]
-                if ids.min() < self._bases[name]:
+                ids = block.right(depths, columns)
+                if (ids == PADDING).any():
                     raise UndecidedError(f"a right operand from {name} is padding")
                 codes = block.code + depths[:, None] * block.columns + columns
                 new = (table[1 + ids] == NONE).all()
@@ -171,8 +193,8 @@ class Numbering:
 
     def ids(self, tensor: str) -> Ids:
         """The ids of a tensor's elements, in its shape."""
-        shape, base = self._shapes[tensor], self._bases[tensor]
-        return np.arange(base, base + prod(shape), dtype=self.dtype).reshape(shape)
+        ids = self._tensors[tensor]
+        return np.arange(ids.start, ids.stop, dtype=self.dtype).reshape(self._shapes[tensor])
 
     def codes(self, right: Ids) -> Ids:
         """The codes of right operands: which depth and column of which block they are."""
@@ -196,6 +218,6 @@ class Numbering:
                 position, column = divmod(number, block.columns)
                 result = block.result(np.array([position]), np.array([column]))
                 return f"the sum of {self.name(int(result[0, 0]))} before requantisation"
-        name = max((base, name) for name, base in self._bases.items() if base <= element)[1]
-        place = np.unravel_index(element - self._bases[name], self._shapes[name])
+        name, ids = next(item for item in self._tensors.items() if element in item[1])
+        place = np.unravel_index(ids.index(element), self._shapes[name])
         return f"{name}[{', '.join(map(str, place))}]"

@@ -184,8 +184,12 @@ def test_what_cannot_be_decided_passes_and_is_told(
     [
         ("terms=fails", "KeyError: 'y'"),
         (changed_terms("left=('a', fails)"), "KeyError: 'y'"),
-        (changed_terms("left=('z', None)"), "KeyError: 'z'"),
-        ("terms=lambda g: (1,)", "AttributeError: 'int' object has no attribute 'right'"),
+        (changed_terms("left=('z', None)"), "ValueError: there is no tensor 'z': there are a, b, c"),
+        (
+            changed_terms("right=('b', lambda d, n: d[:, None] * 64 + n + 1)"),
+            "ValueError: b has 131072 elements: there is no element 131072",
+        ),
+        ("terms=lambda g: (1,)", "AttributeError: 'int' object has no attribute 'left'"),
     ],
 )
 def test_broken_terms_are_a_compile_error_in_a_line(
