@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from emulator import vreq8
 from emulator.counts import Counts, Estimate, estimate, pair
+from emulator.elements import PADDING, Elements, Numbers
 from emulator.errors import AccessError
 from emulator.image import tap_rows, window_of
 from emulator.memory import MemoryMap, place
@@ -30,10 +31,7 @@ from emulator.program import (
     evaluate,
 )
 from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc, Space
-from emulator.tile import Array, Tensor, Tile, view
-
-_EXACT_DEPTH = 2**24 // 2**14
-"""Largest K whose int8 products sum exactly in fp32: K * 128 * 128 <= 2**24."""
+from emulator.tile import Array, Tensor, Tile
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ def compile_program(program: Program, soc: Soc) -> Report:
         Tensor(param.name, param.type, None, _mask(param.type.shape, param.type.out))
         for param in program.main.params
     ]
-    return _walk(program, soc, tensors, None)
+    return _walk(program, soc, tensors)
 
 
 def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant: str = "vreq8") -> Report:
@@ -77,7 +75,6 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
     """
     if variant not in vreq8.READINGS:
         raise ValueError(f"unknown variant {variant!r}: known are {', '.join(vreq8.READINGS)}")
-    tensors = []
     for param in program.main.params:
         array = arrays.get(param.name)
         if array is None:
@@ -85,15 +82,33 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
         if array.shape != param.type.shape or array.dtype != param.type.dtype.numpy:
             wanted = f"{list(param.type.shape)} {param.type.dtype.value}"
             raise ValueError(f"{param.name} is {list(array.shape)} {array.dtype}: must be {wanted}")
-        tensors.append(Tensor(param.name, param.type, array, _mask(param.type.shape, param.type.out)))
-    return _walk(program, soc, tensors, vreq8.READINGS[variant])
+    return walk_program(program, soc, arrays, Numbers(vreq8.READINGS[variant]))
+
+
+def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elements: Elements) -> Report:
+    """Walk with elements of any kind. Outputs are written in place.
+
+    Args:
+        program: the typed program.
+        soc: the soc whose capacities apply.
+        arrays: one array of elements for each parameter of `main`, by name, of its shape.
+        elements: what an element is.
+
+    Raises:
+        CapacityError, AccessError: as `compile_program`.
+    """
+    tensors = [
+        Tensor(param.name, param.type, arrays[param.name], _mask(param.type.shape, param.type.out))
+        for param in program.main.params
+    ]
+    return _walk(program, soc, tensors, elements)
 
 
 def _mask(shape: tuple[int, ...], out: bool) -> npt.NDArray[np.bool_] | None:
     return np.zeros(shape, bool) if out else None
 
 
-def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], reading: vreq8.Reading | None) -> Report:
+def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], elements: Elements | None = None) -> Report:
     counts = Counts()
     memory = {
         name: place(function, soc.capacity)
@@ -105,7 +120,7 @@ def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], reading: vreq8.
         if isinstance(statement, Invoke):
             function = program.functions[statement.function]
             arguments = [held[name] for name in statement.arguments]
-            _Core(function, memory[function.name], soc, counts, reading).run(arguments)
+            _Core(function, memory[function.name], soc, counts, elements).run(arguments)
             outputs = [
                 tensor for param, tensor in zip(function.params, arguments, strict=True) if param.type.out
             ]
@@ -129,6 +144,7 @@ def _flat(statements: Sequence[Statement], loops: dict[str, int]) -> Iterator[St
             for index in range(evaluate(statement.start, loops), evaluate(statement.stop, loops)):
                 loops[statement.variable] = index
                 yield from _flat(statement.body, loops)
+            loops.pop(statement.variable, None)
         elif isinstance(statement, If):
             yield from _flat(
                 statement.then if evaluate(statement.condition, loops) else statement.orelse, loops
@@ -141,14 +157,14 @@ class _Core:
     """One InCore function on one core: its memories, the tiles alive in them, the loop it is in."""
 
     def __init__(
-        self, function: Function, memory: MemoryMap, soc: Soc, counts: Counts, reading: vreq8.Reading | None
+        self, function: Function, memory: MemoryMap, soc: Soc, counts: Counts, elements: Elements | None
     ) -> None:
         self._function = function
         self._memory = memory
         self._counts = counts
-        self._reading = reading
-        self._bytes = (
-            {space: np.zeros(size, np.uint8) for space, size in soc.capacity.items()} if reading else {}
+        self._elements = elements
+        self._cells = (
+            {space: elements.memory(size) for space, size in soc.capacity.items()} if elements else {}
         )
         self._names: dict[str, Tile | Tensor] = {}
         self._loops: dict[str, int] = {}
@@ -160,12 +176,13 @@ class _Core:
         for statement in _flat(self._function.body, self._loops):
             if isinstance(statement, Call):
                 self._call = statement
+                if self._elements is not None:
+                    self._elements.reach(statement, self._loops)
                 result = _STEPS[statement.operator](self, statement.operands)
                 self._names[statement.target] = result
-                if statement.spoil is not None and self._reading is not None:
-                    statement.spoil(
-                        {name: self._value(operand) for name, operand in statement.operands.items()}, result
-                    )
+                if statement.spoil is not None and self._elements is not None:
+                    values = {name: self._value(operand) for name, operand in statement.operands.items()}
+                    self._elements.spoil(statement.spoil, values, result)
                 self._counts.operations[statement.operator] += 1
             elif isinstance(statement, Bind):
                 self._names[statement.target] = self._names[statement.source]
@@ -206,9 +223,10 @@ class _Core:
         earlier = self._lives.get(id(self._call))
         if earlier is None:
             resident = self._memory.at(self._call)
-            tile = Tile(
-                resident, view(resident, self._bytes[resident.type.space]) if self._bytes else None, full=full
-            )
+            data = None
+            if self._elements is not None:
+                data = self._elements.view(resident, self._cells[resident.type.space])
+            tile = Tile(resident, data, full=full)
         else:
             earlier.ended = True
             tile = Tile(earlier.resident, earlier.data, full=full)
@@ -339,49 +357,38 @@ class _Core:
                 assert image.data is not None
                 unfolded = image.data[plane].take(index, axis=0)
                 if outside is not None:
-                    unfolded[outside] = 0
+                    unfolded[outside] = PADDING
                 result.data[:, group * FRACTAL_DEPTH : (group + 1) * FRACTAL_DEPTH] = unfolded
         return result
 
-    def _product(self, operands: Mapping[str, Any]) -> Array | None:
-        """Check and count `a @ b`; when computing, return the exact int32 product."""
+    def _operands(self, operands: Mapping[str, Any]) -> tuple[Tile, Tile]:
+        """The operands of a product, which is counted."""
         a, b = self._held(operands["a"]), self._held(operands["b"])
         (m, k), n = a.resident.type.shape, b.resident.type.shape[1]
         self._counts.matmul(m, k, n)
-        if a.data is None:
-            return None
-        left, right = a.data.astype(np.float32), b.data.astype(np.float32)
-        total: Array = (left[:, :_EXACT_DEPTH] @ right[:_EXACT_DEPTH]).astype(np.int32)
-        for start in range(_EXACT_DEPTH, k, _EXACT_DEPTH):
-            part = slice(start, start + _EXACT_DEPTH)
-            total += (left[:, part] @ right[part]).astype(np.int32)
-        return total
+        return a, b
 
     def _matmul(self, operands: Mapping[str, Any]) -> Tile:
-        product = self._product(operands)
+        a, b = self._operands(operands)
+        bias = self._held(operands["bias"]) if "bias" in operands else None
         result = self._new()
-        if product is not None:
-            bias = operands.get("bias")
-            if bias is not None:
-                product += self._held(bias).data
-            assert result.data is not None
-            result.data[:] = product
+        if self._elements is not None:
+            self._elements.multiply(result, a, b, bias)
         return result
 
     def _matmul_acc(self, operands: Mapping[str, Any]) -> Tile:
-        product = self._product(operands)
+        a, b = self._operands(operands)
         acc: Tile = self._held(operands["acc"])
-        if product is not None:
-            assert acc.data is not None
-            acc.data += product
+        if self._elements is not None:
+            self._elements.accumulate(acc, a, b)
         return acc
 
     def _requantised(self, operands: Mapping[str, Any]) -> Array | None:
-        if self._reading is None:
-            return None
         acc, scale = self._held(operands["acc"]), self._held(operands["scale"])
+        if self._elements is None:
+            return None
         try:
-            return vreq8.requantise(acc.data, scale.data, self._reading)
+            return self._elements.requantise(acc, scale)
         except vreq8.ScaleError as error:
             self._refuse(str(error))
 
@@ -414,6 +421,8 @@ class _Core:
         target = self._write_gm(tensor, self._numbers(operands["offsets"]), typed.shape)
         self._move(typed.space, "GM", typed.size)
         if target is not None:
+            if self._elements is not None and typed.space is Space.Acc:
+                self._elements.settle(tile)
             target[:] = tile.get(0, 0, typed.shape)
         return tensor
 

@@ -20,11 +20,12 @@ class KernelError(Exception):
         self.position = position
         self.operator = operator
         self.problem = problem
-        callers = "".join(f" (called from {caller})" for caller in _callers(position))
-        super().__init__(f"{position}: {operator}: {problem}{callers}")
+        around = "".join(f" (called from {caller})" for caller in callers(position))
+        super().__init__(f"{position}: {operator}: {problem}{around}")
 
 
-def _callers(position: Position) -> Iterator[Position]:
+def callers(position: Position) -> Iterator[Position]:
+    """The lines that called the inline helpers around a position, the innermost first."""
     while position.caller is not None:
         position = position.caller
         yield position

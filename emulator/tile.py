@@ -1,4 +1,4 @@
-"""Tiles and tensors during a walk: which bytes were written and, when computing, the bytes themselves."""
+"""Tiles and tensors during a walk: which elements were written and, if there are any, the elements."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from emulator.soc import FRACTAL_DEPTH
 Array = npt.NDArray[Any]
 
 
-def view(resident: Resident, memory: npt.NDArray[np.uint8]) -> Array:
-    """The bytes of a tile in its memory as `Tile.data` wants them."""
-    flat = memory[resident.address : resident.end].view(resident.type.dtype.numpy)
+def in_shape(resident: Resident, flat: Array) -> Array:
+    """The elements of a tile, given in the order of their addresses, in the shape of `Tile.data`."""
     rows, columns = resident.type.shape
     fractal = resident.type.fractal
     return flat.reshape((columns // FRACTAL_DEPTH, rows, FRACTAL_DEPTH) if fractal else (rows, columns))
@@ -27,7 +26,7 @@ class Tile:
     """One life of a resident tile. `written` is a mask of its elements, None once all of them are.
 
     `data` is a view of its memory: [rows, columns], or [C1, rows, C0] if it lies in NZ fractals (rows are a
-    multiple of 16, and this is byte for byte `[C/32][R/16][16][32]`). It is None if nothing is computed.
+    multiple of 16, and this is byte for byte `[C/32][R/16][16][32]`). It is None if only shapes are walked.
     `ended` is true once its call has made a later tile at the same address.
     """
 

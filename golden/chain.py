@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -12,6 +12,7 @@ from golden import layout, vreq8
 from golden.geometry import C0, Conv
 from golden.reference import convolve
 from golden.specs import Int8, Int32, Role, Tensors, TensorSpec
+from golden.terms import Index, Sums, matrix, row
 
 INPUT = "x"
 """The image that the first convolution reads."""
@@ -109,6 +110,45 @@ def specs_of(chain: Chain) -> tuple[TensorSpec, ...]:
         for layer in chain
     )
     return (*specs, *outputs)
+
+
+def terms_of(chain: Chain) -> tuple[Sums, ...]:
+    """What the sums of a chain hold: a block for each layer, one column for each output channel."""
+    images = [INPUT, *(layer.output for layer in chain)]
+    return tuple(
+        Sums(
+            (layer.out_height * layer.out_width, layer.depth, layer.cout),
+            left=(image, _windows(layer, in_planes=image == INPUT)),
+            right=(layer.filter, matrix(layer.cout)),
+            result=(layer.output, matrix(layer.cout)),
+            bias=(layer.bias, row),
+            table=(layer.scale, row),
+        )
+        for layer, image in zip(chain, images, strict=False)
+    )
+
+
+def _windows(layer: Layer, *, in_planes: bool) -> Callable[[Index, Index], Index]:
+    """The pixels that a layer's windows cover, in an image of C1 planes or of NHWC rows.
+
+    Depth runs as in the filter: (c1, kh, kw, c0), c0 fastest.
+    """
+    conv, height, width = layer.conv, layer.height, layer.width
+    unit, plane = (C0, height * width * C0) if in_planes else (layer.cin, C0)
+    bits = 32 if height * width * layer.cin < 2**31 else 64  # 32 are much faster
+    kind, outside = np.dtype(f"int{bits}"), -(2 ** (bits - 1))  # negative with any offset added
+    taps = np.arange(conv.kernel**2)
+
+    def elements(positions: Index, depths: Index) -> Index:
+        down = (positions // layer.out_width * conv.stride - conv.padding)[:, None] + taps // conv.kernel
+        right = (positions % layer.out_width * conv.stride - conv.padding)[:, None] + taps % conv.kernel
+        inside = (down >= 0) & (down < height) & (right >= 0) & (right < width)
+        pixels = np.where(inside, (down * width + right) * unit, outside).astype(kind)
+        c1, tap = np.divmod(depths // C0, taps.size)
+        found: Index = pixels[:, tap] + (c1 * plane + depths % C0).astype(kind)
+        return found
+
+    return elements
 
 
 def compute(chain: Chain, tensors: Tensors, variant: str = "vreq8") -> Computed:

@@ -10,6 +10,7 @@ from golden.definition import Definition
 from golden.geometry import ConvGeometry
 from golden.recipes import chain_profiles
 from golden.specs import Array, Tensors, TensorSpec
+from golden.terms import Sums
 
 
 def layers(geometry: ConvGeometry) -> tuple[Layer]:
@@ -27,4 +28,9 @@ def compute(geometry: ConvGeometry, tensors: Tensors, variant: str) -> Mapping[s
     return chain.compute(layers(geometry), tensors, variant).outputs
 
 
-DEFINITION = Definition("conv", ConvGeometry, specs, chain_profiles(layers, ("",)), compute)
+def terms(geometry: ConvGeometry) -> tuple[Sums, ...]:
+    """What each sum of the convolution must hold."""
+    return chain.terms_of(layers(geometry))
+
+
+DEFINITION = Definition("conv", ConvGeometry, specs, chain_profiles(layers, ("",)), compute, terms=terms)

@@ -10,6 +10,7 @@ from golden.definition import Definition
 from golden.geometry import Geometry
 from golden.recipes import chain_profiles
 from golden.specs import Array, Tensors, TensorSpec
+from golden.terms import Sums
 
 MID, Y = "mid", "y"
 """Names of the two outputs, NHWC rows; mid is what conv2 reads."""
@@ -33,4 +34,11 @@ def compute(geometry: Geometry, tensors: Tensors, variant: str) -> Mapping[str, 
     return chain.compute(layers(geometry), tensors, variant).outputs
 
 
-DEFINITION = Definition("conv-pair", Geometry, specs, chain_profiles(layers, ("1", "2")), compute)
+def terms(geometry: Geometry) -> tuple[Sums, ...]:
+    """What each sum of the two convolutions must hold."""
+    return chain.terms_of(layers(geometry))
+
+
+DEFINITION = Definition(
+    "conv-pair", Geometry, specs, chain_profiles(layers, ("1", "2")), compute, terms=terms
+)

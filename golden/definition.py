@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, cast, get_type_hints
@@ -14,6 +14,7 @@ from golden.draw import Draw
 from golden.errors import UserError
 from golden.profiles import Profile
 from golden.specs import Array, Role, Tensors, TensorsError, TensorSpec
+from golden.terms import Sums
 
 
 class DefinitionError(UserError):
@@ -34,6 +35,7 @@ class Definition:
             output by name.
         sources: the user's files that define it, if any, the declaring one first; their content is part of
             the key of cached goldens.
+        terms: from a geometry, what each sum must hold, in blocks; None if the definition does not say it.
 
     Raises:
         TypeError: the type of the geometry is not such a dataclass.
@@ -45,6 +47,7 @@ class Definition:
     profiles: Mapping[str, Profile]
     compute: Callable[[Any, Tensors, str], Mapping[str, Array]]
     sources: tuple[Path, ...] = ()
+    terms: Callable[[Any], Sequence[Sums]] | None = None
 
     def __post_init__(self) -> None:
         _check_shapes(self.geometry)

@@ -11,6 +11,7 @@ from golden.draw import Draw
 from golden.geometry import GemmGeometry
 from golden.profiles import Profile
 from golden.specs import Array, Int8, Int32, Role, Tensors, TensorSpec
+from golden.terms import Sums, matrix
 
 
 def specs(geometry: GemmGeometry) -> tuple[TensorSpec, ...]:
@@ -26,6 +27,18 @@ def specs(geometry: GemmGeometry) -> tuple[TensorSpec, ...]:
 def compute(geometry: GemmGeometry, tensors: Tensors, variant: str) -> Mapping[str, Array]:
     """`c`, exact; no variant changes it."""
     return {"c": product(tensors["a"], tensors["b"])}
+
+
+def terms(geometry: GemmGeometry) -> tuple[Sums, ...]:
+    """One block: position and column are those of `c`, which keeps its sums as they are."""
+    return (
+        Sums(
+            (geometry.m, geometry.k, geometry.n),
+            left=("a", matrix(geometry.k)),
+            right=("b", matrix(geometry.n)),
+            result=("c", matrix(geometry.n)),
+        ),
+    )
 
 
 def product(a: Int8, b: Int8) -> Int32:
@@ -76,4 +89,5 @@ DEFINITION = Definition(
         ),
     },
     compute,
+    terms=terms,
 )

@@ -18,7 +18,7 @@ WORKLOADS = ("conv_pair", "conv", "gemm")
 """The modules of the workloads that are shipped, in `golden/` and in `workloads/`."""
 
 LAYERS = (
-    ("golden.errors", "golden.draw", "emulator"),
+    ("golden.errors", "golden.draw", "golden.terms", "emulator"),
     ("golden.geometry", "golden.vreq8"),
     ("golden.layout", "golden.specs"),
     ("golden.reference", "golden.profiles", "golden.inputs"),

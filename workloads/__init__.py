@@ -13,6 +13,7 @@ from golden.draw import Draw
 from golden.geometry import Conv, GeometryError
 from golden.profiles import Profile
 from golden.specs import Role, Tensors, TensorSpec
+from golden.terms import Sums
 from kernels.plan import Limits, PlanError, Tile, Window
 from kernels.tensor.plan import Capacities, TilingError
 from workloads.base import FaultModel, Frame, Kernel, TileProgram, Workload
@@ -38,6 +39,7 @@ __all__ = [
     "PlanError",
     "Profile",
     "Role",
+    "Sums",
     "TensorLevel",
     "TensorProgram",
     "TensorSpec",

@@ -57,6 +57,7 @@ def _definition(definition: Definition, guard: _Guard, file: str, sources: tuple
         },
         compute=guard("golden", definition.compute, TorchError),
         sources=sources,
+        terms=definition.terms and guard("terms", definition.terms),
     )
 
 

@@ -27,6 +27,7 @@ class State(str, Enum):
     RUNNING = "running"
     PASSED = "passed"
     MISMATCH = "mismatch"
+    REFUTED = "refuted"
     COMPILE_ERROR = "compile-error"
     CRASHED = "crashed"
     TIMED_OUT = "timed-out"
@@ -71,6 +72,7 @@ OUTCOMES: Mapping[State, Ending] = {
     State.EXPECTED_FAILURE: Ending(Outcome.SKIPPED, 0),
     State.SKIPPED: Ending(Outcome.SKIPPED, 0),
     State.MISMATCH: Ending(Outcome.FAILURE, 1),
+    State.REFUTED: Ending(Outcome.FAILURE, 1),
     State.COMPILE_ERROR: Ending(Outcome.FAILURE, 1),
     State.UNEXPECTED_PASS: Ending(Outcome.FAILURE, 1),
     State.NONDETERMINISTIC: Ending(Outcome.FAILURE, 1),
@@ -89,6 +91,12 @@ INPUTS = "inputs"
 
 VERIFY = "verify-"
 """The prefix of the names of stages that verify a program in the compile lane."""
+
+PROVED = "proved"
+"""The fact of a compile stage that says whether its program is proved; if not, with the reason."""
+
+YES = "yes"
+"""The value of `PROVED` for a program that is proved."""
 
 DIAGNOSIS = "diagnosis"
 """The fact of a stage or a result that says in one line why an output is wrong."""

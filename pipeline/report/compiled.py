@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.engines.base import ACCEPTED_PASSES
-from pipeline.ground.jobs import VERIFY, Lane, Result, StageResult, State
+from pipeline.ground.jobs import PROVED, VERIFY, YES, Lane, Result, StageResult, State
 from pipeline.report.text import shown
 
 COLUMNS = (
@@ -15,6 +15,7 @@ COLUMNS = (
     "mid read from GM (bytes)",
     "mid written to GM (bytes)",
     "estimated cycles",
+    "proved",
     "verified on",
 )
 """Headings of the columns of `rows`."""
@@ -32,15 +33,17 @@ def rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
 
 
 def in_short(results: Iterable[Result]) -> list[str]:
-    """A line for each engine: how many programs it compiled, verified, and found to be exact."""
-    found: dict[str, list[StageResult | None]] = {}
-    for result, _, verification in _compiled(results):
-        found.setdefault(result.job.platform.backend, []).append(verification)
+    """A line for each engine: how many programs it compiled, were proved, verified, and found to be exact."""
+    found: dict[str, list[tuple[StageResult, StageResult | None]]] = {}
+    for result, compiled, verification in _compiled(results):
+        found.setdefault(result.job.platform.backend, []).append((compiled, verification))
     lines = []
-    for engine, verifications in found.items():
-        states = [each.state for each in verifications if each is not None]
+    for engine, programs in found.items():
+        proved = [compiled for compiled, _ in programs if compiled.facts.get(PROVED) == YES]
+        states = [each.state for _, each in programs if each is not None]
+        proofs = f"proved: {len(proved)}" if proved else "not proved"
         told = f"verified: {len(states)}, exact: {states.count(State.PASSED)}" if states else "not verified"
-        lines.append(f"programs compiled by {engine}: {len(verifications)}; {told}")
+        lines.append(f"programs compiled by {engine}: {len(programs)}; {proofs}; {told}")
     return lines
 
 
@@ -50,7 +53,7 @@ def _compiled(results: Iterable[Result]) -> Iterator[tuple[Result, StageResult, 
         if result.job.lane is Lane.COMPILE:
             stages = {stage.name: stage for stage in result.stages}
             for name, stage in stages.items():
-                if stage.state is State.PASSED and not name.startswith(VERIFY):
+                if stage.state in (State.PASSED, State.REFUTED) and not name.startswith(VERIFY):
                     yield result, stage, stages.get(VERIFY + name)
 
 
@@ -64,6 +67,7 @@ def _row(result: Result, compiled: StageResult, verification: StageResult | None
         metrics.get("mid_gm_read", UNKNOWN),
         metrics.get("mid_gm_written", UNKNOWN),
         _cycles(metrics),
+        compiled.facts.get(PROVED, UNKNOWN),
         f"{result.job.profile}: {_verdict(verification)}" if verification is not None else UNKNOWN,
     )
 

@@ -25,6 +25,7 @@ from pipeline.results.fingerprint import without_numbers
 
 MEANING: Mapping[State, str] = {
     State.MISMATCH: "the output differs from the golden",
+    State.REFUTED: "the program moves an element to where its definition does not say",
     State.COMPILE_ERROR: "the program, or the file that declares it, is refused",
     State.UNEXPECTED_PASS: "a known fault is gone: remove its entry from the matrix",
     State.NONDETERMINISTIC: "one input, different outputs: a race, or memory read before it is written",

@@ -51,8 +51,9 @@ class History:
 
         None if there is no such run.
         """
-        excuses = ((run, then) for run, then in self._ends(result.job.id) if then.excuse == _excuse(result))
-        return next(((run, then.fingerprint) for run, then in excuses), None)
+        wanted = _excuse(result)
+        ends = self._ends(result.job.id, self._latest_first)
+        return next(((run, then.fingerprint) for run, then in ends if then.excuse == wanted), None)
 
     def ran_in(self, job: Job, settings: Settings) -> str:
         """Id of the last run that executed a job, on the same backends; empty if it was skipped since.

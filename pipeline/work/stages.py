@@ -13,6 +13,7 @@ from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
     DIAGNOSIS,
     INJECTED,
+    PROVED,
     VERIFY,
     WRONG_STEP,
     Job,
@@ -34,6 +35,7 @@ from pipeline.work.comparison import (
     request_for,
     timed,
 )
+from pipeline.work.proof import decided
 from pipeline.work.versus import steps_of, with_odd_one
 from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
@@ -118,8 +120,8 @@ def _refusals(
 
 
 def _uncompiled(compiled: Sequence[StageResult]) -> set[str]:
-    """The programs that did not compile."""
-    return {stage.name for stage in compiled if stage.state is not State.PASSED}
+    """The programs that did not compile; one that is refuted did."""
+    return {stage.name for stage in compiled if stage.state not in (State.PASSED, State.REFUTED)}
 
 
 def _not_compiled(stage: ProgramRun) -> StageResult:
@@ -191,7 +193,9 @@ def _compile(engine: Engine, context: JobContext, request: Request) -> StageResu
     except NotSupportedError as error:
         return timed(StageResult(name, State.SKIPPED, str(error)), start)
     left = named(compiled.artefacts, context)
-    result = StageResult(name, State.PASSED, facts=compiled.facts, metrics=compiled.metrics, artefacts=left)
+    state, message, proved = decided(request)
+    facts = {**compiled.facts, PROVED: proved}
+    result = StageResult(name, state, message, facts=facts, metrics=compiled.metrics, artefacts=left)
     return timed(result, start)
 
 

@@ -13,6 +13,8 @@ import pytest
 
 Pipeline = Callable[..., Any]
 
+ROOT = Path(__file__).parents[2]
+
 OVERLAY = """\
 workloads: {mine: {file: mine.py}}
 geometries:
@@ -94,6 +96,49 @@ def test_where_it_is_broken_its_jobs_say_so_and_the_others_run(
     others = [each.kind for name, each in cases.items() if name != broken]
     assert others
     assert set(others) == {"passed"}
+
+
+@pytest.fixture
+def wrong(file: Path) -> Path:
+    """A file whose kernel takes b one step of K too early."""
+    kernel = (ROOT / "kernels/gemm.py").read_text()
+    step = "b_block,\n                                    k * step,"
+    assert step in kernel
+    file.write_text(
+        kernel.replace(step, step.replace("k *", "(k - 1) *"))
+        + GOOD.replace("replace(GEMM,", "replace(GEMM, programs=(OWN,),").replace(
+            "WORKLOAD = ", "OWN = replace(GEMM.programs[0], factory=build_gemm)\nWORKLOAD = "
+        )
+    )
+    matrix = file.with_name("matrix.yaml")
+    matrix.write_text(OVERLAY.replace("m: 32, k: 64, n: 32", "m: 64, k: 2048, n: 64"))
+    return file
+
+
+def test_a_program_that_is_refuted_is_red_everywhere(
+    wrong: Path,
+    pipeline: Pipeline,
+    workspace: Path,
+    report: Callable[[Path], Mapping[str, Any]],
+    last_run: Callable[[], Path],
+) -> None:
+    ended = pipeline("compile", *OWN, "--junit", "report.xml")
+    assert (ended.code, ended.err) == (1, "")
+    why = "4096 of 4096 elements are not as defined; c[0, 0] holds a wrong value, must hold c[0, 0]: "
+    assert "refuted compile/emu-a2a3/own/gemm" in ended.out
+    assert why in ended.out
+    assert "programs compiled by emulator: 1; not proved; not verified" in ended.out
+    assert "1 of 1 job is red: 1 refuted" in ended.out
+    case = junit(workspace, report)["compile/emu-a2a3/own/gemm"]
+    assert case.kind == "failure"
+    assert case.message.startswith(why)
+    assert f"pl.tile.matmul_acc at {wrong.name}:" in case.message
+    facts = case.out.splitlines()
+    assert "state=refuted" in facts
+    assert "gemm.proved=no: 4096 of 4096 elements are not as defined" in facts
+    summary = (last_run() / "summary.md").read_text()
+    assert why in summary
+    assert "| `no: 4096 of 4096 elements are not as defined` |" in summary
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])

@@ -76,8 +76,8 @@ def test_emulated_compiled_and_skipped_rows_are_told_apart(
         assert cases[job].out.count(": 0 of ") == len(programs)
         for program in programs:
             assert_verified(program, facts[job])
-    assert "programs compiled by emulator: 1; not verified\n" in outcome.out
-    assert "programs compiled by cann: 3; verified: 3, exact: 3\n" in outcome.out
+    assert "programs compiled by emulator: 1; proved: 1; not verified\n" in outcome.out
+    assert "programs compiled by cann: 3; not proved; verified: 3, exact: 3\n" in outcome.out
     table = [line for line in (last_run() / "summary.md").read_text().splitlines() if " | " in line]
     assert [line.split(" | ")[:2] for line in table[2:]] == [
         [f"`{EMULATED} fused`", "`emulator`"],

@@ -76,7 +76,7 @@ def test_they_run_and_are_verified_beside_the_pair(
     lane = "device" if command == "run" else "compile"
     assert set(cases) == {f"{lane}/{platform}/{job}" for platform in ("emu-a2a3", "emu-a5") for job in jobs}
     if command == "compile":
-        assert "programs compiled by emulator: 4; verified: 4, exact: 4\n" in outcome.out
+        assert "programs compiled by emulator: 4; proved: 4; verified: 4, exact: 4\n" in outcome.out
 
 
 def test_each_program_is_a_stage_of_the_compare_lane(

@@ -55,6 +55,7 @@ def program(changes: str) -> str:
             lambda w: w.definition.specs(GEOMETRY),
             "specs",
         ),
+        ("terms=fails", "", lambda w: w.definition.terms(GEOMETRY), "terms"),
         ("", "plan=fails", lambda w: w.plan(GEOMETRY, None, {}), "plan"),
         ("", "frame=fails", lambda w: w.frame_of("c", GEOMETRY, None), "frame"),
         ("", "faults=FaultModel(fails)", lambda w: w.faults.moved(None, None), "moved"),

@@ -42,8 +42,8 @@ def accepted(passes: int) -> Metric:
     return Metric("accepted_passes", passes, "passes", Source.VERIFIER, 2)
 
 
-def stage(name: str, metrics: Metrics, state: State = State.PASSED) -> StageResult:
-    return StageResult(name, state, metrics=metrics)
+def stage(name: str, metrics: Metrics, state: State = State.PASSED, proved: str = "") -> StageResult:
+    return StageResult(name, state, metrics=metrics, facts={"proved": proved} if proved else {})
 
 
 @pytest.fixture
@@ -61,8 +61,13 @@ def of_engine(result_of: MakeResult) -> Callable[..., Result]:
 
 def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> None:
     results = [
-        of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", (*CANN, accepted(2)))),
-        of_engine("emulator", "fused", stage("fused", (*EMULATED, *handed_over(0, 0)))),
+        of_engine(
+            "cann",
+            "fused",
+            stage("fused", CANN, proved="no: for a reason"),
+            stage("verify-fused", (*CANN, accepted(2))),
+        ),
+        of_engine("emulator", "fused", stage("fused", (*EMULATED, *handed_over(0, 0)), proved="yes")),
         of_engine("pypto", "fused", stage("fused", ())),
     ]
     assert [dict(zip(COLUMNS, row, strict=True)) for row in rows(results)] == [
@@ -73,6 +78,7 @@ def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> No
             "mid read from GM (bytes)": "75",
             "mid written to GM (bytes)": "60",
             "estimated cycles": "1086901, whole chip",
+            "proved": "no: for a reason",
             "verified on": "small: exact, 2 of 2 passes accepted",
         },
         {
@@ -82,6 +88,7 @@ def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> No
             "mid read from GM (bytes)": "0",  # counted, and none is of mid
             "mid written to GM (bytes)": "0",
             "estimated cycles": "400, one core",
+            "proved": "yes",
             "verified on": "-",
         },
         {
@@ -91,6 +98,7 @@ def test_a_row_has_what_the_engine_tells(of_engine: Callable[..., Result]) -> No
             "mid read from GM (bytes)": "-",
             "mid written to GM (bytes)": "-",
             "estimated cycles": "-",
+            "proved": "-",
             "verified on": "-",
         },
     ]
@@ -121,18 +129,25 @@ def test_what_is_wrong_or_was_not_verified_says_so(of_engine: Callable[..., Resu
     assert [(row[0], row[-1]) for row in rows([result])] == [
         ("compile/cann/mc62/two-pass pass1", "small: mismatch, 1 of 2 passes accepted")
     ]
-    assert in_short([result]) == ["programs compiled by cann: 1; verified: 1, exact: 0"]
+    assert in_short([result]) == ["programs compiled by cann: 1; not proved; verified: 1, exact: 0"]
 
 
 def test_engines_are_told_apart_in_short(of_engine: Callable[..., Result], result_of: MakeResult) -> None:
     results = [
-        of_engine("emulator", "two-pass", stage("pass1", EMULATED), stage("pass2", EMULATED)),
+        of_engine("emulator", "two-pass", stage("pass1", EMULATED, proved="yes"), stage("pass2", EMULATED)),
         of_engine("cann", "fused", stage("fused", CANN), stage("verify-fused", ())),
         of_engine("pypto", "fused", state=State.SKIPPED),
         result_of("device/emu/mc62/fused/small", stages=(stage("fused", EMULATED),)),
     ]
     assert in_short(results) == [
-        "programs compiled by emulator: 2; not verified",
-        "programs compiled by cann: 1; verified: 1, exact: 1",
+        "programs compiled by emulator: 2; proved: 1; not verified",
+        "programs compiled by cann: 1; not proved; verified: 1, exact: 1",
     ]
     assert len(rows(results)) == 3
+
+
+def test_a_program_that_is_refuted_has_a_row(of_engine: Callable[..., Result]) -> None:
+    refuted = stage("fused", EMULATED, State.REFUTED, "no: 3 of 8 elements are not as defined")
+    result = of_engine("emulator", "fused", refuted, state=State.REFUTED)
+    assert [row[-2:] for row in rows([result])] == [("no: 3 of 8 elements are not as defined", "-")]
+    assert in_short([result]) == ["programs compiled by emulator: 1; not proved; not verified"]

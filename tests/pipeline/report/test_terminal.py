@@ -65,7 +65,7 @@ def test_compile_runs_tell_engines_apart(result_of: MakeResult) -> None:
     compiled = result_of("compile/emu-a2a3/mc62/fused", stages=(StageResult("fused", State.PASSED),))
     skipped = result_of("compile/a5/mc62/fused", State.SKIPPED, message="no toolchain; install it")
     lines = watched(Console(file=io.StringIO(), width=80), [compiled, skipped]).splitlines()
-    assert "programs compiled by emulator: 1; not verified" in lines
+    assert "programs compiled by emulator: 1; not proved; not verified" in lines
     assert "1 skipped: no toolchain; install it" in lines
 
 

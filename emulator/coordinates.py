@@ -1,0 +1,127 @@
+"""A walk on coordinates: an element is the id of what stands there, and a product is checked, not computed.
+
+An accumulator holds the operands of its products. When its sums are read they are compared, term by term,
+with what the definition says of them. A sum that differs becomes a flawed value with an id of its own, which
+matters only where it reaches an output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from emulator.elements import PADDING
+from emulator.flaws import sum_flaw, table_flaw
+from emulator.memory import Resident
+from emulator.program import Call, Spoil
+from emulator.sums import Accumulator, Mask, Product, Right, Step, right_of, sums_of
+from emulator.terms import FLAWED, NEVER, Ids, Numbering
+from emulator.tile import Array, Tensor, Tile, in_shape
+
+
+class Coordinates:
+    """Elements are ids of `emulator.terms`.
+
+    Args:
+        numbering: the ids.
+        watched: the id of a flawed value of an earlier walk of the same program: the walk ends there with
+            `FlawError`, which says why it is.
+    """
+
+    def __init__(self, numbering: Numbering, watched: int = PADDING) -> None:
+        self._numbering = numbering
+        self._watched = watched
+        self._accumulators: dict[int, Accumulator] = {}
+        self._flaws = FLAWED
+        self._right: Right | None = None
+        self._call: Call
+        self._loops: Mapping[str, int]
+
+    def memory(self, size: int) -> Array:
+        """One id for each byte; that of an element is at its first byte."""
+        return np.full(size, NEVER, self._numbering.dtype)
+
+    def view(self, resident: Resident, memory: Array) -> Array:
+        """The ids of a tile's elements."""
+        size = resident.type.dtype.size
+        return in_shape(resident, memory[resident.address : resident.end : size])
+
+    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
+        """Keep it for what is found wrong in this step."""
+        self._call, self._loops = call, loops
+
+    def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
+        """Keep the operands and the bias row."""
+        added = None if bias is None or bias.data is None else bias.data[0].copy()
+        self._accumulators[acc.resident.address] = Accumulator(added)
+        self.accumulate(acc, a, b)
+
+    def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
+        """Keep the operands."""
+        assert a.data is not None
+        assert b.data is not None
+        accumulator = self._accumulators[acc.resident.address]
+        accumulator.products.append(Product(self._step, a.data.copy(), b.data.copy()))
+        accumulator.ids = None
+
+    def settle(self, acc: Tile) -> None:
+        """Write which sums they are to the accumulator's data."""
+        assert acc.data is not None
+        acc.data[:] = self._settled(acc)[1]
+
+    def requantise(self, acc: Tile, scale: Tile) -> Array:
+        """The ids of the elements that the sums become with the entries of a table."""
+        assert scale.data is not None
+        entries = scale.data[0]
+        accumulator, ids = self._settled(acc)
+        result = np.minimum(ids, PADDING)  # what is flawed stays so
+        for found in accumulator.found:
+            if found.block.table is not None:
+                right = found.block.table[found.columns] == entries[found.at]
+                becomes = found.block.result(found.positions, found.columns)
+                result[:, found.at] = np.where(found.good & right, becomes, result[:, found.at])
+        if (watched := self._mark(result, result != PADDING)) is not None:
+            column = watched[1]
+            value, entry = int(ids[watched]), int(entries[column])
+            raise table_flaw(self._numbering, self._step, accumulator.found, value, entry, column)
+        return result
+
+    def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
+        """Refuse it: an injected fault changes numbers."""
+        raise ValueError("a program with an injected fault cannot be walked on coordinates")
+
+    @property
+    def _step(self) -> Step:
+        return Step(self._call, dict(self._loops))
+
+    # -- sums
+
+    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+        accumulator = self._accumulators[acc.resident.address]
+        if accumulator.ids is None:
+            left, right = accumulator.left, accumulator.right
+            if self._right is None or not np.array_equal(right, self._right.ids):
+                self._right = right_of(self._numbering, right)  # often those of the sums before
+            accumulator.found = sums_of(self._numbering, left, self._right, accumulator.bias)
+            ids = np.zeros((left.shape[0], right.shape[1]), self._numbering.dtype)
+            for found in accumulator.found:
+                ids[:, found.at] = found.good * found.block.sum_ids(found.positions, found.columns)
+            accumulator.ids = ids
+            if (watched := self._mark(ids, ids != PADDING)) is not None:
+                raise sum_flaw(self._numbering, accumulator, *watched)
+        return accumulator, accumulator.ids
+
+    def _mark(self, ids: Ids, good: Mask) -> tuple[int, int] | None:
+        """Give each value [m, n] that is not good an id of its own, the same in every walk of a program.
+
+        Returns the place of the watched one, if it is among them.
+        """
+        first, self._flaws = self._flaws, self._flaws - ids.size
+        if not good.all():
+            lowest = -(2 ** (8 * self._numbering.dtype.itemsize - 1))
+            places = np.flatnonzero(~good)
+            ids.reshape(-1)[places] = np.maximum(first - places, lowest)
+        place = divmod(first - self._watched, ids.shape[1])
+        return place if self._flaws < self._watched <= first else None

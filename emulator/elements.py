@@ -1,0 +1,114 @@
+"""What the elements of tiles and tensors are in a walk: numbers, or coordinates (`emulator.coordinates`).
+
+The walk itself is the same for both: what is loaded, cut, unfolded and stored, and where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from emulator import vreq8
+from emulator.memory import Resident
+from emulator.program import Call, Spoil
+from emulator.tile import Array, Tensor, Tile, in_shape
+
+PADDING = 0
+"""The element that img2col gives outside the image, whatever elements are."""
+
+_EXACT_DEPTH = 2**24 // 2**14
+"""Largest K whose int8 products sum exactly in fp32: K * 128 * 128 <= 2**24."""
+
+
+class Elements(Protocol):
+    """A kind of element. Only the operators that compute with elements ask it; all others move them."""
+
+    def memory(self, size: int) -> Array:
+        """A memory of a size in bytes, which holds nothing yet."""
+        ...
+
+    def view(self, resident: Resident, memory: Array) -> Array:
+        """The elements of a tile in its memory, in the shape of `Tile.data`; writing to them writes there."""
+        ...
+
+    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
+        """The walk comes to an operator; `loops` holds the present rounds and changes later."""
+        ...
+
+    def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
+        """Begin sums with a product, and with a bias row if there is one."""
+        ...
+
+    def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
+        """Add a product to sums."""
+        ...
+
+    def settle(self, acc: Tile) -> None:
+        """Sums leave their accumulator as they are: its data must now hold them."""
+        ...
+
+    def requantise(self, acc: Tile, scale: Tile) -> Array:
+        """The requantised sums [m, n]. Raises `vreq8.ScaleError` for a scale that is not finite."""
+        ...
+
+    def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
+        """Let an injected fault change what an operator gave."""
+        ...
+
+
+class Numbers:
+    """Elements are the numbers that a device computes with."""
+
+    def __init__(self, reading: vreq8.Reading) -> None:
+        self._reading = reading
+
+    def memory(self, size: int) -> Array:
+        """Bytes."""
+        return np.zeros(size, np.uint8)
+
+    def view(self, resident: Resident, memory: Array) -> Array:
+        """The bytes of a tile, as numbers of its dtype."""
+        return in_shape(resident, memory[resident.address : resident.end].view(resident.type.dtype.numpy))
+
+    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
+        """Nothing depends on it."""
+
+    def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
+        """Write the exact int32 product, with the bias."""
+        assert acc.data is not None
+        acc.data[:] = _product(a, b)
+        if bias is not None:
+            acc.data += bias.data
+
+    def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
+        """Add the exact int32 product."""
+        assert acc.data is not None
+        acc.data += _product(a, b)
+
+    def settle(self, acc: Tile) -> None:
+        """The sums are there already."""
+
+    def requantise(self, acc: Tile, scale: Tile) -> Array:
+        """The int8 of VREQ8."""
+        assert acc.data is not None
+        assert scale.data is not None
+        return vreq8.requantise(acc.data, scale.data, self._reading)
+
+    def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
+        """Call it."""
+        spoil(values, result)
+
+
+def _product(a: Tile, b: Tile) -> npt.NDArray[np.int32]:
+    """The int32 product of int8 tiles, exact."""
+    assert a.data is not None
+    assert b.data is not None
+    left, right = a.data.astype(np.float32), b.data.astype(np.float32)
+    total = (left[:, :_EXACT_DEPTH] @ right[:_EXACT_DEPTH]).astype(np.int32)
+    for start in range(_EXACT_DEPTH, left.shape[1], _EXACT_DEPTH):
+        part = slice(start, start + _EXACT_DEPTH)
+        total += (left[:, part] @ right[part]).astype(np.int32)
+    return total
