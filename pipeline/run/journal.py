@@ -120,10 +120,10 @@ class Journal:
 
     def run_finished(self, summary: RunSummary) -> None:
         """See `Listener`. Raises `JournalError` if the journal was removed: the run is then lost."""
-        self._append(Closed(summary.exit_code, summary.seconds, summary.dropped))
-        self._sync()
-        removed = os.fstat(self._file.fileno()).st_nlink == 0
-        self._file.close()
+        with self._file:  # closed also if the disk is full
+            self._append(Closed(summary.exit_code, summary.seconds, summary.dropped))
+            self._sync()
+            removed = os.fstat(self._file.fileno()).st_nlink == 0
         if removed:
             raise JournalError(f"{self._path}: was removed while it was being written")
 

@@ -108,15 +108,17 @@ def test_the_compile_lane_finds_it_where_it_verifies(
     assert cases[f"{job}/two-pass"].kind == "passed"
     fused = cases[f"{job}/fused"]
     assert fused.kind == "failure"
-    assert fused.message.startswith("first wrong stage: verify-fused: y: ")
-    assert "only in band 1 (last) rows 10..19" in fused.message
-    assert fused.body.startswith(f"{fused.message}\nfused: passed\nverify-fused: mismatch: ")
+    assert fused.message.startswith("first wrong stage: fused: 5120 of 10240 elements are not as defined; ")
+    refuted, verified = fused.body.splitlines()[1:3]
+    assert refuted.startswith("fused: refuted: 5120 of 10240 elements")  # 10 of 20 rows, before any data
+    assert verified.startswith("verify-fused: mismatch: y: ")
+    assert "only in band 1 (last) rows 10..19" in verified
     assert "profile=small@20260310\n" in fused.out
     assert "wrong_step=" not in fused.out
     assert "verify-fused/actual-y.npy]]" in fused.out
 
     replayed = called("replay", "last", f"{job}/fused")
-    assert "\nfused: passed\n" in replayed
+    assert "\nfused: refuted\n" in replayed
     assert "\nverify-fused: mismatch\ny: " in replayed
     assert "1 job, 1 at a time" in called(
         "compile", "--matrix", "verified.yaml", "--failed", "last", "--jobs", 1
