@@ -46,6 +46,9 @@ class ReportFiles:
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         """Nothing to do: the files tell only how jobs ended."""
 
+    def remark(self, text: str) -> None:
+        """Nothing to do: the summary says what came of it."""
+
     def job_finished(self, result: Result) -> None:
         """Nothing to do: `run_finished` brings every result."""
 
@@ -69,6 +72,7 @@ class ReportFiles:
             "started": self._run.started,
             **{f"note {number}": note for number, note in enumerate(self._run.notes, 1)},
             **{f"set-aside {device}": reason for device, reason in summary.set_aside.items()},
+            **{f"undecided {device}": reason for device, reason in summary.undecided.items()},
         }
         attachments = Attachments(summary.folder, self._relative_to)
         write(self._junit, summary.results, facts, attachments, problems)

@@ -95,6 +95,10 @@ class Terminal:
             self._say(f"started {job.id}{on}{nth}")
         self._advance()
 
+    def remark(self, text: str) -> None:
+        """Print it, also beside a progress bar."""
+        self._say(text, "yellow")
+
     def job_finished(self, result: Result) -> None:
         """Show how a job ended; beside a progress bar, only if it is red."""
         self._finished += 1
@@ -130,6 +134,8 @@ class Terminal:
             self._say(f"where: {group.where}", indent="  ")
         for device, reason in summary.set_aside.items():
             self._say(f"device {device} was set aside: {reason}", "bold magenta")
+        for device, reason in summary.undecided.items():
+            self._say(f"device {device} is in doubt: {reason}", "bold magenta")
         for problem in summary.problems:
             self._say(f"the pipeline itself failed: {problem}", "bold magenta")
         kept = ", ".join(what for name, what in _KEPT.items() if (summary.folder / name).exists())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.ground.jobs import FINGERPRINT, NEW, REPRODUCE, SINCE, Result, State
+from pipeline.ground.jobs import FINGERPRINT, NEW, QUEUED, REPRODUCE, SINCE, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.results.fingerprint import fingerprint
 from pipeline.results.performance import References, judge
@@ -67,7 +67,8 @@ def review(result: Result, references: References, history: History, settings: S
         return result
     facts = dict(result.facts)
     if result.state is not State.INTERRUPTED:  # its run is to be finished, see `with_resume`
-        facts[REPRODUCE] = command_line(result.job, settings)
+        chosen = result.device if QUEUED not in facts else None
+        facts[REPRODUCE] = command_line(result.job, settings, chosen)
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
     return replace(result, facts=facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -49,6 +49,12 @@ class Started(msgspec.Struct, frozen=True, tag=True):
     attempt: int
 
 
+class Remark(msgspec.Struct, frozen=True, tag=True):
+    """A line for people about what happened between jobs."""
+
+    text: str
+
+
 class Finished(msgspec.Struct, frozen=True, tag=True):
     """A job ended."""
 
@@ -56,15 +62,20 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Closed(msgspec.Struct, frozen=True, tag=True):
-    """The run ended in an orderly way. `dropped` are jobs whose artefacts exceeded the limit."""
+    """The run ended in an orderly way. `dropped` are jobs whose artefacts exceeded the limit.
+
+    `set_aside` and `undecided` are those of the `RunSummary`.
+    """
 
     exit_code: int
     seconds: float
     dropped: tuple[str, ...]
+    set_aside: Mapping[str, str] = {}
+    undecided: Mapping[str, str] = {}
 
 
 _SYNC_INTERVAL = 0.5
-_LINES = msgspec.json.Decoder(Begun | Resumed | Started | Finished | Closed)
+_LINES = msgspec.json.Decoder(Begun | Resumed | Started | Remark | Finished | Closed)
 
 
 class Journal:
@@ -96,6 +107,10 @@ class Journal:
         """See `Listener`."""
         self._append(Started(job.id, device, attempt))
 
+    def remark(self, text: str) -> None:
+        """See `Listener`."""
+        self._append(Remark(text))
+
     def job_finished(self, result: Result) -> None:
         """See `Listener`."""
         self._append(Finished(result))
@@ -104,7 +119,8 @@ class Journal:
 
     def run_finished(self, summary: RunSummary) -> None:
         """See `Listener`. Raises `JournalError` if the journal was removed: the run is then lost."""
-        self._append(Closed(summary.exit_code, summary.seconds, summary.dropped))
+        closed = (summary.exit_code, summary.seconds, summary.dropped, summary.set_aside, summary.undecided)
+        self._append(Closed(*closed))
         self._sync()
         removed = os.fstat(self._file.fileno()).st_nlink == 0
         self._file.close()
@@ -125,7 +141,8 @@ class Record:
     """What a journal says about a run.
 
     `results` has the last result of each job that ended; `notes` are remarks for people. `settings` are those
-    that applied last. `exit_code` is None if the run did not end in an orderly way.
+    that applied last. `exit_code` is None if the run did not end in an orderly way; `set_aside` and
+    `undecided` are then empty.
     """
 
     run_id: str
@@ -136,6 +153,8 @@ class Record:
     results: Mapping[str, Result]
     exit_code: int | None
     notes: tuple[str, ...]
+    set_aside: Mapping[str, str] = field(default_factory=dict)
+    undecided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> Mapping[str, Result]:
@@ -166,7 +185,7 @@ def read_journal(path: Path) -> Record:
     facts: Mapping[str, str] = {}
     settings = Settings()
     results: dict[str, Result] = {}
-    exit_code = None
+    closed: Closed | None = None
     for number, line in enumerate(lines, 1):
         try:
             event = _LINES.decode(line)
@@ -183,9 +202,12 @@ def read_journal(path: Path) -> Record:
             for job in event.dropped:
                 if job in results:  # its line was lost on a full disk
                     results[job] = without_artefacts(results[job])
-        exit_code = event.exit_code if isinstance(event, Closed) else None
+        closed = event if isinstance(event, Closed) else None
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
-    return Record(begun.run_id, begun.started, begun.plan, facts, settings, results, exit_code, notes)
+    record = Record(begun.run_id, begun.started, begun.plan, facts, settings, results, None, notes)
+    if closed is None:
+        return record
+    return replace(record, exit_code=closed.exit_code, set_aside=closed.set_aside, undecided=closed.undecided)
