@@ -471,12 +471,12 @@ class _Run:
         name = lock_name(task.job.platform, device) if device is not None else ""
         if result.state is not State.INTERRUPTED:
             task.tries.append(self._evidence.note(name, result))
-        if running.device is not None and (reason := self._evidence.refuses(name)):
-            self._set_aside(name, reason)
         if result.state is not State.INTERRUPTED or task.examined:
             self._decide(task)
         else:
             self._finish(task, result)
+        if running.device is not None and (reason := self._evidence.refuses(name)):
+            self._set_aside(name, reason)
         self._reconsider()
 
     def _settle_probe(self, running: _Running, result: Result) -> None:

@@ -284,10 +284,16 @@ class Evidence:
         return replace(first.result, state=State.INFRASTRUCTURE, message=message, blames=Blame.DEVICE)
 
     def _testable(self, one: Try) -> bool:
-        """Whether the device of a try is in doubt, and will soon be known to be sick or not."""
-        known = self._devices[one.device]
-        doubted = known.doubts or len(known.row) > 1
-        return bool(doubted and not self._vindicated(one) and self._known_good(one.device))
+        """Whether the device of a try is in doubt, and will soon be known to be sick or not.
+
+        That a job failed alike on two devices is no alibi for the jobs that fail after it on one of them.
+        """
+        known, row = self._devices[one.device], len(self._devices[one.device].row)
+        if self._vindicated(one):
+            return False
+        if self._known_good(one.device):
+            return bool(known.doubts) or row > 1
+        return known.compared and 1 < row <= _ROW
 
     def _after_refusal(self, tries: Sequence[Try], alone: bool, retries: int, final: bool) -> Result | Next:
         last = tries[-1]

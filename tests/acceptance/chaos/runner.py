@@ -27,6 +27,9 @@ class Printer:
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         pass
 
+    def remark(self, text: str) -> None:
+        self._say(f"remark {text}")
+
     def job_finished(self, result: Result) -> None:
         self._say(result.job.id)
 

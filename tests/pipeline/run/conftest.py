@@ -30,6 +30,7 @@ class Watcher:
     started: list[tuple[str, int | None, int]] = field(default_factory=list)
     finished: list[Result] = field(default_factory=list)
     summaries: list[RunSummary] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     on_start: Callable[[Job], None] = lambda _job: None
 
     def run_started(self, run: RunInfo) -> None:
@@ -38,6 +39,9 @@ class Watcher:
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         self.started.append((job.id, device, attempt))
         self.on_start(job)
+
+    def remark(self, text: str) -> None:
+        self.remarks.append(text)
 
     def job_finished(self, result: Result) -> None:
         self.finished.append(result)

@@ -23,6 +23,9 @@ class Printer:
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         self._say("started", job.kernel, device)
 
+    def remark(self, text: str) -> None:
+        self._say("remark", text)
+
     def job_finished(self, result: Result) -> None:
         self._say("finished", result.job.kernel, result.state.value)
 

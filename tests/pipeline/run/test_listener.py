@@ -17,6 +17,9 @@ class Fails:
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         raise OSError("no job")
 
+    def remark(self, text: str) -> None:
+        raise OSError("no remark")
+
     def job_finished(self, result: Result) -> None:
         raise OSError("no result")
 
