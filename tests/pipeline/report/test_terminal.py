@@ -35,10 +35,12 @@ def watched(console: Console, results: list[Result]) -> str:
     for result in results[:2]:
         terminal.job_started(result.job, result.device, 1)
     terminal.job_started(results[1].job, None, 2)
+    terminal.remark("device npu-0 is [set] aside")
     for result in results:
         terminal.job_finished(result)
+    aside, doubt = {"npu-0": "507018"}, {"npu-1": "all 3 jobs on it failed"}
     terminal.run_finished(
-        RunSummary("r1", Path("/runs/r1"), tuple(results), 1, 9.5, {"npu-0": "507018"}, problems=("oh",))
+        RunSummary("r1", Path("/runs/r1"), tuple(results), 1, 9.5, aside, doubt, problems=("oh",))
     )
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -46,12 +48,13 @@ def watched(console: Console, results: list[Result]) -> str:
 
 def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[Result]) -> None:
     lines = watched(Console(file=io.StringIO(), width=40), results).splitlines()
-    assert lines[:8] == [
+    assert lines[:9] == [
         "run r1: 3 jobs, 2 at a time, in /runs/r1",
         "note: locks lie on NFS",
         "started device/emu-a2a3/mc62/fused/small on device 2",
         "started device/emu-a5/mc62/fused/small",
         "started device/emu-a5/mc62/fused/small, attempt 2",
+        "device npu-0 is [set] aside",
         "[1/3] passed device/emu-a2a3/mc62/fused/small 1.2 s",
         "[2/3] mismatch device/emu-a5/mc62/fused/small 0.0 s: [red]y[/red]: 3 of 64 differ",
         "[3/3] skipped device/a5/mc62/fused/small 0.0 s",
@@ -81,6 +84,7 @@ def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) 
         "  most likely: the output differs from the golden",
         "1 skipped: no toolchain; install it",
         "device npu-0 was set aside: 507018",
+        "device npu-1 is in doubt: all 3 jobs on it failed",
         "the pipeline itself failed: oh",
         "run r1: nothing was kept in /runs/r1",
         "1 of 3 jobs is red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
