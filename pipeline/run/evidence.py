@@ -269,11 +269,12 @@ class Evidence:
             for device in devices:
                 self._devices[device].awaited.add(job)
             return Next.AGAIN
+        open_ends = [one for one in valid if self._testable(one)]
         if len(devices) > 1:  # in different ways: one of the devices may be at fault
-            for one in valid:
-                if not self._vindicated(one):
-                    self._devices[one.device].doubts.setdefault(job, f"{job} failed there in another way")
-        if not final and any(self._testable(one) for one in valid):
+            open_ends = [one for one in valid if not self._vindicated(one)]
+            for one in open_ends:
+                self._devices[one.device].doubts.setdefault(job, f"{job} failed there in another way")
+        if open_ends and not final:
             return Next.WAIT
         if valid or failed[0].result.state in WRONG or not failed[0].device:
             return (valid or failed)[0].result
