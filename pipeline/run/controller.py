@@ -308,8 +308,8 @@ class _Run:
     def _start_ready(self) -> bool:
         """Start all jobs that can start. True if a job waits for a device while a worker is free."""
         busy = self._start_probes()
-        # A sample of another kernel says more about a device than one more of a kernel that failed there.
-        for task in sorted(self._waiting, key=lambda one: not one.examined and self._evidence.later(one.job)):
+        later = self._evidence.failing_kernels()
+        for task in sorted(self._waiting, key=lambda one: not one.examined and one.job.kernel in later):
             if len(self._running) >= self._workers:
                 return False
             if self._goldens is not None and self._goldens.holds(task.job.id):

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import combinations
 
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Blame, Result, State
 from pipeline.results.fingerprint import fingerprint
 
 WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
@@ -65,7 +65,8 @@ class _Device:
 
     `passes` are (event, job, whether it was a probe). `row` has the jobs in trouble since the last pass,
     `doubts` why the device is suspect, by job; `awaited` are those of these jobs that are being tried on
-    a second device.
+    a second device. `compared`: a job failed on another device as it failed here. `untestable`: a probe
+    failed for a reason that is not the device's, such as a full disk, so that none is tried again.
     """
 
     passes: list[tuple[int, str, bool]] = field(default_factory=list)
@@ -75,6 +76,7 @@ class _Device:
     doubts: dict[str, str] = field(default_factory=dict)
     awaited: set[str] = field(default_factory=set)
     compared: bool = False
+    untestable: bool = False
 
 
 class Evidence:
@@ -135,21 +137,20 @@ class Evidence:
         clean = [device for device in proven if not self._devices[device].doubts]
         if not clean:
             return tuple(proven)
+        if not idle:
+            return tuple(clean)
+        suspects = (device for device in proven if device not in clean)
         untested = [
             device
-            for device in proven
-            if device not in clean and not self._devices[device].awaited and not self._known_good(device)
+            for device in suspects
+            if not self._devices[device].awaited and not self._known_good(device)
         ]
-        return tuple(clean + (untested if idle else []))
+        return tuple(clean + untested)
 
-    def later(self, job: Job) -> bool:
-        """Whether other kernels tell more: this job's failed on a device where nothing has passed."""
-        return any(
-            one.result.job.kernel == job.kernel
-            for known in self._devices.values()
-            if not known.passes
-            for one in known.row.values()
-        )
+    def failing_kernels(self) -> frozenset[str]:
+        """Kernels that failed on a device where nothing has passed: jobs of others tell more about it."""
+        devices = (known for known in self._devices.values() if not known.passes)
+        return frozenset(one.result.job.kernel for known in devices for one in known.row.values())
 
     def proven(self, device: str) -> bool:
         """Whether a job has passed on a device in this run."""
@@ -181,6 +182,8 @@ class Evidence:
         elif result.state in _TROUBLE or result.blames is Blame.DEVICE:
             where = device if device in self._good[job] else next(iter(self._good[job]))
             return f"{job}, which passed on {_device(where)}, ends here as {_told(result)}"
+        else:
+            known.untestable = True
         return ""
 
     def refuses(self, device: str) -> str:
@@ -209,7 +212,7 @@ class Evidence:
         able = (
             (job in known.failed, device not in where, min(where.values()), job)
             for job, where in self._good.items()
-            if device in self._reach.get(job, ())
+            if device in self._reach.get(job, ()) and not known.untestable
         )
         return min(able, default=(False, False, 0.0, ""))[-1]
 

@@ -103,9 +103,8 @@ def test_run_in_all_troubles_at_once_ends_with_the_truth(
     assert [result.job for result in results] == troubles.plan(count)
     for result in results:
         right = troubles.TROUBLES[troubles.trouble_of(result.job)][1]
-        if (
-            result.device == troubles.WRONG_DEVICE
-        ):  # what it computed is shown, and is never turned into a pass
+        if result.device == troubles.WRONG_DEVICE:
+            # What it computed is shown, and is never turned into a pass.
             assert (right, result.state) == (State.PASSED, State.DEVICE_DEPENDENT), result.message
             assert result.message.startswith(f"wrong on device {troubles.WRONG_DEVICE}, right on device ")
             continue
@@ -135,6 +134,14 @@ def test_run_in_all_troubles_at_once_ends_with_the_truth(
     assert {line.removeprefix("set aside ") for line in said if line.startswith("set aside")} == sick
     journal = (tmp_path / "runs" / run_id / "journal.jsonl").read_text()
     assert set(re.findall(r"device (emulated-\d) is set aside", journal)) == sick
+    properties = {each.name: each.value for suite in report for each in suite.properties()}
+    summary = (tmp_path / "summary.md").read_text()
+    for name in sick:
+        (reason,) = {
+            line.partition(": ")[2] for line in said if line.startswith(f"remark device {name} is set")
+        }
+        assert properties[f"set-aside {name}"] == reason
+        assert f"**Device `{name}` was set aside:** `{reason}`" in summary
     swept = sum("swept_processes" in result.facts for result in results)
     retried = sum(result.attempts > 1 for result in results)
     states = ", ".join(

@@ -126,6 +126,8 @@ def test_a_probe_on_a_full_disk_says_nothing_and_is_not_run_for_ever(night: Nigh
     refused = night.end(1, B, "refused")
     assert night.probe(B, State.INFRASTRUCTURE) == ""
     assert night.evidence.probes() == {}
+    night.end(2, B, "refused")
+    assert night.evidence.probes() == {}
     # Nothing was learnt, so the job is not said to be at fault.
     assert night.decide(refused, night.end(1, A)) is Next.WAIT
     assert night.state(refused, night.end(1, A), final=True) is State.PASSED
@@ -268,7 +270,6 @@ def test_devices_on_which_jobs_passed_come_first(night: Night) -> None:
 
 def test_kernels_that_failed_where_nothing_passed_come_later(night: Night) -> None:
     night.end(0, A, "timed-out")
-    assert night.evidence.later(night.jobs[0])
-    assert not night.evidence.later(night.jobs[1])
+    assert night.evidence.failing_kernels() == {night.jobs[0].kernel}
     night.end(1, A)
-    assert not night.evidence.later(night.jobs[0])
+    assert night.evidence.failing_kernels() == frozenset()
