@@ -281,7 +281,9 @@ class _Run:
                 if not self._parked:
                     return
                 if not blocked:
-                    self._reconsider(final=True)
+                    # No news can come any more, unless the next one is tried again.
+                    self._decide(self._parked.pop(0), final=True)
+                    self._reconsider()
                     continue
             wakes = [running.give_up_at for running in self._running.values()]
             wakes.append(self._stop_at)
@@ -497,14 +499,14 @@ class _Run:
         self._pool.set_aside.setdefault(name, reason)
         self._remark(f"device {name} is set aside: {reason}")
 
-    def _reconsider(self, *, final: bool = False) -> None:
-        """Decide again about jobs whose end depends on news about a device; `final`: none can come."""
+    def _reconsider(self) -> None:
+        """Decide again about jobs whose end depends on news about a device."""
         parked, self._parked = self._parked, []
         for task in parked:
-            self._decide(task, final=final)
+            self._decide(task)
 
     def _decide(self, task: _Task, *, final: bool = False) -> None:
-        """After a try, or news about a device: end the task, try it again, or wait for more news."""
+        """After a try, or news about a device: end the task, try it again, or wait unless this is `final`."""
         usable = self._pool.usable(task.job.platform, task.ids)
         goes_on = not self._stopped and (bool(usable) or not task.ids)
         decision = self._evidence.decide(

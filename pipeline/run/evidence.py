@@ -117,13 +117,12 @@ class Evidence:
             known.failed.add(job)
             known.kinds.add(one.kind)
             known.row[job] = one
-            if device in self._reach.get(
-                job, ()
-            ):  # else a scheduler chooses devices, and nothing can be steered
-                if one.refused or one.first:
-                    known.doubts[job] = f"{job} ended there as {_told(result)}"
-                if len(known.row) >= _ROW:
-                    known.doubts[""] = f"{len(known.row)} jobs in a row failed there"
+            if device not in self._reach.get(job, ()):
+                return one  # a scheduler chooses the devices: nothing can be steered
+            if one.refused or one.first:
+                known.doubts[job] = f"{job} ended there as {_told(result)}"
+            if len(known.row) >= _ROW:
+                known.doubts[""] = f"{len(known.row)} jobs in a row failed there"
         return one
 
     # Which device gets which job
@@ -246,8 +245,8 @@ class Evidence:
             return wrong.result if wrong is not None else last.result
         if wrong is not None:
             return _dependent(wrong, last)
-        steered = self._reach.get(last.result.job.id, ())
-        before = [one for one in before if one.device in steered and one.device != last.device]
+        others = set(self._reach.get(last.result.job.id, ())) - {last.device}
+        before = [one for one in before if (one.failed or one.refused) and one.device in others]
         fine = next((one for one in before if self._vindicated(one)), None)
         if fine is not None:
             return _dependent(fine, last, self._vindicated(fine))

@@ -133,6 +133,13 @@ def test_a_probe_on_a_full_disk_says_nothing_and_is_not_run_for_ever(night: Nigh
     assert night.state(refused, night.end(1, A), final=True) is State.PASSED
 
 
+def test_an_error_that_blames_no_device_leaves_a_pass_a_pass(night: Night) -> None:
+    full = night.end(0, A, "infrastructure", "the disk is full")
+    assert night.decide(full) is Next.AGAIN
+    night.end(1, A)
+    assert night.state(full, night.end(0, B)) is State.PASSED
+
+
 def test_an_error_is_provoked_only_where_both_devices_are_known_to_be_good(night: Night) -> None:
     first = night.end(0, A, "refused", "507018")
     assert night.decide(first) is Next.AGAIN
