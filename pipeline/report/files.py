@@ -47,7 +47,7 @@ class ReportFiles:
         """Nothing to do: the files tell only how jobs ended."""
 
     def remark(self, text: str) -> None:
-        """Nothing to do: the summary says what came of it."""
+        """Nothing to do: what a remark means for a job is in the job's result."""
 
     def job_finished(self, result: Result) -> None:
         """Nothing to do: `run_finished` brings every result."""

@@ -96,7 +96,7 @@ class Terminal:
         self._advance()
 
     def remark(self, text: str) -> None:
-        """Print it, also beside a progress bar."""
+        """Print it, above a progress bar."""
         self._say(text, "yellow")
 
     def job_finished(self, result: Result) -> None:

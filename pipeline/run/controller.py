@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
@@ -191,7 +192,7 @@ class _Run:
         self._results: dict[str, Result] = {}
         self._waiting: list[_Task] = []
         self._parked: list[_Task] = []
-        reach = {job.id: self._names(job, self._ids(job)) for job in self._plan if not self._queued(job)}
+        reach = {job.id: _lock_names(job, self._ids(job)) for job in self._plan if not self._queued(job)}
         self._evidence = Evidence(reach, self._pool.set_aside)
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
@@ -307,13 +308,13 @@ class _Run:
                 self._goldens.close()
                 self._goldens = None
 
-    def _start_ready(self) -> bool:
-        """Start all jobs that can start. True if a job waits for a device while a worker is free."""
+    def _start_ready(self) -> Sequence[str]:
+        """Start all jobs that can start. The locks of devices that jobs wait for while a worker is free."""
         busy = self._start_probes()
         later = self._evidence.failing_kernels()
         for task in sorted(self._waiting, key=lambda one: not one.examined and one.job.kernel in later):
             if len(self._running) >= self._workers:
-                return False
+                return ()
             if self._goldens is not None and self._goldens.holds(task.job.id):
                 continue
             device = None
@@ -323,29 +324,29 @@ class _Run:
                     self._waiting.remove(task)
                     self._without_device(task)
                     continue
-                names = self._names(task.job, wanted)
+                names = _lock_names(task.job, wanted)
                 if names in busy:
                     continue
                 device = self._pool.acquire(task.job.platform, wanted)
                 if device is None:
-                    busy.add(names)
+                    busy[names] = None
                     continue
             self._waiting.remove(task)
             self._start(task, device)
-        return bool(busy)
+        return tuple(chain.from_iterable(busy))
 
-    def _start_probes(self) -> set[tuple[str, ...]]:
+    def _start_probes(self) -> dict[tuple[str, ...], None]:
         """Start the probes of suspect devices. Returns the devices that are not free."""
-        busy: set[tuple[str, ...]] = set()
+        busy: dict[tuple[str, ...], None] = {}
         for name, job_id in self._evidence.probes().items():
             if self._stopped or len(self._running) >= self._workers:
                 break
             job = next(job for job in self._plan if job.id == job_id)
             device = self._pool.acquire(job.platform, [int(name.rpartition("-")[2])])
             if device is None:
-                busy.add((name,))
+                busy[name,] = None
                 continue
-            self._remark(f"probe: does device {name} pass {job_id}? ({self._evidence.why(name)})")
+            self._everybody.remark(f"probe: does device {name} pass {job_id}? ({self._evidence.why(name)})")
             folder = self._folder.path / "probes" / str(self._orders + 1)
             shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
             self._send(None, job, folder, device)
@@ -360,7 +361,7 @@ class _Run:
             task.repeats.clear()
         # Avoid devices on which this job failed, even if they are free and the others are not.
         tried = {one.device for one in task.tries}
-        names = self._names(task.job, usable)
+        names = _lock_names(task.job, usable)
         fresh = tuple(name for name in names if name not in tried)
         if not fresh and not (task.tries and task.tries[-1].failed):
             fresh = names
@@ -369,13 +370,6 @@ class _Run:
 
     def _ids(self, job: Job) -> tuple[int, ...]:
         return self._options.pools.get(job.platform.name, job.platform.devices)
-
-    @staticmethod
-    def _names(job: Job, ids: Sequence[int]) -> tuple[str, ...]:
-        return tuple(lock_name(job.platform, number) for number in ids)
-
-    def _remark(self, text: str) -> None:
-        self._everybody.tell(lambda listener: listener.remark(text))
 
     def _start(self, task: _Task, device: Device | None) -> None:
         if not task.examined:
@@ -488,16 +482,16 @@ class _Run:
         if reason := self._evidence.probed(name, result):
             self._set_aside(name, reason)
         elif result.state is State.PASSED:
-            self._remark(f"device {name} passes {job}")
+            self._everybody.remark(f"device {name} passes {job}")
         else:
-            self._remark(f"the probe of device {name} says nothing about it: {result.message}")
+            self._everybody.remark(f"the probe of device {name} says nothing about it: {result.message}")
         if result.state is State.PASSED:
             shutil.rmtree(running.order.folder, ignore_errors=True)
         self._reconsider()
 
     def _set_aside(self, name: str, reason: str) -> None:
         self._pool.set_aside.setdefault(name, reason)
-        self._remark(f"device {name} is set aside: {reason}")
+        self._everybody.remark(f"device {name} is set aside: {reason}")
 
     def _reconsider(self) -> None:
         """Decide again about jobs whose end depends on news about a device."""
@@ -512,7 +506,7 @@ class _Run:
         decision = self._evidence.decide(
             task.tries,
             elsewhere=goes_on
-            and not {one.device for one in task.tries}.issuperset(self._names(task.job, usable)),
+            and not {one.device for one in task.tries}.issuperset(_lock_names(task.job, usable)),
             alone=len(usable if task.ids else self._ids(task.job)) == 1,
             retries=self._retries if goes_on else 0,
             final=final or not goes_on,
@@ -536,7 +530,7 @@ class _Run:
         if task.examined:
             self._decide(task, final=True)
             return
-        names = self._names(task.job, task.ids)
+        names = _lock_names(task.job, task.ids)
         reasons = "; ".join(f"{name}: {self._pool.set_aside[name]}" for name in names)
         self._finish(task, Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})"))
 
@@ -619,3 +613,7 @@ class _Run:
         problems = (*self._problems, *self._everybody.problems, *self._watchers.problems)
         code = states.INTERNAL_ERROR if problems else summary.exit_code
         return replace(summary, problems=problems, exit_code=code)
+
+
+def _lock_names(job: Job, numbers: Sequence[int]) -> tuple[str, ...]:
+    return tuple(lock_name(job.platform, number) for number in numbers)

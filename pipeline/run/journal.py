@@ -50,7 +50,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class Remark(msgspec.Struct, frozen=True, tag=True):
-    """A line for people about what happened between jobs."""
+    """A line for people."""
 
     text: str
 

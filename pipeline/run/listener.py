@@ -66,7 +66,7 @@ class Listener(Protocol):
         """Called each time a process is started for a job, also for retries and repeats."""
 
     def remark(self, text: str) -> None:
-        """Called with one line for people about what happens between jobs, such as a device set aside."""
+        """Called at any time of the run: one line for people, such as what the run waits for."""
 
     def job_finished(self, result: Result) -> None:
         """Called once for each job of the plan, also if it was skipped or interrupted."""
@@ -81,6 +81,10 @@ class Broadcast:
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = listeners
         self.problems: list[str] = []
+
+    def remark(self, text: str) -> None:
+        """Tell each listener a remark."""
+        self.tell(lambda listener: listener.remark(text))
 
     def tell(self, event: Callable[[Listener], None]) -> None:
         """Call `event` for each listener, in order."""

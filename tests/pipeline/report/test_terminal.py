@@ -34,8 +34,8 @@ def watched(console: Console, results: list[Result]) -> str:
     terminal.run_started(RunInfo("r1", Path("/runs/r1"), plan, "", workers=2, notes=("locks lie on NFS",)))
     for result in results[:2]:
         terminal.job_started(result.job, result.device, 1)
+    terminal.remark("waiting for [npu-0]: held by process 7\x1b")
     terminal.job_started(results[1].job, None, 2)
-    terminal.remark("device npu-0 is [set] aside")
     for result in results:
         terminal.job_finished(result)
     aside, doubt = {"npu-0": "507018"}, {"npu-1": "all 3 jobs on it failed"}
@@ -53,8 +53,8 @@ def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[R
         "note: locks lie on NFS",
         "started device/emu-a2a3/mc62/fused/small on device 2",
         "started device/emu-a5/mc62/fused/small",
+        "waiting for [npu-0]: held by process 7",
         "started device/emu-a5/mc62/fused/small, attempt 2",
-        "device npu-0 is [set] aside",
         "[1/3] passed device/emu-a2a3/mc62/fused/small 1.2 s",
         "[2/3] mismatch device/emu-a5/mc62/fused/small 0.0 s: [red]y[/red]: 3 of 64 differ",
         "[3/3] skipped device/a5/mc62/fused/small 0.0 s",

@@ -28,10 +28,11 @@ class Watcher:
 
     infos: list[RunInfo] = field(default_factory=list)
     started: list[tuple[str, int | None, int]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     finished: list[Result] = field(default_factory=list)
     summaries: list[RunSummary] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
     on_start: Callable[[Job], None] = lambda _job: None
+    on_remark: Callable[[str], None] = lambda _text: None
 
     def run_started(self, run: RunInfo) -> None:
         self.infos.append(run)
@@ -42,6 +43,7 @@ class Watcher:
 
     def remark(self, text: str) -> None:
         self.remarks.append(text)
+        self.on_remark(text)
 
     def job_finished(self, result: Result) -> None:
         self.finished.append(result)

@@ -35,7 +35,7 @@ def write(path: Path, plan: tuple[Job, ...]) -> tuple[Result, ...]:
     results = tuple(Result(job, State.PASSED, f"text {job.id} \udcff", artefacts=("a",)) for job in plan)
     for result in results:
         journal.job_started(result.job, 0, 1)
-        journal.remark(f"device npu-0 passes {result.job.id}")
+        journal.remark("for people")
         journal.job_finished(result)
     aside, undecided = {"npu-1": "it hangs"}, {"npu-2": "all failed"}
     journal.run_finished(
