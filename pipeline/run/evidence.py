@@ -130,21 +130,20 @@ class Evidence:
     def choose(self, devices: Sequence[str], *, idle: bool) -> tuple[str, ...]:
         """Those of `devices` that a job may be given now, the best first; suspects only for want of others.
 
-        In an `idle` run, jobs need not wait for a device that others hold if a suspect cannot be tested yet.
+        If all are suspects, jobs wait for those with the fewest failures: a device that fails fast would
+        draw all the work. In an `idle` run they need not wait for a device that another process holds,
+        unless a suspect can be tested or a second opinion about it is still to come.
         """
-        proven = sorted(devices, key=lambda device: not self._devices[device].passes)
-        clean = [device for device in proven if not self._devices[device].doubts]
-        if not clean:
-            return tuple(proven)
-        if not idle:
-            return tuple(clean)
-        suspects = (device for device in proven if device not in clean)
-        untested = [
-            device
-            for device in suspects
-            if not self._devices[device].awaited and not self._known_good(device)
-        ]
-        return tuple(clean + untested)
+        all_known = self._devices
+        ranked = sorted(devices, key=lambda one: (len(all_known[one].row), not all_known[one].passes))
+        best = [one for one in ranked if not all_known[one].doubts]
+        if not best:
+            fewest = len(all_known[ranked[0]].row) if ranked else 0
+            best = [one for one in ranked if len(all_known[one].row) == fewest]
+        if idle:
+            others = (one for one in ranked if one not in best and not all_known[one].awaited)
+            best += [one for one in others if not self._known_good(one)]
+        return tuple(best)
 
     def failing_kernels(self) -> frozenset[str]:
         """Kernels that failed on a device where nothing has passed: jobs of others tell more about it."""
@@ -235,7 +234,7 @@ class Evidence:
         if last.result.state is State.INFRASTRUCTURE:
             return self._after_refusal(tries, alone, retries, final)
         if last.failed:
-            return self._after_failure(tries, elsewhere, final)
+            return self._after_failure(tries, elsewhere, alone, final)
         return self._after_pass(tries, final)
 
     def _after_pass(self, tries: Sequence[Try], final: bool) -> Result | Next:
@@ -255,7 +254,9 @@ class Evidence:
             return Next.WAIT
         return next((one.result for one in undecided if one.failed), last.result)
 
-    def _after_failure(self, tries: Sequence[Try], elsewhere: bool, final: bool) -> Result | Next:
+    def _after_failure(
+        self, tries: Sequence[Try], elsewhere: bool, alone: bool, final: bool
+    ) -> Result | Next:
         failed = [one for one in tries if one.failed]
         valid = [one for one in failed if one.device not in self._aside]
         job = failed[0].result.job.id
@@ -271,7 +272,7 @@ class Evidence:
             for device in devices:
                 self._devices[device].awaited.add(job)
             return Next.AGAIN
-        open_ends = [one for one in valid if self._testable(one)]
+        open_ends = [one for one in valid if self._open(one, alone)]
         if len(devices) > 1:  # in different ways: one of the devices may be at fault
             open_ends = [one for one in valid if not self._vindicated(one)]
             for one in open_ends:
@@ -286,8 +287,8 @@ class Evidence:
         )
         return replace(first.result, state=State.INFRASTRUCTURE, message=message, blames=Blame.DEVICE)
 
-    def _testable(self, one: Try) -> bool:
-        """Whether the device of a try is in doubt, and will soon be known to be sick or not.
+    def _open(self, one: Try, alone: bool) -> bool:
+        """Whether the device of a try is in doubt, and may yet be known to be sick or not.
 
         That a job failed alike on two devices is no alibi for the jobs that fail after it on one of them.
         """
@@ -296,7 +297,9 @@ class Evidence:
             return False
         if self._known_good(one.device):
             return bool(known.doubts) or row > 1
-        return known.compared and 1 < row <= _ROW
+        if known.compared:
+            return 1 < row <= _ROW
+        return bool(known.doubts) and not known.passes and not alone
 
     def _after_refusal(self, tries: Sequence[Try], alone: bool, retries: int, final: bool) -> Result | Next:
         last = tries[-1]
