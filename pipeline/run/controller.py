@@ -140,7 +140,10 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
 
 @dataclass
 class _Task:
-    """A job of the plan that has not ended. `ids` are the devices that the run can choose for it."""
+    """A job of the plan that has not ended. `ids` are the devices that the run can choose for it.
+
+    `anywhere`: if it is tried again, then also where it was tried before.
+    """
 
     job: Job
     ids: tuple[int, ...]
@@ -149,6 +152,7 @@ class _Task:
     starts: int = 0
     tries: list[Try] = field(default_factory=list)
     repeats: list[Result] = field(default_factory=list)
+    anywhere: bool = False
 
     @property
     def examined(self) -> bool:
@@ -282,8 +286,9 @@ class _Run:
                 if not self._parked:
                     return
                 if not blocked:
-                    # No news can come any more, unless the next one is tried again.
-                    self._decide(self._parked.pop(0), final=True)
+                    # Unless a probe can be made or this one is tried again, no news can come any more.
+                    if not self._evidence.question(self._parked[0].tries):
+                        self._decide(self._parked.pop(0), final=True)
                     self._reconsider()
                     continue
             wakes = [running.give_up_at for running in self._running.values()]
@@ -363,7 +368,7 @@ class _Run:
         tried = {one.device for one in task.tries}
         names = _lock_names(task.job, usable)
         fresh = tuple(name for name in names if name not in tried)
-        if not fresh and not (task.tries and task.tries[-1].failed):
+        if not fresh and (task.anywhere or not task.examined):
             fresh = names
         chosen = self._evidence.choose(fresh, idle=not self._running)
         return tuple(usable[names.index(name)] for name in chosen)
@@ -471,7 +476,9 @@ class _Run:
             self._decide(task)
         else:
             self._finish(task, result)
-        if running.device is not None and (reason := self._evidence.refuses(name)):
+        others = [one.job for one in self._waiting]
+        others += [one.order.job for one in self._running.values()]
+        if running.device is not None and (reason := self._evidence.refuses(name, others)):
             self._set_aside(name, reason)
         self._reconsider()
 
@@ -503,10 +510,11 @@ class _Run:
         """After a try, or news about a device: end the task, try it again, or wait unless this is `final`."""
         usable = self._pool.usable(task.job.platform, task.ids)
         goes_on = not self._stopped and (bool(usable) or not task.ids)
+        tried = {one.device for one in task.tries}
+        elsewhere = goes_on and not tried.issuperset(_lock_names(task.job, usable))
         decision = self._evidence.decide(
             task.tries,
-            elsewhere=goes_on
-            and not {one.device for one in task.tries}.issuperset(_lock_names(task.job, usable)),
+            elsewhere=elsewhere,
             alone=len(usable if task.ids else self._ids(task.job)) == 1,
             retries=self._retries if goes_on else 0,
             final=final or not goes_on,
@@ -514,7 +522,7 @@ class _Run:
         if decision is Next.WAIT:
             self._parked.append(task)
         elif decision is Next.AGAIN:
-            task.attempt += 1
+            task.attempt, task.anywhere = task.attempt + 1, not elsewhere
             last = task.tries[-1]
             # A job that was refused by a device that has passed nothing waits until there is more evidence.
             self._requeue(task, last=last.refused and not self._evidence.proven(last.device))

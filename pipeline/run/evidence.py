@@ -14,12 +14,12 @@ out. Devices are named by their locks (`npu-0`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import combinations
 
-from pipeline.ground.jobs import Blame, Result, State
+from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.results.fingerprint import fingerprint
 
 WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
@@ -184,12 +184,31 @@ class Evidence:
             known.untestable = True
         return ""
 
-    def refuses(self, device: str) -> str:
-        """Why to set a device aside that has never passed anything and cannot be tested; else empty."""
+    def question(self, tries: Sequence[Try]) -> bool:
+        """Make the devices suspect on which the verdict about a job depends. False: no probe can be made."""
+        found = False
+        for one in tries:
+            doubts = self._devices[one.device].doubts
+            fair = self._vindicated(one) or one.device in self._aside or not self._known_good(one.device)
+            if one.failed and not fair:
+                doubts.setdefault(
+                    one.result.job.id, f"{one.result.job.id} ended there as {_told(one.result)}"
+                )
+                found = True
+        return found
+
+    def refuses(self, device: str, waiting: Iterable[Job]) -> str:
+        """Why to set a device aside that never passed anything and cannot be tested; else empty.
+
+        It is not as long as jobs are `waiting` for it whose kernels have not been tried there.
+        """
         known = self._devices[device]
         row = list(known.row.values())
         dead = all(one.refused or one.result.state is State.TIMED_OUT for one in row)
         if len(row) < _ROW or known.passes or not dead or self._known_good(device):
+            return ""
+        kernels = {one.result.job.kernel for one in row}
+        if any(job.kernel not in kernels and device in self._reach.get(job.id, ()) for job in waiting):
             return ""
         return f"{len(row)} jobs in a row, and none passed; the last ended as {_told(row[-1].result)}"
 
@@ -231,7 +250,10 @@ class Evidence:
         last = tries[-1]
         for one in tries:
             self._devices[one.device].awaited.discard(last.result.job.id)
-        if last.result.state is State.INFRASTRUCTURE:
+        valid = [one for one in tries if one.device not in self._aside]
+        errors = [one for one in valid if one.result.state is State.INFRASTRUCTURE]
+        only_errors = bool(errors) and errors == valid and not elsewhere
+        if last.result.state is State.INFRASTRUCTURE or (last.failed and only_errors):
             return self._after_refusal(tries, alone, retries, final)
         if last.failed:
             return self._after_failure(tries, elsewhere, alone, final)
@@ -317,7 +339,9 @@ class Evidence:
         errors = [one for one in tries if one.result.state is State.INFRASTRUCTURE]
         if retries and sum(one.device not in self._aside for one in errors) <= retries:
             return Next.AGAIN
-        return next((one.result for one in tries if one.failed), last.result)
+        failed = (one for one in tries if one.failed)
+        shown = (one for one in failed if one.device not in self._aside or one.result.state in WRONG)
+        return next((one.result for one in shown), last.result)
 
     def _vindicated(self, one: Try) -> str:
         """The job that passed on the device of a try since then: another job, or a probe. Empty: none."""

@@ -208,7 +208,7 @@ def test_three_jobs_in_a_row_make_a_device_suspect_whatever_their_kind(night: Ni
 def test_the_same_job_in_a_row_is_one(night: Night) -> None:
     for _ in range(4):
         night.end(0, A, "refused")
-    assert night.evidence.refuses(A) == ""
+    assert night.evidence.refuses(A, ()) == ""
     assert night.evidence.undecided() == {}
 
 
@@ -217,9 +217,10 @@ def test_a_device_that_never_passed_is_given_up_only_if_it_hangs_or_refuses(
     night: Night, state: str, dead: bool
 ) -> None:
     for number in range(3):
-        assert night.evidence.refuses(A) == ""
+        assert night.evidence.refuses(A, ()) == ""
         night.decide(night.end(number, A, state, "oh"), elsewhere=False, retries=0)
-    assert bool(night.evidence.refuses(A)) == dead
+    assert bool(night.evidence.refuses(A, night.jobs[:3])) == dead
+    assert night.evidence.refuses(A, night.jobs[:4]) == ""  # another kernel may pass there
     assert list(night.evidence.undecided()) == [A]
 
 
@@ -227,7 +228,7 @@ def test_a_device_that_can_be_tested_is_not_given_up_untested(night: Night) -> N
     night.end(9, B)
     for number in range(3):
         night.decide(night.end(number, A, "timed-out"), elsewhere=False)
-    assert night.evidence.refuses(A) == ""
+    assert night.evidence.refuses(A, ()) == ""
     assert A in night.evidence.probes()
 
 
@@ -261,6 +262,13 @@ def test_a_crash_on_a_device_that_is_set_aside_is_no_verdict(night: Night) -> No
     assert decision.message == "device 0 was set aside: it fails (crashed: oh)"
 
 
+def test_a_refused_job_is_retried_where_it_was_if_the_other_device_was_sick(night: Night) -> None:
+    refused, wrong = night.end(0, A, "refused"), night.end(0, B, "mismatch")
+    night.aside[B] = "sick"
+    assert night.decide(refused, wrong, elsewhere=False, alone=True) is Next.AGAIN
+    assert night.state(refused, wrong, elsewhere=False, alone=True, retries=0) is State.MISMATCH
+
+
 def test_an_idle_run_goes_on_with_a_suspect_that_cannot_be_tested(night: Night) -> None:
     night.end(0, A, "refused")
     assert night.evidence.choose((A, B), idle=False) == (B,)
@@ -268,6 +276,40 @@ def test_an_idle_run_goes_on_with_a_suspect_that_cannot_be_tested(night: Night) 
     assert night.evidence.choose((A,), idle=False) == (A,)
     night.end(1, B)
     assert night.evidence.choose((A, B), idle=True) == (B,)  # it can be tested now
+
+
+def test_a_device_that_fails_fast_draws_no_work(night: Night) -> None:
+    """All are suspect and nothing has passed: the one with the fewest failures is waited for."""
+    night.end(0, A, "refused")
+    night.end(1, B, "refused")
+    night.end(2, A, "refused")
+    assert night.evidence.choose((A, B), idle=False) == (B,)
+    assert night.evidence.choose((A, B), idle=True) == (B, A)
+
+
+def test_what_fails_on_a_device_where_nothing_ever_passed_waits_for_news(night: Night) -> None:
+    first, second = night.end(0, A, "crashed", "oh"), night.end(0, B, "timed-out", "late")
+    assert night.decide(first, second) is Next.WAIT
+    third = night.end(1, A, "crashed", "oh")
+    assert night.decide(third) is Next.WAIT
+    assert night.state(third, alone=True, elsewhere=False) is State.CRASHED
+    night.end(2, B)
+    assert night.probe(A, State.CRASHED)
+    night.aside[A] = "sick"
+    assert night.decide(third) is Next.AGAIN
+
+
+def test_at_the_end_the_devices_of_open_verdicts_are_probed(night: Night) -> None:
+    night.decide(first := night.end(0, A, "crashed", "oh"))
+    night.decide(first, night.end(0, B, "crashed", "oh"))
+    third = night.end(1, A, "crashed", "oh")
+    assert night.decide(third) is Next.WAIT
+    assert not night.evidence.question([third])
+    night.end(2, B)
+    assert night.evidence.probes() == {}
+    assert night.evidence.question([third])
+    assert night.probe(A) == ""
+    assert night.state(third) is State.CRASHED
 
 
 def test_devices_on_which_jobs_passed_come_first(night: Night) -> None:
