@@ -286,10 +286,7 @@ class _Run:
                 if not self._parked:
                     return
                 if not blocked:
-                    # Unless a probe can be made or this one is tried again, no news can come any more.
-                    if not self._evidence.question(self._parked[0].tries):
-                        self._decide(self._parked.pop(0), final=True)
-                    self._reconsider()
+                    self._seek_news()
                     continue
             wakes = [running.give_up_at for running in self._running.values()]
             wakes.append(self._stop_at)
@@ -505,6 +502,14 @@ class _Run:
         parked, self._parked = self._parked, []
         for task in parked:
             self._decide(task)
+
+    def _seek_news(self) -> None:
+        """When only such jobs are left: probe the devices, else try one of the jobs again, else end it."""
+        if not self._evidence.question([one for task in self._parked for one in task.tries]):
+            task = min(self._parked, key=lambda one: len(one.tries))
+            self._parked.remove(task)
+            self._decide(task, final=True)
+        self._reconsider()
 
     def _decide(self, task: _Task, *, final: bool = False) -> None:
         """After a try, or news about a device: end the task, try it again, or wait unless this is `final`."""

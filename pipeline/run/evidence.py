@@ -6,7 +6,8 @@ out. Devices are named by their locks (`npu-0`).
 - A device comes under suspicion by an infrastructure error that blames it, by the first trouble of a kind,
   and by three different jobs in trouble in a row. It gets no ordinary jobs while others can do them.
 - The first job in trouble of a kind is tried on a second device too. What fails alike on both is its fault.
-- Else a probe decides about the device: the smallest job that passed in this run has to pass there.
+- Else a probe decides about the device: the smallest job that passed in this run has to pass there. Verdicts
+  that rest on the device wait for that.
 - What was tried on a device that was set aside says nothing about a job, except that a wrong output is never
   turned into a pass.
 """
@@ -185,7 +186,7 @@ class Evidence:
         return ""
 
     def question(self, tries: Sequence[Try]) -> bool:
-        """Make the devices suspect on which the verdict about a job depends. False: no probe can be made."""
+        """Make the devices suspect on which verdicts about jobs depend. False: no probe can be made."""
         found = False
         for one in tries:
             doubts = self._devices[one.device].doubts
@@ -290,15 +291,17 @@ class Evidence:
                 both = f"failed in the same way on {_device(one.device)} and {_device(two.device)}"
                 return replace(one.result, facts={**one.result.facts, "devices": both})
         devices = {one.device for one in valid}
-        if elsewhere and (not valid or (len(devices) == 1 and any(one.first for one in valid))):
-            for device in devices:
-                self._devices[device].awaited.add(job)
-            return Next.AGAIN
         open_ends = [one for one in valid if self._open(one, alone)]
         if len(devices) > 1:  # in different ways: one of the devices may be at fault
             open_ends = [one for one in valid if not self._vindicated(one)]
             for one in open_ends:
                 self._devices[one.device].doubts.setdefault(job, f"{job} failed there in another way")
+        # A sample; at the end also what rests on a device that nothing has told from the kernels.
+        sample = len(devices) == 1 and (any(one.first for one in valid) or (final and open_ends))
+        if elsewhere and (sample or not valid):
+            for device in devices:
+                self._devices[device].awaited.add(job)
+            return Next.AGAIN
         if open_ends and not final:
             return Next.WAIT
         if valid or failed[0].result.state in WRONG or not failed[0].device:
@@ -339,9 +342,11 @@ class Evidence:
         errors = [one for one in tries if one.result.state is State.INFRASTRUCTURE]
         if retries and sum(one.device not in self._aside for one in errors) <= retries:
             return Next.AGAIN
-        failed = (one for one in tries if one.failed)
-        shown = (one for one in failed if one.device not in self._aside or one.result.state in WRONG)
-        return next((one.result for one in shown), last.result)
+        failed = [one for one in tries if one.failed]
+        shown = [one for one in failed if one.device not in self._aside or one.result.state in WRONG]
+        if any(one.device not in self._aside and self._open(one, alone) for one in failed) and not final:
+            return Next.WAIT
+        return shown[0].result if shown else last.result
 
     def _vindicated(self, one: Try) -> str:
         """The job that passed on the device of a try since then: another job, or a probe. Empty: none."""

@@ -312,6 +312,15 @@ def test_at_the_end_the_devices_of_open_verdicts_are_probed(night: Night) -> Non
     assert night.state(third) is State.CRASHED
 
 
+def test_what_rests_on_an_untested_device_at_the_end_is_tried_elsewhere(night: Night) -> None:
+    first, second = night.end(0, A, "crashed", "oh"), night.end(0, B, "timed-out", "late")
+    third = night.end(1, A, "crashed", "oh")
+    assert night.decide(first, second) is Next.WAIT
+    assert night.decide(third) is Next.WAIT
+    assert night.decide(third, final=True) is Next.AGAIN
+    assert night.state(third, final=True, elsewhere=False) is State.CRASHED
+
+
 def test_devices_on_which_jobs_passed_come_first(night: Night) -> None:
     night.end(0, B)
     assert night.evidence.choose((A, B), idle=False) == (B, A)
