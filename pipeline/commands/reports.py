@@ -32,7 +32,7 @@ def show_report(arguments: Namespace) -> int:
     run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
     seconds = sum(result.seconds for result in results)
     code = exit_code(result.state for result in results)
-    summary = RunSummary(run_id, root / run_id, results, code, seconds)
+    summary = RunSummary(run_id, root / run_id, results, code, seconds, record.set_aside, record.undecided)
     if record.exit_code == INTERNAL_ERROR:
         said = f"the messages of this failure, if any were kept, are in {root / run_id}"
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))

@@ -38,6 +38,8 @@ class State(str, Enum):
     UNEXPECTED_PASS = "unexpected-pass"
     NONDETERMINISTIC = "nondeterministic"
     PERFORMANCE = "performance"
+    DEVICE_DEPENDENT = "device-dependent"
+    PROVOKED = "provoked"
     NO_RESULT = "no-result"
     INTERRUPTED = "interrupted"
 
@@ -52,7 +54,7 @@ class Outcome(str, Enum):
 
 
 class Blame(str, Enum):
-    """What an infrastructure error blames. A device that is blamed twice is set aside."""
+    """What an infrastructure error blames. Whether a device is at fault is then decided by evidence."""
 
     NOTHING = "nothing"
     DEVICE = "device"
@@ -77,6 +79,8 @@ OUTCOMES: Mapping[State, Ending] = {
     State.UNEXPECTED_PASS: Ending(Outcome.FAILURE, 1),
     State.NONDETERMINISTIC: Ending(Outcome.FAILURE, 1),
     State.PERFORMANCE: Ending(Outcome.FAILURE, 1),
+    State.DEVICE_DEPENDENT: Ending(Outcome.FAILURE, 1),
+    State.PROVOKED: Ending(Outcome.FAILURE, 1),
     State.CRASHED: Ending(Outcome.ERROR, 1),
     State.TIMED_OUT: Ending(Outcome.ERROR, 1),
     State.KILLED: Ending(Outcome.ERROR, 1),
@@ -118,6 +122,9 @@ INJECTED = "injected"
 
 TIMING = "timing"
 """The fact of a stage that says why its program could not be timed."""
+
+QUEUED = "queue_s"
+"""The fact of a result whose job waited so many seconds for a scheduler's card; the run did not choose it."""
 
 FINGERPRINT = "fingerprint"
 """The fact of a result that identifies its kind of failure; it is the same in all runs and geometries."""

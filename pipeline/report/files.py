@@ -72,6 +72,7 @@ class ReportFiles:
             "started": self._run.started,
             **{f"note {number}": note for number, note in enumerate(self._run.notes, 1)},
             **{f"set-aside {device}": reason for device, reason in summary.set_aside.items()},
+            **{f"undecided {device}": reason for device, reason in summary.undecided.items()},
         }
         attachments = Attachments(summary.folder, self._relative_to)
         write(self._junit, summary.results, facts, attachments, problems)

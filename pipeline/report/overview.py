@@ -30,6 +30,8 @@ MEANING: Mapping[State, str] = {
     State.UNEXPECTED_PASS: "a known fault is gone: remove its entry from the matrix",
     State.NONDETERMINISTIC: "one input, different outputs: a race, or memory read before it is written",
     State.PERFORMANCE: "the output is right, but a metric is outside its limits, or was not measured",
+    State.DEVICE_DEPENDENT: "it fails on one device and not on another: that device, or a race in the kernel",
+    State.PROVOKED: "the kernel makes healthy devices fail, often by an address out of range",
     State.CRASHED: "the job's process died or raised; its output is with the case",
     State.TIMED_OUT: "it hung; the stacks of all its threads are with the case",
     State.KILLED: "something outside the pipeline ended the job's process, often because memory ran out",
@@ -93,11 +95,12 @@ class Group:
 
     @property
     def where(self) -> str:
-        """Lanes, platforms, geometries, kernels and profiles that are hit."""
+        """Lanes, platforms, devices, geometries, kernels and profiles that are hit."""
         jobs = [result.job for result in self.results]
         hit = {
             "lane": [job.lane.value for job in jobs],
             "platform": [job.platform_name for job in jobs],
+            "device": [str(one.device) for one in self.results if one.device is not None],
             "geometry": [job.geometry_name for job in jobs],
             "kernel": [job.kernel for job in jobs],
             "profile": [job.profile for job in jobs if job.profile],

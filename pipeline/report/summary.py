@@ -84,6 +84,8 @@ def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str | Gro
         yield f"**The pipeline itself failed:** {_quoted(problem)}"
     for device, reason in summary.set_aside.items():
         yield f"**Device {_quoted(device)} was set aside:** {_quoted(reason)}"
+    for device, reason in summary.undecided.items():
+        yield f"**Device {_quoted(device)} is in doubt:** {_quoted(reason)}"
     yield from seen.broken
     for group in seen.skipped:
         count = f"**{len(group.results)} {group.state.value}:**"

@@ -146,6 +146,8 @@ class Terminal:
             self._say(f"where: {group.where}", indent="  ")
         for device, reason in summary.set_aside.items():
             self._say(f"device {device} was set aside: {reason}", "bold magenta")
+        for device, reason in summary.undecided.items():
+            self._say(f"device {device} is in doubt: {reason}", "bold magenta")
         for problem in summary.problems:
             self._say(f"the pipeline itself failed: {problem}", "bold magenta")
         if seen.broken and self._rows - before > self._console.height - _LAST_ROWS:

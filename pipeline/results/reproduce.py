@@ -22,12 +22,13 @@ def interpreter() -> str:
     return str(python.relative_to(here)) if python.is_relative_to(here) else str(python)
 
 
-def command_line(job: Job, settings: Settings) -> str:
+def command_line(job: Job, settings: Settings, device: int | None = None) -> str:
     """The command line of a job, to be run in the folder of `matrix.yaml`.
 
     Args:
         job: with the seed of `@nightly` settled; the night is then given as a date.
         settings: of the job's run; all that are not the default are named.
+        device: the one that its run chose for it, if any.
     """
     profile = job.written_profile or job.profile
     option = "--engines" if job.other else "--platform"
@@ -37,6 +38,8 @@ def command_line(job: Job, settings: Settings) -> str:
         words += ["--kernel", job.kernel]
     if profile and profile != INPUTS and job.lane is not Lane.COMPILE:
         words += ["--profile", profile]
+    if device is not None:
+        words += ["--devices", str(device)]
     if job.written_profile and settings.date is None:
         # The night that gave the profile its seed.
         night = datetime.strptime(str(profiles.seed_of(job.profile or "")), "%Y%m%d").date()

@@ -6,7 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.ground.jobs import FINGERPRINT, NEW, RAN_IN, REPRODUCE, SINCE, Blame, Job, Result, State
+from pipeline.ground.jobs import (
+    FINGERPRINT,
+    NEW,
+    QUEUED,
+    RAN_IN,
+    REPRODUCE,
+    SINCE,
+    Blame,
+    Job,
+    Result,
+    State,
+)
 from pipeline.ground.settings import Settings
 from pipeline.results.excuses import Earlier, with_excuse
 from pipeline.results.fingerprint import fingerprint
@@ -132,7 +143,8 @@ def review(result: Result, references: References, history: History, settings: S
         return result
     facts = dict(result.facts)
     if result.state is not State.INTERRUPTED:  # its run is to be finished, see `with_resume`
-        facts[REPRODUCE] = command_line(result.job, settings)
+        chosen = result.device if QUEUED not in facts else None
+        facts[REPRODUCE] = command_line(result.job, settings, chosen)
     if kind := fingerprint(result):
         facts |= {FINGERPRINT: kind, SINCE: history.since(result.job.id, kind)}
     return with_excuse(replace(result, facts=facts), history.excused)

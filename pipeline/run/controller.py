@@ -1,8 +1,8 @@
 """The controller: takes the jobs of a plan through the state machine; each job ends with one result.
 
 One thread runs one loop. It gives orders to keepers (`keeper.py`) and devices to jobs, and waits for reports,
-signals and deadlines with a selector. `verdict.py` decides what a result means. Whatever watches the run
-implements the interface in `listener.py`.
+signals and deadlines with a selector. `verdict.py` decides what a result means, `evidence.py` whether a
+failure is the job's or its device's. Whatever watches the run implements the interface in `listener.py`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import ATTEMPT, Blame, Job, Result, State
+from pipeline.ground.jobs import ATTEMPT, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
+from pipeline.run.evidence import Evidence, Next, Try
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.journal import Journal, lost_result
@@ -157,23 +158,31 @@ def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 @dataclass
 class _Task:
-    """A job of the plan that has not ended."""
+    """A job of the plan that has not ended. `ids` are the devices that the run can choose for it.
+
+    `anywhere`: if it is tried again, then also where it was tried before.
+    """
 
     job: Job
     ids: tuple[int, ...]
     state: State = State.PLANNED
     attempt: int = 1
     starts: int = 0
-    tried: set[int] = field(default_factory=set)
-    failures: list[str] = field(default_factory=list)
+    tries: list[Try] = field(default_factory=list)
     repeats: list[Result] = field(default_factory=list)
+    anywhere: bool = False
+
+    @property
+    def examined(self) -> bool:
+        """Whether it has failed, so that only its end is looked for: the job's fault or the device's?"""
+        return any(one.failed for one in self.tries)
 
 
 @dataclass
 class _Running:
-    """One process of a task. A keeper that has not reported by `give_up_at` is considered hung."""
+    """One process of a task, or a probe (no task). A keeper that is silent until `give_up_at` has hung."""
 
-    task: _Task
+    task: _Task | None
     order: Order
     device: Device | None
     started: str
@@ -204,6 +213,9 @@ class _Run:
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
         self._results: dict[str, Result] = {}
         self._waiting: list[_Task] = []
+        self._parked: list[_Task] = []
+        reach = {job.id: _lock_names(job, self._ids(job)) for job in self._plan if not self._queued(job)}
+        self._evidence = Evidence(reach, self._pool.set_aside)
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
         preload = (*options.preload, options.target.partition(":")[0])
@@ -265,11 +277,13 @@ class _Run:
     def _admit_plan(self) -> None:
         for job in self._plan:
             if job.id in self._finished:
-                self._record(self._artefacts.admit(self._finished[job.id]), self._watchers)
+                known = self._finished[job.id]
+                if known.device is not None:
+                    self._evidence.know(lock_name(job.platform, known.device), known)
+                self._record(self._artefacts.admit(known), self._watchers)
                 continue
-            ids = self._options.pools.get(job.platform.name, job.platform.devices)
             # A queued job gets its card from task-submit, which has locks of its own.
-            task = _Task(job, () if self._queued(job) else ids)
+            task = _Task(job, () if self._queued(job) else self._ids(job))
             availability = self._host.available(job)
             if availability:
                 task.state = states.advance(job.id, task.state, State.WAITING)
@@ -292,7 +306,11 @@ class _Run:
             if remark := self._waits.observe(self._pool.held_elsewhere(blocked)):
                 self._everybody.remark(remark)
             if not self._waiting and not self._running:
-                return
+                if not self._parked:
+                    return
+                if not blocked:
+                    self._seek_news()
+                    continue
             wakes = [running.give_up_at for running in self._running.values()]
             wakes.append(self._stop_at)
             if self._goldens is not None:
@@ -317,21 +335,20 @@ class _Run:
 
     def _start_ready(self) -> Sequence[str]:
         """Start all jobs that can start. The locks of devices that jobs wait for while a worker is free."""
-        busy: dict[tuple[str, ...], None] = {}
-        for task in list(self._waiting):
+        busy = self._start_probes()
+        later = self._evidence.failing_kernels()
+        for task in sorted(self._waiting, key=lambda one: not one.examined and one.job.kernel in later):
             if len(self._running) >= self._workers:
                 return ()
             if self._goldens is not None and self._goldens.holds(task.job.id):
                 continue
             device = None
             if task.ids:
-                usable = self._pool.usable(task.job.platform, task.ids)
-                if not usable:
+                wanted = self._wanted(task)
+                if not wanted:
                     self._waiting.remove(task)
-                    self._end(task, self._without_device(task))
+                    self._without_device(task)
                     continue
-                # Avoid devices on which this job failed, even if they are free and the others are not.
-                wanted = tuple(number for number in usable if number not in task.tried) or usable
                 names = _lock_names(task.job, wanted)
                 if names in busy:
                     continue
@@ -343,17 +360,60 @@ class _Run:
             self._start(task, device)
         return tuple(chain.from_iterable(busy))
 
+    def _start_probes(self) -> dict[tuple[str, ...], None]:
+        """Start the probes of suspect devices. Returns the devices that are not free."""
+        busy: dict[tuple[str, ...], None] = {}
+        for name, job_id in self._evidence.probes().items():
+            if self._stopped or len(self._running) >= self._workers:
+                break
+            job = next(job for job in self._plan if job.id == job_id)
+            device = self._pool.acquire(job.platform, [int(name.rpartition("-")[2])])
+            if device is None:
+                busy[name,] = None
+                continue
+            self._everybody.remark(f"probe: does device {name} pass {job_id}? ({self._evidence.why(name)})")
+            folder = self._folder.path / "probes" / str(self._orders + 1)
+            shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
+            self._send(None, job, folder, device)
+        return busy
+
+    def _wanted(self, task: _Task) -> tuple[int, ...]:
+        """The devices that a task may be given now, the best first; empty if none is left for it."""
+        usable = self._pool.usable(task.job.platform, task.ids)
+        if task.repeats:
+            if (number := task.repeats[0].device) in usable:
+                return (number,)  # a difference then is the job's
+            task.repeats.clear()
+        # Avoid devices on which this job failed, even if they are free and the others are not.
+        tried = {one.device for one in task.tries}
+        names = _lock_names(task.job, usable)
+        fresh = tuple(name for name in names if name not in tried)
+        if not fresh and (task.anywhere or not task.examined):
+            fresh = names
+        chosen = self._evidence.choose(fresh, idle=not self._running)
+        return tuple(usable[names.index(name)] for name in chosen)
+
+    def _ids(self, job: Job) -> tuple[int, ...]:
+        return self._options.pools.get(job.platform.name, job.platform.devices)
+
     def _start(self, task: _Task, device: Device | None) -> None:
-        task.state = states.advance(task.job.id, task.state, State.RUNNING)
+        if not task.examined:
+            task.state = states.advance(task.job.id, task.state, State.RUNNING)
         folder = self._folder.job_folder(task.job)
         if task.starts == 0:
             shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
         task.starts += 1
+        number = device.number if device is not None else None
+        self._everybody.tell(lambda listener: listener.job_started(task.job, number, task.attempt))
+        self._send(task, task.job, folder / str(task.starts), device)
+
+    def _send(self, task: _Task | None, job: Job, folder: Path, device: Device | None) -> None:
+        """Order a process for a job: of its task, or to probe the device if there is no task."""
         self._orders += 1
         order = Order(
-            job=task.job,
+            job=job,
             target=self._options.target,
-            folder=str(folder / str(task.starts)),
+            folder=str(folder),
             result=str(self._results_folder / f"{self._orders}.json"),
             cache=str(self._options.cache),
             settings=self._settings,
@@ -361,7 +421,7 @@ class _Run:
             marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{self._orders}/",
             threads=processes.thread_share(self._workers),
             grace=self._options.grace,
-            queue=self._options.queue if self._queued(task.job) else None,
+            queue=self._options.queue if self._queued(job) else None,
         )
         if self._idle:
             keeper = self._idle.pop()
@@ -370,7 +430,6 @@ class _Run:
             self._selector.register(keeper, selectors.EVENT_READ, lambda: self._receive(keeper))
         give_up_at = time.monotonic() + order.limit + self._patience()
         self._running[keeper] = _Running(task, order, device, self._time(), give_up_at)
-        self._everybody.tell(lambda listener: listener.job_started(task.job, order.device, task.attempt))
         keeper.send(order)
 
     def _queued(self, job: Job) -> bool:
@@ -400,7 +459,7 @@ class _Run:
         if running is None:
             raise RuntimeError("a keeper sent a report, but had no order")
         self._pool.release(running.device, report.alive)
-        result = verdict.judge(running.task.job, report, Path(running.order.result), self._options.marks)
+        result = verdict.judge(running.order.job, report, Path(running.order.result), self._options.marks)
         self._settle(running, result)
 
     def _lost(self, running: _Running, fault: str) -> None:
@@ -408,22 +467,19 @@ class _Run:
         self._pool.release(running.device, alive)
         if fault:
             self._problems.append(f"a keeper failed: {fault}")
-        self._settle(running, verdict.judge_lost(running.task.job, fault, running.gave_up))
+        self._settle(running, verdict.judge_lost(running.order.job, fault, running.gave_up))
 
     def _settle(self, running: _Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""
         task = running.task
         Path(running.order.result).unlink(missing_ok=True)
+        if task is None:
+            self._settle_probe(running, result)
+            return
         device = running.order.device if running.order.queue is None else result.device
         result = replace(result, device=device, started=running.started, attempts=task.attempt)
         result = relocated(result, Path(running.order.folder), self._folder.path)
-        if result.state is State.INFRASTRUCTURE:
-            self._note_failure(task, running.device, result)
-            if task.attempt <= self._retries and not self._stopped:
-                task.attempt += 1
-                self._requeue(task)
-                return
-        else:
+        if result.state is not State.INFRASTRUCTURE:
             task.repeats.append(result)
             unfinished = result.state in verdict.JUDGED and len(task.repeats) < self._settings.repeat
             if unfinished and not self._stopped:
@@ -432,28 +488,100 @@ class _Run:
             result = verdict.merge_repeats(task.repeats)
             if result.state is State.INTERRUPTED or (unfinished and result.state is State.PASSED):
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
-        tries = {f"{ATTEMPT}{number}": text for number, text in enumerate(task.failures, 1)}
-        result = self._options.review(replace(result, facts={**result.facts, **tries}))
-        self._end(task, verdict.apply_requirement(result))
+        task.repeats.clear()  # another try is a series of its own
+        name = lock_name(task.job.platform, device) if device is not None else ""
+        if result.state is not State.INTERRUPTED:
+            task.tries.append(self._evidence.note(name, result))
+        if result.state is not State.INTERRUPTED or task.examined:
+            self._decide(task)
+        else:
+            self._finish(task, result)
+        others = [one.job for one in self._waiting]
+        others += [one.order.job for one in self._running.values()]
+        if running.device is not None and (reason := self._evidence.refuses(name, others)):
+            self._set_aside(name, reason)
+        self._reconsider()
 
-    def _note_failure(self, task: _Task, device: Device | None, result: Result) -> None:
-        number = device.number if device is not None else result.device
-        where = lock_name(task.job.platform, number) if number is not None else "no device"
-        task.failures.append(f"{where}: {result.message}")
-        if device is not None:
-            task.tried.add(device.number)
-            if result.blames is Blame.DEVICE:
-                self._pool.report_failure(device, result.message)
+    def _settle_probe(self, running: _Running, result: Result) -> None:
+        if result.state is State.INTERRUPTED or running.device is None:
+            return
+        name, job = running.device.name, result.job.id
+        if reason := self._evidence.probed(name, result):
+            self._set_aside(name, reason)
+        elif result.state is State.PASSED:
+            self._everybody.remark(f"device {name} passes {job}")
+        else:
+            self._everybody.remark(f"the probe of device {name} says nothing about it: {result.message}")
+        if result.state is State.PASSED:
+            shutil.rmtree(running.order.folder, ignore_errors=True)
+        self._reconsider()
 
-    def _requeue(self, task: _Task) -> None:
-        task.state = states.advance(task.job.id, task.state, State.WAITING)
-        self._waiting.insert(0, task)
+    def _set_aside(self, name: str, reason: str) -> None:
+        self._pool.set_aside.setdefault(name, reason)
+        self._everybody.remark(f"device {name} is set aside: {reason}")
 
-    def _without_device(self, task: _Task) -> Result:
+    def _reconsider(self) -> None:
+        """Decide again about jobs whose end depends on news about a device."""
+        parked, self._parked = self._parked, []
+        for task in parked:
+            self._decide(task)
+
+    def _seek_news(self) -> None:
+        """When only such jobs are left: probe the devices, else try one of the jobs again, else end it."""
+        if not self._evidence.question([one for task in self._parked for one in task.tries]):
+            task = min(self._parked, key=lambda one: len(one.tries))
+            self._parked.remove(task)
+            self._decide(task, final=True)
+        self._reconsider()
+
+    def _decide(self, task: _Task, *, final: bool = False) -> None:
+        """After a try, or news about a device: end the task, try it again, or wait unless this is `final`."""
+        usable = self._pool.usable(task.job.platform, task.ids)
+        goes_on = not self._stopped and (bool(usable) or not task.ids)
+        tried = {one.device for one in task.tries}
+        elsewhere = goes_on and not tried.issuperset(_lock_names(task.job, usable))
+        decision = self._evidence.decide(
+            task.tries,
+            elsewhere=elsewhere,
+            alone=len(usable if task.ids else self._ids(task.job)) == 1,
+            retries=self._retries if goes_on else 0,
+            final=final or not goes_on,
+        )
+        if decision is Next.WAIT:
+            self._parked.append(task)
+        elif decision is Next.AGAIN:
+            task.attempt, task.anywhere = task.attempt + 1, not elsewhere
+            last = task.tries[-1]
+            # A job that was refused by a device that has passed nothing waits until there is more evidence.
+            self._requeue(task, last=last.refused and not self._evidence.proven(last.device))
+        elif isinstance(decision, Result):
+            self._finish(task, decision)
+
+    def _requeue(self, task: _Task, *, last: bool = False) -> None:
+        if not task.examined:
+            task.state = states.advance(task.job.id, task.state, State.WAITING)
+        self._waiting.insert(len(self._waiting) if last else 0, task)
+
+    def _without_device(self, task: _Task) -> None:
+        if task.examined:
+            self._decide(task, final=True)
+            return
         names = _lock_names(task.job, task.ids)
-        aside = self._pool.set_aside.items()
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in aside if name in names)
-        return Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})", attempts=task.attempt)
+        reasons = "; ".join(f"{name}: {self._pool.set_aside[name]}" for name in names)
+        self._finish(task, Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})"))
+
+    def _finish(self, task: _Task, result: Result) -> None:
+        """End a task that was tried: with its tries as facts, reviewed and excused."""
+        failures = [one for one in task.tries if one.result.state is not State.PASSED]
+        if len(task.tries) > 1 or any(one.result.state is State.INFRASTRUCTURE for one in failures):
+            told = (
+                f"{one.device or 'no device'}: {one.result.message or one.result.state.value}"
+                for one in failures
+            )
+            facts = {f"{ATTEMPT}{number}": text for number, text in enumerate(told, 1)}
+            result = replace(result, facts={**result.facts, **facts})
+        result = self._options.review(replace(result, attempts=task.attempt))
+        self._end(task, verdict.apply_requirement(result))
 
     def _end(self, task: _Task, result: Result) -> None:
         task.state = states.advance(task.job.id, task.state, result.state)
@@ -473,8 +601,12 @@ class _Run:
             return
         self._stopped, self._stop_at = reason, math.inf
         waited_for = cache(self._waits.reason)
+        self._reconsider()
         while self._waiting:
             task = self._waiting.pop(0)
+            if task.examined:
+                self._decide(task)
+                continue
             why = filter(None, (reason, waited_for(_lock_names(task.job, task.ids))))
             self._end(task, Result(task.job, State.INTERRUPTED, "; ".join(why)))
         for keeper, running in self._running.items():
@@ -500,8 +632,16 @@ class _Run:
         shutil.rmtree(self._results_folder, ignore_errors=True)
         code = states.exit_code(result.state for result in results)
         dropped = tuple(sorted(self._artefacts.dropped))
-        run, aside = self._folder, self._pool.set_aside
-        summary = RunSummary(run.run_id, run.path, results, code, seconds, aside, dropped)
+        summary = RunSummary(
+            self._folder.run_id,
+            self._folder.path,
+            results,
+            code,
+            seconds,
+            set_aside=dict(sorted(self._pool.set_aside.items())),
+            undecided=self._evidence.undecided(),
+            dropped=dropped,
+        )
         # Each listener is told of the failures of those before it.
         self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))
         return self._with_problems(summary)

@@ -34,7 +34,6 @@ LENT = "TASK_DEVICE"
 _DEVICE_ID = re.compile("[0-9]{1,5}")
 _LOCKS = "/tmp/conv-pair-device-locks"
 _NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "lustre", "gpfs", "fuse", "9p", "afs", "beegfs", "ceph")
-_FAILURES_ALLOWED = 2
 _KILL_PATIENCE = 5.0
 
 
@@ -145,13 +144,8 @@ class DevicePool:
         # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
         self._locks: dict[str, FileLock] = {}
-        self._failures: Counter[str] = Counter()
-        self._set_aside: dict[str, str] = {}
-
-    @property
-    def set_aside(self) -> Mapping[str, str]:
+        self.set_aside: dict[str, str] = {}
         """Why this run has stopped using devices, by the names of their locks."""
-        return dict(sorted(self._set_aside.items()))
 
     def mark_prefix(self, device: Device | None) -> str:
         """The start of the marks of all jobs that hold `device`, in any run."""
@@ -159,7 +153,7 @@ class DevicePool:
 
     def usable(self, platform: Platform, ids: Sequence[int]) -> tuple[int, ...]:
         """Those of `ids` that were not set aside."""
-        return tuple(number for number in ids if lock_name(platform, number) not in self._set_aside)
+        return tuple(number for number in ids if lock_name(platform, number) not in self.set_aside)
 
     def acquire(self, platform: Platform, ids: Sequence[int]) -> Device | None:
         """Lock one of `ids`. None if all are set aside or busy, in this or another run."""
@@ -177,7 +171,7 @@ class DevicePool:
 
     def held_elsewhere(self, names: Iterable[str]) -> tuple[str, ...]:
         """Of locks that could not be acquired just now, those that another process holds."""
-        return tuple(name for name in names if name not in self._locks and name not in self._set_aside)
+        return tuple(name for name in names if name not in self._locks and name not in self.set_aside)
 
     def lock_file(self, name: str) -> Path:
         """The file of a lock."""
@@ -191,7 +185,7 @@ class DevicePool:
         except Timeout:
             return False
         except OSError as error:  # another user's file, a folder, a full disk: without a lock, no device
-            self._set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
+            self.set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
             return False
         self._locks[name] = lock
         return True
@@ -203,17 +197,9 @@ class DevicePool:
         lock is held until the run ends.
         """
         if device is not None and alive:
-            self._set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
+            self.set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
         elif device is not None:
             self._locks.pop(device.name).release()
-
-    def report_failure(self, device: Device, reason: str) -> None:
-        """Count an infrastructure error of a device; the second one sets the device aside."""
-        self._failures[device.name] += 1
-        if self._failures[device.name] >= _FAILURES_ALLOWED:
-            self._set_aside.setdefault(
-                device.name, f"{_FAILURES_ALLOWED} infrastructure errors, the last: {reason}"
-            )
 
     def close(self) -> None:
         """Release whatever is still held."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -67,11 +67,16 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Closed(msgspec.Struct, frozen=True, tag=True):
-    """The run ended in an orderly way. `dropped` are jobs whose artefacts exceeded the limit."""
+    """The run ended in an orderly way. `dropped` are jobs whose artefacts exceeded the limit.
+
+    `set_aside` and `undecided` are those of the `RunSummary`.
+    """
 
     exit_code: int
     seconds: float
     dropped: tuple[str, ...]
+    set_aside: Mapping[str, str] = {}
+    undecided: Mapping[str, str] = {}
 
 
 _SYNC_INTERVAL = 0.5
@@ -120,8 +125,9 @@ class Journal:
 
     def run_finished(self, summary: RunSummary) -> None:
         """See `Listener`. Raises `JournalError` if the journal was removed: the run is then lost."""
+        closed = (summary.exit_code, summary.seconds, summary.dropped, summary.set_aside, summary.undecided)
         with self._file:  # closed also if the disk is full
-            self._append(Closed(summary.exit_code, summary.seconds, summary.dropped))
+            self._append(Closed(*closed))
             self._sync()
             removed = os.fstat(self._file.fileno()).st_nlink == 0
         if removed:
@@ -142,7 +148,7 @@ class Record:
 
     `results` has the last result of each job that ended; `notes` are remarks for people. `settings` are those
     that applied last, `sources` those that all results are of. `exit_code` is None if the run did not end in
-    an orderly way.
+    an orderly way; `set_aside` and `undecided` are then empty.
     """
 
     run_id: str
@@ -154,6 +160,8 @@ class Record:
     results: Mapping[str, Result]
     exit_code: int | None
     notes: tuple[str, ...]
+    set_aside: Mapping[str, str] = field(default_factory=dict)
+    undecided: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def finished(self) -> Mapping[str, Result]:
@@ -185,7 +193,7 @@ def read_journal(path: Path) -> Record:
     settings = Settings()
     sources: Mapping[str, str] = {}
     results: dict[str, Result] = {}
-    exit_code = None
+    closed: Closed | None = None
     for number, line in enumerate(lines, 1):
         try:
             event = _LINES.decode(line)
@@ -204,11 +212,12 @@ def read_journal(path: Path) -> Record:
             for job in event.dropped:
                 if job in results:  # its line was lost on a full disk
                     results[job] = without_artefacts(results[job])
-        exit_code = event.exit_code if isinstance(event, Closed) else None
+        closed = event if isinstance(event, Closed) else None
     if begun is None:
         raise JournalError(f"{path}: holds no run; it was killed before it began")
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
-    return Record(
-        begun.run_id, begun.started, begun.plan, facts, settings, sources, results, exit_code, notes
-    )
+    record = Record(begun.run_id, begun.started, begun.plan, facts, settings, sources, results, None, notes)
+    if closed is None:
+        return record
+    return replace(record, exit_code=closed.exit_code, set_aside=closed.set_aside, undecided=closed.undecided)

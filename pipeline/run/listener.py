@@ -37,7 +37,8 @@ class RunInfo:
 class RunSummary:
     """How a run ended. `results`, one per job in plan order, name only the artefacts that were kept.
 
-    `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`).
+    `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`); `undecided`
+    names devices on which all jobs failed and that could not be told from the kernels.
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
     itself; any of them makes `exit_code` 3.
     """
@@ -48,6 +49,7 @@ class RunSummary:
     exit_code: int
     seconds: float
     set_aside: Mapping[str, str] = field(default_factory=dict)
+    undecided: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 

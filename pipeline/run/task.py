@@ -27,7 +27,7 @@ from typing import NoReturn
 import msgspec
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import QUEUED, Result, State
 from pipeline.run import processes, worker
 from pipeline.run.devices import LENT, DeviceError, choose_ids, parse_ids
 from pipeline.run.messages import Order, encode, plain_text, read_result, write_atomically
@@ -78,7 +78,7 @@ def work_in_task(order: Order, queue: float) -> Result:
             f" ({ended - submitted:.0f} s, at most {queue:g} s in the queue): {last}"
         ) from None
     result = _result(order, code, ended - begun.at)
-    facts = {**result.facts, "queue_s": f"{begun.at - submitted:.1f}", "run_s": f"{ended - begun.at:.1f}"}
+    facts = {**result.facts, QUEUED: f"{begun.at - submitted:.1f}", "run_s": f"{ended - begun.at:.1f}"}
     if swept:
         facts["swept_processes"] = "; ".join(swept)
     return replace(result, device=begun.device, facts=facts, artefacts=(*result.artefacts, LOG))

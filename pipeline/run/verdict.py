@@ -24,14 +24,15 @@ class Mark:
     blames: Blame = Blame.DEVICE
 
 
-_SICK = (507018, 507010, 507899, 507901)
+_SICK = (507015, 507018, 507010, 507899, 507901)
 
 DEFAULT_MARKS = (
     *(Mark(Pattern(text), Blame.HOST) for text in FULL_DISK),
     *(Mark(Pattern(f"(^|[^0-9]){code}([^0-9]|$)")) for code in _SICK),
 )
 """What the system reports when the disk is full or read-only, and what a sick device prints (CANN's aclError
-list): AICPU exception, lost heartbeat, driver internal error, host-device channel disconnected.
+list): AI core exception, AICPU exception, lost heartbeat, driver internal error, host-device channel
+disconnected. A kernel can cause some of them: `evidence.py` decides who is at fault.
 
 The first one found counts, so a device is not blamed for a full disk."""
 
@@ -42,7 +43,14 @@ JUDGED = frozenset({State.PASSED, State.MISMATCH, State.REFUTED, State.COMPILE_E
 """The kernel was judged, so that a further repeat can be compared with this result."""
 
 # The end states that only the controller sets; a worker can claim the others.
-_CONTROLLERS = (State.EXPECTED_FAILURE, State.UNEXPECTED_PASS, State.NONDETERMINISTIC, State.INTERRUPTED)
+_CONTROLLERS = (
+    State.EXPECTED_FAILURE,
+    State.UNEXPECTED_PASS,
+    State.NONDETERMINISTIC,
+    State.DEVICE_DEPENDENT,
+    State.PROVOKED,
+    State.INTERRUPTED,
+)
 _WORKERS = frozenset(OUTCOMES).difference(_CONTROLLERS)
 
 

@@ -409,3 +409,36 @@ def test_a_run_that_waits_for_locked_devices_says_for_whom_on_the_terminal_and_i
     (case,) = report(last_run() / "junit.xml").values()
     for text in (out, case.message, (last_run() / "summary.md").read_text()):
         assert f"interrupted by SIGINT; {remark.strip()[:80]}" in text
+
+
+def test_a_device_set_aside_is_named_alike_everywhere(
+    pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
+) -> None:
+    (workspace.parent / "locks" / "emulated-0.lock").mkdir(parents=True)
+    said = [pipeline("run", *ONE).out]
+    first = (last_run() / "summary.md").read_text(), report(last_run() / "junit.xml")
+    shown = pipeline("report", "show", "--junit", "again.xml", "--summary", "again.md")
+    said.append(shown.out)
+    reasons = set()
+    for text, cases in (first, ((workspace / "again.md").read_text(), report(workspace / "again.xml"))):
+        (case,) = cases.values()
+        assert case.kind == "passed"
+        reasons.add(case.properties["set-aside emulated-0"])
+        reasons.add(re.findall(r"Device `emulated-0` was set aside:\*\* `(.*)`", text)[0])
+    reasons |= {re.findall("device emulated-0 was set aside: (.*)", text)[0] for text in said}
+    assert len(reasons) == 1
+
+
+def test_the_command_of_a_failure_runs_it_on_the_same_device(
+    pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    outcome = pipeline("run", *ONE, "--devices", "1,0", "--inject", "unwritten")
+    assert outcome.code == 1
+    (case,) = report(last_run() / "junit.xml").values()
+    lines = case.out.splitlines()
+    assert {"device=1", "attempts=2", "devices=failed in the same way on device 1 and device 0"} <= set(lines)
+    (again,) = (line for line in lines if line.startswith("reproduce="))
+    assert " --devices 1 " in again
+    assert "; device 1; geometry bands; " in outcome.out
+    assert pipeline(*again.split(" -m pipeline ")[1].split()).code == 1
+    assert "device=1" in next(iter(report(last_run() / "junit.xml").values())).out.splitlines()

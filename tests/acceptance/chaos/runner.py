@@ -28,7 +28,7 @@ class Printer:
         pass
 
     def remark(self, text: str) -> None:
-        pass
+        self._say(f"remark {text}")
 
     def job_finished(self, result: Result) -> None:
         self._say(result.job.id)

@@ -1,4 +1,4 @@
-"""Emulator jobs in trouble, for the chaos test: what befalls each, and how it must end."""
+"""Emulator jobs and devices in trouble, for the chaos test: what befalls each, and how it must end."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from pathlib import Path
 import msgspec
 
 from golden.geometry import Conv, Geometry
-from pipeline.engines.base import InfrastructureError
+from golden.specs import Array
+from pipeline.engines.base import Done, InfrastructureError, Request
+from pipeline.engines.emulator import EmulatorEngine
 from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 
-DEVICES = (0, 1, 2, 3)
-SICK = 1
-"""The device that fails whenever it is used."""
+DEVICES = (1, 2, 3, 4, 0, 5, 6)
+"""The sick devices come first, so that they are tried as long as nothing is known."""
 
-_EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=DEVICES)
+WRONG_DEVICE = 4
+
+EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=DEVICES)
 _TINY = msgspec.to_builtins(Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)))
 _KERNELS = ("first-tile-load", "fused", "first-tile-packed")
 
@@ -47,6 +50,10 @@ def _crash() -> None:
 
 def _exit_early() -> None:
     os._exit(0)
+
+
+def _provoke() -> None:
+    raise InfrastructureError("runtime error 507018", Blame.DEVICE)
 
 
 def _be_killed() -> None:
@@ -83,8 +90,36 @@ TROUBLES: Mapping[str, tuple[Callable[[], None], State]] = {
     "escape": (_let_a_child_escape, State.PASSED),
     "corrupt": (_corrupt_the_result, State.NO_RESULT),
     "wrong": (_no_trouble, State.MISMATCH),
+    "provoke": (_provoke, State.PROVOKED),
 }
 """What happens before the work, and the end that must come of it."""
+
+
+def _crash_like_no_other() -> None:
+    raise RuntimeError("the ring does not answer")
+
+
+def _compute_wrongly() -> None:
+    """Add 1 to one element of each output from now on."""
+    run = EmulatorEngine.run
+
+    def wrong(engine: EmulatorEngine, request: Request, inputs: Mapping[str, Array]) -> Done:
+        done = run(engine, request, inputs)
+        outputs = {name: values.copy() for name, values in done.outputs.items()}
+        for values in outputs.values():
+            values.flat[0] += 1
+        return replace(done, outputs=outputs)
+
+    EmulatorEngine.run = wrong  # type: ignore[method-assign]
+
+
+SICK: Mapping[int, tuple[str, Callable[[], None]]] = {
+    1: ("raises 507018", _provoke),
+    2: ("raises an unlisted text", _crash_like_no_other),
+    3: ("hangs", _hang),
+    WRONG_DEVICE: ("computes wrongly", _compute_wrongly),
+}
+"""What the sick devices do whenever they are used."""
 
 _WRONG = "bias-missing-1"
 _QUIET_SHARE = 2
@@ -101,14 +136,14 @@ def plan(count: int) -> list[Job]:
             Job(
                 id=f"device/emu-a2a3/tiny/{kernel}/{number}-{name}",
                 lane=Lane.DEVICE,
-                platform=_EMULATED,
+                platform=EMULATED,
                 workload=WorkloadName("conv-pair"),
                 geometry_name="tiny",
                 geometry=_TINY,
                 kernel=kernel,
                 profile="small",
                 written_profile=f"{number}-{name}",
-                timeout=2.0 if name.startswith("hang") else 60.0,
+                timeout=2.0 if name.startswith("hang") else 10.0,
             )
         )
     return jobs
@@ -120,9 +155,9 @@ def trouble_of(job: Job) -> str:
 
 
 def perform(job: Job, context: JobContext) -> Result:
-    """Have the job's trouble, then do its work."""
-    if context.device == SICK:
-        raise InfrastructureError("runtime error 507018", Blame.DEVICE)
+    """Have the device's trouble, then the job's, then do its work."""
+    if context.device in SICK:
+        SICK[context.device][1]()
     name = trouble_of(job)
     TROUBLES[name][0]()
     return execute(job, replace(context, settings=Settings(inject=_WRONG if name == "wrong" else "")))

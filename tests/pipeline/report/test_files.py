@@ -91,9 +91,10 @@ def test_the_listener_takes_last_nights_report_away_and_writes_tonights(
     assert not path.exists()
     result = result_of("device/emu/mc62/fused/small")
     listener.job_started(result.job, None, 1)
+    listener.remark("device npu-0 is set aside")
     listener.job_finished(result)
-    aside = {"npu-0": "507018 twice"}
-    listener.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0, set_aside=aside))
+    aside, doubt = {"npu-0": "507018 twice"}, {"npu-1": "all 3 jobs on it failed"}
+    listener.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0, aside, doubt))
     root = read(path)
     properties = {each.get("name"): each.get("value") for each in root.iter("property")}
     assert properties == {
@@ -101,6 +102,7 @@ def test_the_listener_takes_last_nights_report_away_and_writes_tonights(
         "run": "r1",
         "started": "2026-11-30T20:00:00",
         "set-aside npu-0": "507018 twice",
+        "undecided npu-1": "all 3 jobs on it failed",
         "note 1": "lock folder on NFS",
         "report.suites": "device.emu",
     }

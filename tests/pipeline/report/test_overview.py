@@ -216,3 +216,11 @@ def test_a_group_is_as_old_as_its_oldest_failure(
 def test_two_engines_are_both_where_it_broke(result_of: MakeResult) -> None:
     (group,) = overview([explained(result_of, "compare/emu+a5sim/g/small", "band-up")]).broken
     assert group.where.startswith("lane compare; platform emu+a5sim; ")
+
+
+def test_devices_are_where_it_broke(result_of: MakeResult) -> None:
+    results = [
+        result_of(f"device/a5/g/fused/p{n}", State.CRASHED, message="oh", device=device)
+        for n, device in enumerate((1, 3, 1))
+    ]
+    assert "; device 1, 3; geometry g; " in overview(results).broken[0].where

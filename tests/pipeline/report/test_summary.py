@@ -25,9 +25,9 @@ def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
         result_of("device/a2a3/mc62/fused/small", State.SKIPPED, message="no toolchain; install it"),
         result_of("device/emu/mc62/fused/small"),
     )
-    aside = {"npu-3": "507018 twice"}
+    aside, doubt = {"npu-3": "507018 twice"}, {"npu-4": "all 3 jobs on it failed"}
     text = markdown(
-        RunSummary("r1", Path(), results, 1, 12.34, aside, problems=("a worker vanished",)),
+        RunSummary("r1", Path(), results, 1, 12.34, aside, doubt, problems=("a worker vanished",)),
         {"git": "0123abcd"},
     )
     assert text.startswith(
@@ -37,6 +37,7 @@ def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
     for line in (
         "**The pipeline itself failed:** `a worker vanished`",
         "**Device `npu-3` was set aside:** `507018 twice`",
+        "**Device `npu-4` is in doubt:** `all 3 jobs on it failed`",
         "### 12 mismatch",
         "`y: 0 differ`",
         "- most likely: `the output differs from the golden`",

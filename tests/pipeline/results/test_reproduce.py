@@ -107,6 +107,12 @@ def test_a_job_is_told_as_the_command_line_that_runs_it(
     parser().parse_args(shlex.split(words))
 
 
+def test_the_device_that_a_run_chose_is_part_of_the_command() -> None:
+    words = shlex.split(command_line(JOB, Settings(repeat=2), device=3))
+    assert words[-4:] == ["--devices", "3", "--repeat", "2"]
+    parser().parse_args(words[3:])
+
+
 def test_names_of_files_are_quoted_for_the_shell() -> None:
     overlay = "it's; rm -rf $HOME.yaml"
     words = shlex.split(command_line(JOB, Settings(matrix=(overlay,))))

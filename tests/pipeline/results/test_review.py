@@ -9,6 +9,7 @@ import pytest
 from pipeline.ground.jobs import (
     FINGERPRINT,
     NEW,
+    QUEUED,
     RAN_IN,
     REPRODUCE,
     SINCE,
@@ -86,6 +87,18 @@ def test_a_chance_failure_is_repeated_as_often(history: History) -> None:
         .facts[REPRODUCE]
         .endswith(" --profile small --repeat 5")
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "facts", "pinned"),
+    [(1, {}, True), (None, {}, False), (1, {QUEUED: "2.0"}, False)],
+)
+def test_the_device_is_pinned_if_the_run_chose_it(
+    device: int | None, facts: dict[str, str], pinned: bool, history: History
+) -> None:
+    """A scheduler's card is not the user's to ask for."""
+    result = Result(job(), State.DEVICE_DEPENDENT, "wrong on device 1", device=device, facts=facts)
+    assert (" --devices 1" in review(result, {}, history, Settings()).facts[REPRODUCE]) == pinned
 
 
 def test_of_an_interrupted_job_it_is_not_said_how_to_run_it_alone(history: History) -> None:

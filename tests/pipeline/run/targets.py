@@ -134,6 +134,33 @@ def blames(job: Job, context: JobContext, argument: str) -> Result:
     return Result(job, State.PASSED)
 
 
+def on(job: Job, context: JobContext, argument: str) -> Result:
+    """Do other work on some devices, as in `0=hangs,1=raises:boom`; pass on the others."""
+    works = dict(each.split("=", 1) for each in argument.split(","))
+    work = works.get(str(context.device), "passes")
+    return replace(perform(replace(job, kernel=work), context), job=job)
+
+
+def until(job: Job, context: JobContext, argument: str) -> Result:
+    """Pass the first time; the file `argument` remembers that."""
+    if Path(argument).exists():
+        raise ValueError("no longer")
+    Path(argument).touch()
+    return Result(job, State.PASSED)
+
+
+def is_wrong(job: Job, context: JobContext, argument: str) -> Result:
+    """One wrong element."""
+    return hashes_to(job, "bad")
+
+
+def hashes_to(job: Job, sha: str) -> Result:
+    """An output with this hash, where `good` is right."""
+    diff = Diff("y", (1,), 1, int(sha != "good"), 1, sha, "good")
+    state = State.PASSED if diff.clean else State.MISMATCH
+    return Result(job, state, sha, stages=(StageResult("fused", state, diffs=(diff,)),))
+
+
 def draws(job: Job, context: JobContext, argument: str) -> Result:
     draw_heatmap(context.folder / "picture.png", np.eye(3, dtype=np.int64), Axes("", "", "", ""))
     return Result(job, State.PASSED)
@@ -230,9 +257,7 @@ def hashes(job: Job, context: JobContext, argument: str) -> Result:
         path.write_text(rest)
     if sha == "crash":
         os._exit(9)
-    diff = Diff("y", (1,), 1, int(sha != "good"), 1, sha, "good")
-    state = State.PASSED if diff.clean else State.MISMATCH
-    return Result(job, state, sha, stages=(StageResult("fused", state, diffs=(diff,)),))
+    return hashes_to(job, sha)
 
 
 def writes(job: Job, context: JobContext, argument: str) -> Result:

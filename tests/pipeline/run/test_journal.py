@@ -37,7 +37,10 @@ def write(path: Path, plan: tuple[Job, ...]) -> tuple[Result, ...]:
         journal.job_started(result.job, 0, 1)
         journal.remark("for people")
         journal.job_finished(result)
-    journal.run_finished(RunSummary(RUN_ID, path.parent, results, 0, 1.0, dropped=(plan[0].id,)))
+    aside, undecided = {"npu-1": "it hangs"}, {"npu-2": "all failed"}
+    journal.run_finished(
+        RunSummary(RUN_ID, path.parent, results, 0, 1.0, aside, undecided, dropped=(plan[0].id,))
+    )
     return results
 
 
@@ -46,6 +49,7 @@ def test_journal_gives_back_what_it_was_told(tmp_path: Path, plan: tuple[Job, ..
     record = read_journal(tmp_path / "journal")
     assert (record.run_id, record.plan, record.facts, record.exit_code) == (RUN_ID, plan, {"sha": "abc"}, 0)
     assert record.notes == ()
+    assert (record.set_aside, record.undecided) == ({"npu-1": "it hangs"}, {"npu-2": "all failed"})
     assert [result.state for result in record.all_results()] == [State.PASSED] * 3
     assert [result.artefacts for result in record.all_results()] == [(), ("a",), ("a",)]
     assert record.all_results()[0].message == f"text {plan[0].id} \\udcff"

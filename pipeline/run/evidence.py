@@ -1,0 +1,375 @@
+"""What the jobs of a run say about its devices: whether a failure is its job's fault or its device's.
+
+Nothing here starts a process: the controller notes how processes ended, asks what follows, and carries it
+out. Devices are named by their locks (`npu-0`).
+
+- A device comes under suspicion by an infrastructure error that blames it, by the first trouble of a kind,
+  and by three different jobs in trouble in a row. It gets no ordinary jobs while others can do them.
+- The first job in trouble of a kind is tried on a second device too. What fails alike on both is its fault.
+- Else a probe decides about the device: the smallest job that passed in this run has to pass there. Verdicts
+  that rest on the device wait for that.
+- What was tried on a device that was set aside says nothing about a job, except that a wrong output is never
+  turned into a pass.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from itertools import combinations
+
+from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.results.fingerprint import fingerprint
+
+WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
+_TROUBLE = WRONG | {State.CRASHED, State.TIMED_OUT, State.KILLED, State.NO_RESULT}
+_ROW = 3
+"""So many different jobs in trouble in a row make a device suspect."""
+
+
+class Next(Enum):
+    """What has to happen before a job's end is known: another try, or news about a device."""
+
+    AGAIN = auto()
+    WAIT = auto()
+
+
+@dataclass(frozen=True)
+class Try:
+    """How a job ended on a device (empty: on none), as the `at`-th event of the run.
+
+    `first` is set if the device had no trouble of this `kind` before.
+    """
+
+    device: str
+    result: Result
+    kind: str
+    at: int
+    first: bool = False
+
+    @property
+    def refused(self) -> bool:
+        """Whether it is an infrastructure error that blames the device."""
+        return self.result.state is State.INFRASTRUCTURE and self.result.blames is Blame.DEVICE
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed in a way that is the job's fault unless it is the device's."""
+        return self.result.state in _TROUBLE
+
+
+@dataclass
+class _Device:
+    """What is known of one device.
+
+    `passes` are (event, job, whether it was a probe). `row` has the jobs in trouble since the last pass,
+    `doubts` why the device is suspect, by job; `awaited` are those of these jobs that are being tried on
+    a second device. `compared`: a job failed on another device as it failed here. `untestable`: a probe
+    failed for a reason that is not the device's, such as a full disk, so that none is tried again.
+    """
+
+    passes: list[tuple[int, str, bool]] = field(default_factory=list)
+    row: dict[str, Try] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    doubts: dict[str, str] = field(default_factory=dict)
+    awaited: set[str] = field(default_factory=set)
+    compared: bool = False
+    untestable: bool = False
+
+
+class Evidence:
+    """The evidence of one run."""
+
+    def __init__(self, reach: Mapping[str, Collection[str]], aside: Mapping[str, str]) -> None:
+        """Begin without any.
+
+        Args:
+            reach: by job id, the devices that the run can choose for it.
+            aside: the devices set aside, as they are at each moment.
+        """
+        self._reach = reach
+        self._aside = aside
+        self._devices: defaultdict[str, _Device] = defaultdict(_Device)
+        self._good: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        self._events = 0
+
+    def know(self, device: str, result: Result) -> None:
+        """A result from before the run was resumed: a job that passed can be used for probes."""
+        if result.state is State.PASSED:
+            self._good[result.job.id][device] = result.seconds
+
+    def note(self, device: str, result: Result) -> Try:
+        """A job ended on a device (empty: it used none). What the end means is for `decide` to say."""
+        self._events += 1
+        one = Try(device, result, fingerprint(result), self._events)
+        if not device:
+            return one
+        known, job = self._devices[device], result.job.id
+        if result.state is State.PASSED:
+            known.passes.append((one.at, job, False))
+            known.row.clear()
+            known.doubts = {who: why for who, why in known.doubts.items() if who in known.awaited}
+            self.know(device, result)
+        elif one.failed or one.refused:
+            one = replace(one, first=one.kind not in known.kinds)
+            known.failed.add(job)
+            known.kinds.add(one.kind)
+            known.row[job] = one
+            if device not in self._reach.get(job, ()):
+                return one  # a scheduler chooses the devices: nothing can be steered
+            if one.refused or one.first:
+                known.doubts[job] = f"{job} ended there as {_told(result)}"
+            if len(known.row) >= _ROW:
+                known.doubts[""] = f"{len(known.row)} jobs in a row failed there"
+        return one
+
+    # Which device gets which job
+
+    def choose(self, devices: Sequence[str], *, idle: bool) -> tuple[str, ...]:
+        """Those of `devices` that a job may be given now, the best first; suspects only for want of others.
+
+        If all are suspects, jobs wait for those with the fewest failures: a device that fails fast would
+        draw all the work. In an `idle` run they need not wait for a device that another process holds,
+        unless a suspect can be tested or a second opinion about it is still to come.
+        """
+        all_known = self._devices
+        ranked = sorted(devices, key=lambda one: (len(all_known[one].row), not all_known[one].passes))
+        best = [one for one in ranked if not all_known[one].doubts]
+        if not best:
+            fewest = len(all_known[ranked[0]].row) if ranked else 0
+            best = [one for one in ranked if len(all_known[one].row) == fewest]
+        if idle:
+            others = (one for one in ranked if one not in best and not all_known[one].awaited)
+            best += [one for one in others if not self._known_good(one)]
+        return tuple(best)
+
+    def failing_kernels(self) -> frozenset[str]:
+        """Kernels that failed on a device where nothing has passed: jobs of others tell more about it."""
+        devices = (known for known in self._devices.values() if not known.passes)
+        return frozenset(one.result.job.kernel for known in devices for one in known.row.values())
+
+    def proven(self, device: str) -> bool:
+        """Whether a job has passed on a device in this run."""
+        return bool(self._devices[device].passes)
+
+    # Probes
+
+    def probes(self) -> Mapping[str, str]:
+        """By suspect device that can be tested now, the job that has to pass there."""
+        return {
+            device: job
+            for device, known in self._devices.items()
+            if known.doubts and not known.awaited and device not in self._aside
+            if (job := self._known_good(device))
+        }
+
+    def why(self, device: str) -> str:
+        """Why a device is suspect."""
+        return "; ".join(self._devices[device].doubts.values())
+
+    def probed(self, device: str, result: Result) -> str:
+        """A probe of a device ended. Returns why to set the device aside; empty if it is not at fault."""
+        self._events += 1
+        known, job = self._devices[device], result.job.id
+        known.doubts.clear()
+        if result.state is State.PASSED:
+            known.passes.append((self._events, job, True))
+            known.row.clear()
+        elif result.state in _TROUBLE or result.blames is Blame.DEVICE:
+            where = device if device in self._good[job] else next(iter(self._good[job]))
+            return f"{job}, which passed on {_device(where)}, ends here as {_told(result)}"
+        else:
+            known.untestable = True
+        return ""
+
+    def question(self, tries: Sequence[Try]) -> bool:
+        """Make the devices suspect on which verdicts about jobs depend. False: no probe can be made."""
+        found = False
+        for one in tries:
+            doubts = self._devices[one.device].doubts
+            fair = self._vindicated(one) or one.device in self._aside or not self._known_good(one.device)
+            if one.failed and not fair:
+                doubts.setdefault(
+                    one.result.job.id, f"{one.result.job.id} ended there as {_told(one.result)}"
+                )
+                found = True
+        return found
+
+    def refuses(self, device: str, waiting: Iterable[Job]) -> str:
+        """Why to set a device aside that never passed anything and cannot be tested; else empty.
+
+        It is not as long as jobs are `waiting` for it whose kernels have not been tried there.
+        """
+        known = self._devices[device]
+        row = list(known.row.values())
+        dead = all(one.refused or one.result.state is State.TIMED_OUT for one in row)
+        if len(row) < _ROW or known.passes or not dead or self._known_good(device):
+            return ""
+        kernels = {one.result.job.kernel for one in row}
+        if any(job.kernel not in kernels and device in self._reach.get(job.id, ()) for job in waiting):
+            return ""
+        return f"{len(row)} jobs in a row, and none passed; the last ended as {_told(row[-1].result)}"
+
+    def undecided(self) -> Mapping[str, str]:
+        """Devices on which several jobs failed and none passed, and which nothing could be compared with."""
+        untold = "jobs on it failed, and no other device could tell it from the kernels"
+        return {
+            device: f"all {len(known.failed)} {untold}"
+            for device, known in sorted(self._devices.items())
+            if len(known.row) >= _ROW
+            and not (known.passes or known.compared or device in self._aside)
+            and known.doubts
+        }
+
+    def _known_good(self, device: str) -> str:
+        """The job to probe a device with: one that passed there, else elsewhere; the quickest."""
+        known = self._devices[device]
+        able = (
+            (job in known.failed, device not in where, min(where.values()), job)
+            for job, where in self._good.items()
+            if device in self._reach.get(job, ()) and not known.untestable
+        )
+        return min(able, default=(False, False, 0.0, ""))[-1]
+
+    # Verdicts
+
+    def decide(
+        self, tries: Sequence[Try], *, elsewhere: bool, alone: bool, retries: int, final: bool
+    ) -> Result | Next:
+        """The result of a job that ended as `tries` says, or what has to come first.
+
+        Args:
+            tries: in order; the last one has just ended, or its device has just been decided about.
+            elsewhere: whether there is a device that the job was not tried on.
+            alone: whether only one device can be used.
+            retries: how often an infrastructure error is retried.
+            final: no more will be known than is now.
+        """
+        last = tries[-1]
+        for one in tries:
+            self._devices[one.device].awaited.discard(last.result.job.id)
+        valid = [one for one in tries if one.device not in self._aside]
+        errors = [one for one in valid if one.result.state is State.INFRASTRUCTURE]
+        only_errors = bool(errors) and errors == valid and not elsewhere
+        if last.result.state is State.INFRASTRUCTURE or (last.failed and only_errors):
+            return self._after_refusal(tries, alone, retries, final)
+        if last.failed:
+            return self._after_failure(tries, elsewhere, alone, final)
+        return self._after_pass(tries, final)
+
+    def _after_pass(self, tries: Sequence[Try], final: bool) -> Result | Next:
+        *before, last = tries
+        wrong = next((one for one in before if one.result.state in WRONG), None)
+        if last.result.state is not State.PASSED:
+            return wrong.result if wrong is not None else last.result
+        if wrong is not None:
+            return _dependent(wrong, last)
+        others = set(self._reach.get(last.result.job.id, ())) - {last.device}
+        before = [one for one in before if (one.failed or one.refused) and one.device in others]
+        fine = next((one for one in before if self._vindicated(one)), None)
+        if fine is not None:
+            return _dependent(fine, last, self._vindicated(fine))
+        undecided = [one for one in before if one.device not in self._aside]
+        if undecided and not final:
+            return Next.WAIT
+        return next((one.result for one in undecided if one.failed), last.result)
+
+    def _after_failure(
+        self, tries: Sequence[Try], elsewhere: bool, alone: bool, final: bool
+    ) -> Result | Next:
+        failed = [one for one in tries if one.failed]
+        valid = [one for one in failed if one.device not in self._aside]
+        job = failed[0].result.job.id
+        for one, two in combinations(valid, 2):
+            if one.kind == two.kind and one.device != two.device:
+                for device in (one.device, two.device):
+                    self._devices[device].doubts.pop(job, None)
+                    self._devices[device].compared = True
+                both = f"failed in the same way on {_device(one.device)} and {_device(two.device)}"
+                return replace(one.result, facts={**one.result.facts, "devices": both})
+        devices = {one.device for one in valid}
+        open_ends = [one for one in valid if self._open(one, alone)]
+        if len(devices) > 1:  # in different ways: one of the devices may be at fault
+            open_ends = [one for one in valid if not self._vindicated(one)]
+            for one in open_ends:
+                self._devices[one.device].doubts.setdefault(job, f"{job} failed there in another way")
+        # A sample; at the end also what rests on a device that nothing has told from the kernels.
+        sample = len(devices) == 1 and (any(one.first for one in valid) or (final and open_ends))
+        if elsewhere and (sample or not valid):
+            for device in devices:
+                self._devices[device].awaited.add(job)
+            return Next.AGAIN
+        if open_ends and not final:
+            return Next.WAIT
+        if valid or failed[0].result.state in WRONG or not failed[0].device:
+            return (valid or failed)[0].result
+        first = failed[0]
+        message = (
+            f"{_device(first.device)} was set aside: {self._aside[first.device]} ({_told(first.result)})"
+        )
+        return replace(first.result, state=State.INFRASTRUCTURE, message=message, blames=Blame.DEVICE)
+
+    def _open(self, one: Try, alone: bool) -> bool:
+        """Whether the device of a try is in doubt, and may yet be known to be sick or not.
+
+        That a job failed alike on two devices is no alibi for the jobs that fail after it on one of them.
+        """
+        known, row = self._devices[one.device], len(self._devices[one.device].row)
+        if self._vindicated(one):
+            return False
+        if self._known_good(one.device):
+            return bool(known.doubts) or row > 1
+        if known.compared:
+            return 1 < row <= _ROW
+        return bool(known.doubts) and not known.passes and not alone
+
+    def _after_refusal(self, tries: Sequence[Try], alone: bool, retries: int, final: bool) -> Result | Next:
+        last = tries[-1]
+        refused = [one for one in tries if one.refused and one.device and one.device not in self._aside]
+        devices = dict.fromkeys(one.device for one in refused)
+        if last.refused and (len(devices) > 1 or (alone and len(refused) > 1)):
+            if all(self._vindicated(one) for one in refused):
+                names = " and ".join(map(_device, devices))
+                message = (
+                    f"the job itself provokes it, other jobs pass there ({names}): {last.result.message}"
+                )
+                return replace(last.result, state=State.PROVOKED, message=message, blames=Blame.NOTHING)
+            if not final:
+                return Next.WAIT
+        errors = [one for one in tries if one.result.state is State.INFRASTRUCTURE]
+        if retries and sum(one.device not in self._aside for one in errors) <= retries:
+            return Next.AGAIN
+        failed = [one for one in tries if one.failed]
+        shown = [one for one in failed if one.device not in self._aside or one.result.state in WRONG]
+        if any(one.device not in self._aside and self._open(one, alone) for one in failed) and not final:
+            return Next.WAIT
+        return shown[0].result if shown else last.result
+
+    def _vindicated(self, one: Try) -> str:
+        """The job that passed on the device of a try since then: another job, or a probe. Empty: none."""
+        own = one.result.job.id
+        passes = self._devices[one.device].passes
+        return next((job for at, job, probe in passes if at > one.at and (probe or job != own)), "")
+
+
+def _dependent(bad: Try, good: Try, passes: str = "") -> Result:
+    """The result of a job that failed on one device and passed on another; the first one `passes` a job."""
+    if bad.result.state in WRONG:
+        said = f"wrong on {_device(bad.device)}, right on {_device(good.device)}"
+    else:
+        said = f"{bad.result.state.value} on {_device(bad.device)}, passed on {_device(good.device)}"
+        said += f"; {_device(bad.device)} passes {passes}"
+    message = ": ".join(filter(None, (said, bad.result.message)))
+    return replace(bad.result, state=State.DEVICE_DEPENDENT, message=message, blames=Blame.NOTHING)
+
+
+def _device(name: str) -> str:
+    """A device for people: `device 1`."""
+    return f"device {name.rpartition('-')[2]}"
+
+
+def _told(result: Result) -> str:
+    return ": ".join(filter(None, (result.state.value, result.message)))
