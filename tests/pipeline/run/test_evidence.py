@@ -139,7 +139,6 @@ def test_a_probe_on_a_full_disk_says_nothing_and_is_not_run_for_ever(night: Nigh
     assert night.evidence.probes() == {}
     # Nothing was learnt, so the job is not said to be at fault.
     assert night.state(refused, night.end(1, A)) is State.PASSED
-    assert night.state(refused, night.end(1, A), final=True) is State.PASSED
 
 
 def test_an_error_that_blames_no_device_leaves_a_pass_a_pass(night: Night) -> None:
