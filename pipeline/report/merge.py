@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from pipeline.commands.facts import SOURCES_DIGEST
 from pipeline.commands.options import WITHIN
 from pipeline.ground.jobs import OUTCOMES, Lane, Outcome, State
 from pipeline.ground.settings import DECLARED, Replaces
 from pipeline.ground.words import counted
+from pipeline.matrix.durations import LONGEST
 from pipeline.report.cases import RUN_SUITE
 from pipeline.report.document import (
     OUTCOME_TAGS,
@@ -40,6 +42,10 @@ MERGE_SUITE = "report.merge"
 SAME_EVERYWHERE = ("git", "division.compile", "division.run", "division.compare")
 """Run facts that must be the same in all reports that have them. If one differs, the reports are of different
 nights, or the shards were divided by different records, so that some jobs may be in none of them."""
+
+SOURCES = (SOURCES_DIGEST, "workload.")
+"""What the names of facts that are digests of sources begin with. If a run was resumed with other sources,
+the new digest counts, since all of its jobs ran again."""
 
 PROBLEMS = f"{RUN_SUITE} problems"
 """The name of the case that reports faults of the pipeline itself."""
@@ -85,8 +91,12 @@ class _Report:
 
     @property
     def facts(self) -> dict[str, str]:
-        """Properties of the first suite: the run facts stand in every one."""
-        return properties_of(self.root[0]) if len(self.root) else {}
+        """The properties of all suites, each with all its values: those of a merged report may differ."""
+        facts: dict[str, dict[str, None]] = {}
+        for suite in self.root:
+            for name, text in properties_of(suite).items():
+                facts.setdefault(name, {}).update(dict.fromkeys(text.split("; ")))
+        return {name: "; ".join(values) for name, values in facts.items()}
 
     def values(self, setting: str) -> set[str]:
         """The values of a setting: those of the suites that have facts of a run."""
@@ -354,8 +364,13 @@ def _missing_shards(reports: Sequence[_Report], expected: int | None) -> Iterato
 
 
 def _other_nights(reports: Sequence[_Report]) -> Iterator[tuple[str, str]]:
-    for fact in SAME_EVERYWHERE:
-        values = {report.facts[fact]: report.path for report in reports if fact in report.facts}
+    sources = {name for report in reports for name in report.facts if name.startswith(SOURCES)}
+    for fact in (*SAME_EVERYWHERE, *sorted(sources)):
+        values = {}
+        for report in reports:
+            again = f"resumed.{fact}" if fact in sources else fact
+            if value := report.facts.get(again, report.facts.get(fact)):
+                values[value] = report.path
         if len(values) > 1:
             listed = ", ".join(f"{value} ({path})" for value, path in values.items())
             message = f"the reports are not of one run: {fact} is {listed}"
@@ -387,9 +402,13 @@ def _other_times(reports: Sequence[_Report], within: float) -> Iterator[tuple[st
         return
     (first, early), (last, late) = runs[0], runs[-1]
     if (apart := began(last) - began(first)) > (most := timedelta(seconds=within)):
+        if apart.total_seconds() <= LONGEST:
+            remedy = "--within TIME allows more"
+        else:
+            remedy = "--within allows a week at most: leave the older report out, or run its jobs again"
         message = (
             f"the reports are of runs that began {apart} apart, more than {most}: "
-            f"{first} ({early}), {last} ({late}); --within TIME allows more"
+            f"{first} ({early}), {last} ({late}); {remedy}"
         )
         yield "runs", message
 

@@ -126,5 +126,5 @@ def test_a_red_run_and_its_own_later_rerun_are_one_report_in_which_the_newest_co
     (workspace / "first.xml").write_text(old)
     stale = pipeline(*words, "--newest")
     assert stale.code == 1
-    assert "--within TIME allows more" in stale.out
+    assert "--within allows a week at most: leave the older report out" in stale.out
     assert "runs" in report(workspace / "all.xml")

@@ -364,6 +364,12 @@ def test_parts_of_runs_that_began_too_far_apart_are_red(tmp_path: Path, nights: 
     )
     assert (set(cases(out)), merged.exit_code) == ({"runs"}, 1)
     assert merge(parts, out, within=7 * 24 * 3600).exit_code == 0
+    parts[1] = nights("20260317-040031-0000000003", None, State.PASSED)
+    (said,) = merge(parts, out, within=7 * 24 * 3600).missing
+    assert said.startswith(
+        "the reports are of runs that began 7 days, 0:00:31 apart, more than 7 days, 0:00:00: "
+    )
+    assert said.endswith("--within allows a week at most: leave the older report out, or run its jobs again")
     assert merge([parts[0], nights(NEW, None, State.PASSED)], out).exit_code == 0
 
 
@@ -408,6 +414,22 @@ def test_shards_divided_by_other_records_are_red(tmp_path: Path, shards: Shards)
     assert "division.run is bbbb" in merged.missing[0]
 
 
+@pytest.mark.parametrize("fact", ["sources.digest", "workload.mine"])
+def test_parts_of_other_sources_are_red_though_their_commit_is_the_same(
+    fact: str, tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    one, other = ({"git": "0123abcd-dirty", fact: digest} for digest in ("aaaa", "bbbb"))
+    out, first = tmp_path / "merged.xml", nights(OLD, State.PASSED, **one)
+    assert merge([first, nights(NEW, None, State.PASSED, **one)], out).missing == ()
+    # A shard that has no job of the user's workload has no digest of it.
+    assert merge([first, nights(NEW, None, State.PASSED)], out).missing == ()
+    (said,) = merge([first, nights(NEW, None, State.PASSED, **other)], out).missing
+    assert f"not of one run: {fact} is aaaa ({first}), bbbb" in said
+    resumed = nights(NEW, None, State.PASSED, **one, **{f"resumed.{fact}": "bbbb"})
+    (said,) = merge([first, resumed], out).missing
+    assert f"{fact} is aaaa ({first}), bbbb ({resumed})" in said
+
+
 def test_reports_of_different_divisions_do_not_belong_together(tmp_path: Path, shards: Shards) -> None:
     paths = shards()
     merged = merge(paths, tmp_path / "merged.xml", shards=4)
@@ -424,6 +446,17 @@ def test_a_merged_report_can_be_merged_again(tmp_path: Path, shards: Shards, val
     # The first merge's verdict on shard 3 stays: that report did say so.
     assert set(cases(second)) >= {"shard 3/3", f"report {tmp_path / 'absent.xml'}"}
     assert merged.totals == Totals(tests=14, failures=1, errors=2, skipped=3)
+
+
+def test_a_merged_report_says_of_every_suite_which_shards_it_holds(
+    tmp_path: Path, result_of: MakeResult
+) -> None:
+    paths = [tmp_path / f"{platform}.xml" for platform in ("emu-a2a3", "emu-a5")]
+    for n, path in enumerate(paths, start=1):
+        job = result_of(f"device/{path.stem}/mc62/fused/small")
+        write(path, [job], {"run": OLD, "shard": f"{n}/2"}, Attachments(tmp_path))
+    first, second = tmp_path / "first.xml", tmp_path / "second.xml"
+    assert merge(paths, first).missing == merge([first], second).missing == ()
 
 
 def test_nothing_to_merge_is_one_line(tmp_path: Path) -> None:
