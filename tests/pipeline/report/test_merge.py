@@ -221,6 +221,17 @@ def test_a_newer_run_counts_whatever_it_says_unless_it_judged_nothing(
     assert merged.exit_code == exit_code([counts])
 
 
+@pytest.mark.parametrize("known", [State.MISMATCH, State.CRASHED])
+@pytest.mark.parametrize("unknown", [State.INFRASTRUCTURE, State.INTERRUPTED])
+def test_a_job_that_was_not_judged_hides_no_verdict_on_the_kernel(
+    known: State, unknown: State, tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    for order in ([known, unknown], [unknown, known]):
+        parts = [nights(run, state) for run, state in zip([OLD, NEW], order, strict=True)]
+        for newest in (False, True):
+            assert merge(parts, tmp_path / "merged.xml", newest=newest).exit_code == 1
+
+
 def test_reports_that_do_not_say_which_is_newer_keep_the_worst(
     tmp_path: Path, nights: Callable[..., Path]
 ) -> None:
