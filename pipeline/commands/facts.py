@@ -16,6 +16,9 @@ from pipeline.ground.jobs import Job
 from pipeline.ground.subject import workload_of
 from workloads.base import WorkloadError
 
+SOURCES_DIGEST = "sources.digest"
+"""The fact of a run that identifies the sources that all of its parts share, committed or not."""
+
 _PACKAGES = ("numpy", "torch", "pypto", "junit-xml")
 _SOURCE = Path(__file__).parents[2]
 _ROOMS = ("emulator", "golden", "kernels", "pipeline", "workloads")
@@ -49,6 +52,15 @@ def source_digests(plan: Sequence[Job], files: Mapping[str, Path | str | None]) 
     paths = {name: Path(file) for name, file in files.items() if file is not None}
     given = {name: _digest([path]) for name, path in paths.items() if path.exists()}
     return {**rooms, **workload_facts(plan), **given}
+
+
+def shared_digest(digests: Mapping[str, str]) -> str:
+    """A short digest of those of `source_digests` that all parts of a run share: packages and `inputs`.
+
+    Workloads are not among them, since a shard may have no job of one, and each has a fact of its own.
+    """
+    shared = [f"{name}={digests.get(name)}" for name in (*(f"{room}/" for room in _ROOMS), "inputs")]
+    return hashlib.sha256("\n".join(shared).encode()).hexdigest()[:12]
 
 
 def _files_of(folder: Path) -> Iterator[Path]:

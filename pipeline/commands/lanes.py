@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from golden.cache import prune
-from pipeline.commands.facts import run_facts, source_digests, workload_facts
+from pipeline.commands.facts import (
+    SOURCES_DIGEST,
+    run_facts,
+    shared_digest,
+    source_digests,
+    workload_facts,
+)
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
 from pipeline.commands.selection import check_inputs, read_matrix, select_jobs
@@ -91,7 +97,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         arguments, asked, command, lambda result: review(result, references, history, settings)
     )
     read = {"references": path, "inputs": settings.inputs}
-    options = replace(options, sources=source_digests(asked.plan, read))
+    sources = source_digests(asked.plan, read)
+    facts = {**options.facts, SOURCES_DIGEST: shared_digest(sources)}
+    options = replace(options, sources=sources, facts=facts)
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
     host = Host(availability)

@@ -29,13 +29,23 @@ class TakenUp(Enum):
     OWN = "the value of the command line, whatever the earlier run had"
 
 
+class Replaces(Enum):
+    """With which value a newer run's verdict may replace an older run's where their reports are merged."""
+
+    ANY = "any: no verdict depends on it"
+    SAME = "the same"
+    MORE = "the same, or one that checks more: a larger number, or else the default"
+    NEVER = "the same; reports of runs with different values do not belong together"
+
+
 @dataclass(frozen=True)
 class Declared:
-    """What a field of `Settings` declares: its name, its default, which value a later run takes."""
+    """What a field of `Settings` declares: name, default, which value a later run takes, which replaces."""
 
     name: str
     default: object
     taken_up: TakenUp
+    replaces: Replaces
 
     @property
     def shown(self) -> bool:
@@ -47,6 +57,20 @@ class Declared:
         """The command-line option of the setting."""
         return f"--{self.name.replace('_', '-')}"
 
+    def text(self, value: object) -> str:
+        """A value as reports show it."""
+        return shlex.join(value) if isinstance(value, tuple) else str(value)
+
+    def covers(self, now: str, then: str) -> bool:
+        """Whether a run with the value `now` checks at least what one with `then` does; see `text`."""
+        if now == then or self.replaces is Replaces.ANY:
+            return True
+        if self.replaces is not Replaces.MORE:
+            return False
+        if isinstance(self.default, int):
+            return now.isdecimal() and then.isdecimal() and (len(now), now) > (len(then), then)
+        return now == self.text(self.default)
+
     def told(self, value: object) -> list[str]:
         """The option with a value, as words of a shell; none for an empty value. A flag stands alone."""
         if value is True:
@@ -56,6 +80,10 @@ class Declared:
             # argparse takes a word that begins with a dash for another option.
             words += [f"{self.option}={text}"] if text.startswith("-") else [self.option, text]
         return words
+
+
+def _declares(taken_up: TakenUp, replaces: Replaces) -> dict[str, Any]:
+    return {"taken_up": taken_up, "replaces": replaces}
 
 
 @dataclass(frozen=True)
@@ -75,16 +103,16 @@ class Settings:
         output: absolute path of the folder of runs and goldens; None: the usual one.
     """
 
-    matrix: tuple[str, ...] = field(default=(), metadata={"taken_up": TakenUp.SAME})
-    date: datetime.date | None = field(default=None, metadata={"taken_up": TakenUp.SAME})
-    inputs: str | None = field(default=None, metadata={"taken_up": TakenUp.SAME})
-    inject: str = field(default="", metadata={"taken_up": TakenUp.SAME})
-    stage: str = field(default="all", metadata={"taken_up": TakenUp.SAME})
-    repeat: int = field(default=1, metadata={"taken_up": TakenUp.KEPT})
-    retries: int | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
-    references: str | None = field(default=None, metadata={"taken_up": TakenUp.KEPT})
-    allow_new_skips: bool = field(default=False, metadata={"taken_up": TakenUp.KEPT})
-    output: str | None = field(default=None, metadata={"taken_up": TakenUp.OWN})
+    matrix: tuple[str, ...] = field(default=(), metadata=_declares(TakenUp.SAME, Replaces.SAME))
+    date: datetime.date | None = field(default=None, metadata=_declares(TakenUp.SAME, Replaces.SAME))
+    inputs: str | None = field(default=None, metadata=_declares(TakenUp.SAME, Replaces.NEVER))
+    inject: str = field(default="", metadata=_declares(TakenUp.SAME, Replaces.NEVER))
+    stage: str = field(default="all", metadata=_declares(TakenUp.SAME, Replaces.MORE))
+    repeat: int = field(default=1, metadata=_declares(TakenUp.KEPT, Replaces.MORE))
+    retries: int | None = field(default=None, metadata=_declares(TakenUp.KEPT, Replaces.ANY))
+    references: str | None = field(default=None, metadata=_declares(TakenUp.KEPT, Replaces.SAME))
+    allow_new_skips: bool = field(default=False, metadata=_declares(TakenUp.KEPT, Replaces.ANY))
+    output: str | None = field(default=None, metadata=_declares(TakenUp.OWN, Replaces.ANY))
 
     @property
     def whole(self) -> bool:
@@ -111,13 +139,11 @@ class Settings:
             value = getattr(self, each.name)
             usual = value == each.default and (begun is None or value == getattr(begun, each.name))
             if each.shown and not usual:
-                shown[each.name] = shlex.join(value) if isinstance(value, tuple) else str(value)
+                shown[each.name] = each.text(value)
         return shown
 
 
-DECLARED = tuple(
-    Declared(each.name, each.default, each.metadata["taken_up"]) for each in dataclasses.fields(Settings)
-)
+DECLARED = tuple(Declared(each.name, each.default, **each.metadata) for each in dataclasses.fields(Settings))
 """The declarations of all settings, in the order of the fields."""
 
 

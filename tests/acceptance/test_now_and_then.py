@@ -126,5 +126,19 @@ def test_a_red_run_and_its_own_later_rerun_are_one_report_in_which_the_newest_co
     (workspace / "first.xml").write_text(old)
     stale = pipeline(*words, "--newest")
     assert stale.code == 1
-    assert "--within TIME allows more" in stale.out
+    assert "--within allows a week at most: leave the older report out" in stale.out
     assert "runs" in report(workspace / "all.xml")
+
+
+def test_a_rerun_that_repeats_less_often_hides_nothing(
+    moods: Callable[[str], None], pipeline: Pipeline, report: Report, workspace: Path
+) -> None:
+    moods("good bad")
+    assert pipeline("run", *OWN, "--repeat", "4", "--junit", "first.xml").code == 1
+    moods("")
+    assert pipeline("run", *OWN, "--junit", "second.xml").code == 0
+    merged = pipeline("report", "merge", "first.xml", "second.xml", "--out", "all.xml", "--newest")
+    assert merged.code == 1
+    assert "the newer run may check less: --repeat was 4, is 1\n" in merged.out
+    case = report(workspace / "all.xml")[JOB]
+    assert (case.kind, case.properties["report.kept"]) == ("failure", "1")

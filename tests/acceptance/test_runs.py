@@ -206,9 +206,15 @@ def test_a_pass_is_not_kept_where_sources_changed_since(
         assert (case.kind == "passed") == (code == 0)
         if change:
             assert case.properties["resumed.sources"] == again
+            assert case.properties["resumed.sources.digest"] != case.properties["sources.digest"]
             assert again in (last_run() / "summary.md").read_text()
     assert pipeline("report", "show", "--summary", "again.md").code == 1
     assert again in Path("again.md").read_text()
+    # Nor are parts of different sources one run, though neither is committed.
+    edited = last_run() / "junit.xml"
+    assert pipeline("run", *ONE, "--junit", "other.xml").code == 0
+    merged = pipeline("report", "merge", edited, "other.xml", "--out", "all.xml")
+    assert "not of one run: sources.digest is " in merged.out
 
 
 @pytest.mark.parametrize("option", ["references", "inputs"])

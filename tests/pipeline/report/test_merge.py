@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import Result, StageResult, State
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, properties_of, read
 from pipeline.report.junit import write
@@ -15,6 +16,9 @@ from pipeline.run.states import exit_code
 MakeResult = Callable[..., Result]
 Validate = Callable[[Path], None]
 Shards = Callable[..., list[Path]]
+
+OLD, NEW, NEXT_WEEK = "20260310-040000-0000000001", "20260310-090000-0000000002", "20260317-040000-0000000003"
+NEWER, LAST = "20260310-100000-0000000004", "20260310-110000-0000000005"
 
 
 @pytest.fixture
@@ -30,8 +34,8 @@ def shards(tmp_path: Path, result_of: MakeResult) -> Shards:
                 for k, state in enumerate(states)
             ]
             paths.append(tmp_path / f"shard-{n}" / "junit.xml")
-            shard_facts = {"shard": f"{n}/3", "git": "0123abcd", "host": f"host-{n}", **facts}
-            write(paths[-1], results, shard_facts, Attachments(tmp_path))
+            told = {"run": OLD, "shard": f"{n}/3", "git": "0123abcd", "host": f"host-{n}"}
+            write(paths[-1], results, {**told, **facts}, Attachments(tmp_path))
         return paths
 
     return make
@@ -137,7 +141,7 @@ def test_of_a_case_in_two_reports_the_worst_outcome_is_kept_and_counted(
     paths = shards()
     again = tmp_path / "again.xml"
     rerun = [result_of(f"device/emu-a5/mc62/fused/p{n}0") for n in (1, 2)]
-    write(again, rerun, {"git": "0123abcd"}, Attachments(tmp_path))
+    write(again, rerun, {"run": NEW, "git": "0123abcd"}, Attachments(tmp_path))
     for order in ([*paths, again], [again, *paths]):
         merged = merge(order, tmp_path / "merged.xml")
         assert merged.duplicates == 2
@@ -156,7 +160,6 @@ def test_last_nights_report_among_tonights_is_red(tmp_path: Path, shards: Shards
     assert "git is ffff0000" in merged.missing[0]
 
 
-OLD, NEW, NEXT_WEEK = "20260310-040000-0000000001", "20260310-090000-0000000002", "20260317-040000-0000000003"
 JOB = "device/emu-a5/mc62/fused/p"
 
 
@@ -164,10 +167,10 @@ JOB = "device/emu-a5/mc62/fused/p"
 def nights(tmp_path: Path, result_of: MakeResult) -> Callable[..., Path]:
     """Writes the report of a run with these states, one for each job, and these problems."""
 
-    def make(run: str, *states: State | None, problems: tuple[str, ...] = ()) -> Path:
+    def make(run: str, *states: State | None, problems: tuple[str, ...] = (), **facts: str) -> Path:
         path = tmp_path / f"{run}-{len(list(tmp_path.iterdir()))}.xml"
         results = [result_of(f"{JOB}{n}", state) for n, state in enumerate(states) if state is not None]
-        write(path, results, {"run": run}, Attachments(tmp_path), problems)
+        write(path, results, {"run": run, **facts}, Attachments(tmp_path), problems)
         return path
 
     return make
@@ -205,15 +208,28 @@ def merge_of(out: Path, *paths: Path) -> Path:
         (State.PASSED, State.MISMATCH, State.MISMATCH),
         (State.MISMATCH, State.SKIPPED, State.MISMATCH),  # what was not checked hides no failure
         (State.MISMATCH, State.EXPECTED_FAILURE, State.EXPECTED_FAILURE),
-        (State.MISMATCH, State.INTERRUPTED, State.INTERRUPTED),
+        (State.MISMATCH, State.INTERRUPTED, State.MISMATCH),
+        (State.MISMATCH, State.INFRASTRUCTURE, State.MISMATCH),
+        (State.PASSED, State.INFRASTRUCTURE, State.INFRASTRUCTURE),
         (State.SKIPPED, State.PASSED, State.PASSED),
     ],
 )
-def test_a_newer_run_counts_whatever_it_says_unless_it_skipped(
+def test_a_newer_run_counts_whatever_it_says_unless_it_judged_nothing(
     then: State, now: State, counts: State, tmp_path: Path, nights: Callable[..., Path]
 ) -> None:
     merged = merge([nights(OLD, then), nights(NEW, now)], tmp_path / "merged.xml", newest=True)
     assert merged.exit_code == exit_code([counts])
+
+
+@pytest.mark.parametrize("known", [State.MISMATCH, State.CRASHED])
+@pytest.mark.parametrize("unknown", [State.INFRASTRUCTURE, State.INTERRUPTED])
+def test_a_job_that_was_not_judged_hides_no_verdict_on_the_kernel(
+    known: State, unknown: State, tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    for order in ([known, unknown], [unknown, known]):
+        parts = [nights(run, state) for run, state in zip([OLD, NEW], order, strict=True)]
+        for newest in (False, True):
+            assert merge(parts, tmp_path / "merged.xml", newest=newest).exit_code == 1
 
 
 def test_reports_that_do_not_say_which_is_newer_keep_the_worst(
@@ -232,6 +248,110 @@ def test_reports_that_do_not_say_which_is_newer_keep_the_worst(
     # The merged report's case may be of either run.
     merge([red, good], tmp_path / "both.xml")
     assert merge([tmp_path / "both.xml", between], out, newest=True).totals.failures == 1
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "counts", "said"),
+    [
+        ({"repeat": "4"}, {}, "then", "--repeat was 4, is 1"),
+        ({"repeat": "10"}, {"repeat": "9"}, "then", "--repeat was 10, is 9"),
+        ({"repeat": "9"}, {"repeat": "10"}, "now", ""),
+        ({"repeat": "4"}, {"repeat": "4", "resumed.repeat": "1"}, "then", "--repeat was 4, is 4 or 1"),
+        ({"repeat": "4"}, {"repeat": "many"}, "then", "--repeat was 4, is many"),
+        ({}, {"stage": "tile"}, "then", "--stage was all, is tile"),
+        ({"stage": "tile"}, {}, "now", ""),
+        ({"references": "/t/r.json"}, {}, "then", "--references was /t/r.json, is not given"),
+        ({}, {"matrix": "easy.yaml"}, "then", "--matrix was not given, is easy.yaml"),
+        ({"date": "2026-03-10"}, {"date": "2026-03-11"}, "then", "--date was 2026-03-10, is 2026-03-11"),
+        ({}, {"retries": "5", "allow_new_skips": "True"}, "now", ""),
+    ],
+)
+def test_a_newer_run_counts_only_where_it_checked_at_least_the_same(
+    then: dict[str, str],
+    now: dict[str, str],
+    counts: str,
+    said: str,
+    tmp_path: Path,
+    nights: Callable[..., Path],
+) -> None:
+    red = nights(OLD, State.NONDETERMINISTIC, State.MISMATCH, State.PASSED, **then)
+    good = nights(NEW, State.PASSED, State.PASSED, State.PASSED, **now)
+    out = tmp_path / "merged.xml"
+    for order in ([red, good], [good, red]):
+        merged = merge(order, out, newest=True)
+        if counts == "now":
+            assert (merged.exit_code, len(merged.outdated), merged.kept) == (0, 2, ())
+            continue
+        assert (merged.exit_code, merged.totals.failures, merged.outdated) == (1, 2, ())
+        why = f"passed in run {NEW}: the newer run may check less: {said}"
+        assert merged.kept == (
+            f"{JOB}0: nondeterministic in run {OLD} counts, not {why}",
+            f"{JOB}1: mismatch in run {OLD} counts, not {why}",
+        )
+        assert str(merged).splitlines()[1:] == list(merged.kept)
+        assert properties_of(read(out)[0])["report.kept"] == "2"
+    assert merge([red, good], out).kept == ()  # the worst was asked for
+
+
+def test_a_merged_part_checks_what_the_least_of_its_runs_checks(
+    tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    """Of its cases nobody knows which run they are of."""
+    part, out = tmp_path / "part.xml", tmp_path / "merged.xml"
+    red = nights(OLD, State.NONDETERMINISTIC, repeat="4")
+    merge([nights(NEW, State.PASSED), nights(NEWER, None, State.PASSED, repeat="4")], part)
+    merged = merge([red, part], out, newest=True)
+    assert merged.totals.failures == 1
+    assert merged.kept[0].endswith("--repeat was 4, is 1 or 4")
+    merge([nights(NEW, State.PASSED, repeat="4"), nights(NEWER, None, State.PASSED, repeat="8")], part)
+    assert merge([red, part], out, newest=True).exit_code == 0
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize(("setting", "value"), [("inject", "unwritten"), ("inputs", "/t/mine.npz")])
+def test_runs_with_other_faults_or_tensors_do_not_belong_into_one_report(
+    setting: str, value: str, newest: bool, tmp_path: Path, nights: Callable[..., Path], validate: Validate
+) -> None:
+    out = tmp_path / "merged.xml"
+    odd, usual = nights(OLD, State.PASSED, **{setting: value}), nights(NEW, None, State.PASSED)
+    merged = merge([odd, usual], out, newest=newest)
+    assert merged.missing == (
+        f"the reports do not belong together: --{setting} is {value} ({odd}), not given ({usual})",
+    )
+    assert merged.exit_code == 1
+    assert set(cases(out)) == {f"fact {setting}"}
+    validate(out)
+    # The merged report says so where it is merged again.
+    assert set(cases(merge_of(tmp_path / "again.xml", out, usual))) == {f"fact {setting}"}
+    same = nights(NEWER, None, State.PASSED, **{setting: value})
+    assert merge([odd, same], out, newest=newest).exit_code == 0
+
+
+@pytest.mark.parametrize("newest", [False, True])
+def test_a_job_and_its_stages_are_of_one_run(newest: bool, tmp_path: Path, result_of: MakeResult) -> None:
+    """The newer run did not compare the stage that is wrong; a third run, another stage."""
+
+    def part(run: str, states: dict[str, State], **facts: str) -> Path:
+        end = next((state for state in states.values() if state is not State.PASSED), State.PASSED)
+        stages = tuple(StageResult(name, state) for name, state in states.items())
+        result = replace(result_of("compare/emu/mc62/small", end), stages=stages)
+        write(tmp_path / f"{run}.xml", [result], {"run": run, **facts}, Attachments(tmp_path))
+        return tmp_path / f"{run}.xml"
+
+    wrong = part(OLD, {"one": State.PASSED, "two": State.MISMATCH, "three": State.MISMATCH})
+    tile = part(NEW, {"one": State.PASSED}, stage="tile")
+    other = part(NEWER, {"one": State.MISMATCH}, stage="tile")
+    out, job = tmp_path / "merged.xml", "compare/emu/mc62/small"
+    for parts in ([wrong, tile], [tile, wrong]):
+        merged = merge(parts, out, newest=newest)
+        assert set(cases(out)) == {job, f"{job}/two", f"{job}/three"}
+        assert (merged.totals, merged.exit_code) == (Totals(tests=4, failures=3), 1)
+        assert merged.duplicates == 2
+        assert len(merged.kept) == newest
+    merge([wrong, other, tile], out)
+    assert set(cases(out)) == {job, f"{job}/two", f"{job}/three"}
+    right = part(LAST, dict.fromkeys(("one", "two", "three"), State.PASSED))
+    assert merge([wrong, tile, right], out, newest=True).totals == Totals(tests=4)
 
 
 def test_problems_of_a_run_go_when_all_of_its_jobs_ran_anew(
@@ -255,7 +375,44 @@ def test_parts_of_runs_that_began_too_far_apart_are_red(tmp_path: Path, nights: 
     )
     assert (set(cases(out)), merged.exit_code) == ({"runs"}, 1)
     assert merge(parts, out, within=7 * 24 * 3600).exit_code == 0
+    parts[1] = nights("20260317-040031-0000000003", None, State.PASSED)
+    (said,) = merge(parts, out, within=7 * 24 * 3600).missing
+    assert said.startswith(
+        "the reports are of runs that began 7 days, 0:00:31 apart, more than 7 days, 0:00:00: "
+    )
+    assert said.endswith("--within allows a week at most: leave the older report out, or run its jobs again")
     assert merge([parts[0], nights(NEW, None, State.PASSED)], out).exit_code == 0
+
+
+@pytest.mark.parametrize("run", [None, "", "last night", "20261399-040000-0000000001"])
+def test_a_report_that_does_not_say_when_its_run_began_is_red(
+    run: str | None, tmp_path: Path, result_of: MakeResult, nights: Callable[..., Path]
+) -> None:
+    """It may be of last week."""
+    old, out = tmp_path / "old.xml", tmp_path / "merged.xml"
+    facts = {} if run is None else {"run": run}
+    write(old, [result_of(f"{JOB}0"), result_of(f"{JOB}1", State.MISMATCH)], facts, Attachments(tmp_path))
+    tonight = nights(NEW, State.PASSED)
+    merged = merge([old, tonight], out)
+    assert merged.missing == (f"{old} does not say when its run began",)
+    assert merged.exit_code == 1
+    assert cases(out)[f"age of {old}"] == merged.missing[0]
+    # A part that was merged of both does not forget it.
+    later = merge([out, nights(NEW, None, State.PASSED)], tmp_path / "again.xml", newest=True)
+    assert f"{out} does not say when its run began; of its cases the worst counts" in later.missing
+    assert later.kept == (
+        f"{JOB}1: mismatch in run unknown counts, not passed in run {NEW}: "
+        "the reports do not say which run is newer",
+    )
+
+
+def test_a_merged_part_says_when_all_of_its_runs_began(tmp_path: Path, nights: Callable[..., Path]) -> None:
+    part, out = tmp_path / "part.xml", tmp_path / "merged.xml"
+    absent = tmp_path / "absent.xml"  # so that the part has a suite of what is missing, which is of no run
+    merge([nights(OLD, State.PASSED), nights(NEW, None, State.PASSED), absent], part)
+    merged = merge([part, nights(NEWER, None, None, State.PASSED)], out)
+    assert (merged.missing, set(cases(out))) == ((), {f"report {absent}"})
+    assert "more than 1 day" in merge([part, nights(NEXT_WEEK, State.PASSED)], out).missing[0]
 
 
 def test_shards_divided_by_other_records_are_red(tmp_path: Path, shards: Shards) -> None:
@@ -266,6 +423,22 @@ def test_shards_divided_by_other_records_are_red(tmp_path: Path, shards: Shards)
     assert merge(paths, tmp_path / "merged.xml").missing == ()
     merged = merge([other, *paths[1:]], tmp_path / "merged.xml")
     assert "division.run is bbbb" in merged.missing[0]
+
+
+@pytest.mark.parametrize("fact", ["sources.digest", "workload.mine"])
+def test_parts_of_other_sources_are_red_though_their_commit_is_the_same(
+    fact: str, tmp_path: Path, nights: Callable[..., Path]
+) -> None:
+    one, other = ({"git": "0123abcd-dirty", fact: digest} for digest in ("aaaa", "bbbb"))
+    out, first = tmp_path / "merged.xml", nights(OLD, State.PASSED, **one)
+    assert merge([first, nights(NEW, None, State.PASSED, **one)], out).missing == ()
+    # A shard that has no job of the user's workload has no digest of it.
+    assert merge([first, nights(NEW, None, State.PASSED)], out).missing == ()
+    (said,) = merge([first, nights(NEW, None, State.PASSED, **other)], out).missing
+    assert f"not of one run: {fact} is aaaa ({first}), bbbb" in said
+    resumed = nights(NEW, None, State.PASSED, **one, **{f"resumed.{fact}": "bbbb"})
+    (said,) = merge([first, resumed], out).missing
+    assert f"{fact} is aaaa ({first}), bbbb ({resumed})" in said
 
 
 def test_reports_of_different_divisions_do_not_belong_together(tmp_path: Path, shards: Shards) -> None:
@@ -284,6 +457,17 @@ def test_a_merged_report_can_be_merged_again(tmp_path: Path, shards: Shards, val
     # The first merge's verdict on shard 3 stays: that report did say so.
     assert set(cases(second)) >= {"shard 3/3", f"report {tmp_path / 'absent.xml'}"}
     assert merged.totals == Totals(tests=14, failures=1, errors=2, skipped=3)
+
+
+def test_a_merged_report_says_of_every_suite_which_shards_it_holds(
+    tmp_path: Path, result_of: MakeResult
+) -> None:
+    paths = [tmp_path / f"{platform}.xml" for platform in ("emu-a2a3", "emu-a5")]
+    for n, path in enumerate(paths, start=1):
+        job = result_of(f"device/{path.stem}/mc62/fused/small")
+        write(path, [job], {"run": OLD, "shard": f"{n}/2"}, Attachments(tmp_path))
+    first, second = tmp_path / "first.xml", tmp_path / "second.xml"
+    assert merge(paths, first).missing == merge([first], second).missing == ()
 
 
 def test_nothing_to_merge_is_one_line(tmp_path: Path) -> None:
@@ -317,7 +501,8 @@ def test_a_merged_report_asks_for_the_exit_code_its_run_would(
     paths = []
     for n, state in enumerate(states):
         paths.append(tmp_path / f"{n}.xml")
-        write(paths[-1], [result_of(f"device/emu/mc62/fused/p{n}", state)], {}, Attachments(tmp_path))
+        told = result_of(f"device/emu/mc62/fused/p{n}", state)
+        write(paths[-1], [told], {"run": OLD}, Attachments(tmp_path))
     assert merge(paths, tmp_path / "merged.xml").exit_code == code
 
 
@@ -329,7 +514,8 @@ def test_what_another_tool_calls_red_is_red(tmp_path: Path, shards: Shards) -> N
         '<failure type="E501" message="long"/></testcase></testsuite></testsuites>'
     )
     merged = merge([shards()[0], foreign], tmp_path / "merged.xml", shards=3)
-    assert merged.totals == Totals(tests=7, failures=1, errors=2, skipped=1)
+    assert f"{foreign} does not say when its run began" in merged.missing
+    assert merged.totals == Totals(tests=8, failures=1, errors=3, skipped=1)
     assert merged.exit_code == 1
 
 
