@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import wraps
@@ -13,6 +13,8 @@ from golden.definition import Definition
 from golden.errors import UserError
 from golden.reference import TorchError
 from golden.specs import TensorSpec
+from golden.term_check import checked_terms
+from golden.terms import Sums
 from kernels.plan import PlanError
 from kernels.tensor.plan import TilingError
 from workloads.base import FaultModel, TileProgram, Workload, WorkloadError
@@ -47,17 +49,22 @@ _Guard = Callable[..., Callable[..., Any]]
 
 
 def _definition(definition: Definition, guard: _Guard, file: str, sources: tuple[Path, ...]) -> Definition:
-    specs = guard("specs", definition.specs)
+    specs = _checked_specs(f"specs of workload {definition.name}", guard("specs", definition.specs), file)
+    terms = definition.terms
+
+    def checked(geometry: Any) -> Sequence[Sums]:
+        return checked_terms(terms(geometry), specs(geometry)) if terms else ()
+
     return replace(
         definition,
-        specs=_checked_specs(f"specs of workload {definition.name}", specs, file),
+        specs=specs,
         profiles={
             name: replace(profile, build=guard(f"profile {name}", profile.build))
             for name, profile in definition.profiles.items()
         },
         compute=guard("golden", definition.compute, TorchError),
         sources=sources,
-        terms=definition.terms and guard("terms", definition.terms),
+        terms=terms and guard("terms", checked),
     )
 
 

@@ -56,7 +56,9 @@ def print_excuses(arguments: Namespace) -> int:
     red = [one for one in record.all_results() if OUTCOMES[one.state].outcome in RED]
     if not red:
         raise EmptySelectionError(f"nothing failed in run {record.run_id}")
-    lines = ["expected_failures:", *(line for result in red for line in entry(result))]
+    lines = [line for result in red for line in entry(result)]
+    empty = all(line.lstrip().startswith("#") for line in lines)
+    lines.insert(0, "expected_failures: []" if empty else "expected_failures:")
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 

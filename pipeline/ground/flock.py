@@ -15,13 +15,15 @@ _REFUSED = frozenset({errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUP
 
 
 def require_flock(folder: Path) -> None:
-    """Raise `OSError` if the file system of an existing folder refuses `flock`, as some network mounts do.
+    """Raise `OSError` if an existing folder takes no files (/proc) or refuses `flock` (some network mounts).
 
-    Nothing is left in the folder. One that cannot be written to is not judged.
+    Nothing is left in the folder. One that cannot be written to for another reason is not judged.
     """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError as error:  # the library `filelock` would take it for a lock that is held
+        raise FileNotFoundError(error.errno, "no files can be made there", str(folder)) from error
     except OSError as error:
         if error.errno in _REFUSED:
             reason = f"files there cannot be locked: flock fails with {error.strerror!r}"

@@ -90,6 +90,9 @@ OUTCOMES: Mapping[State, Ending] = {
 }
 """All end states. docs/states.md shows the same table; a test keeps them equal."""
 
+EXCUSABLE = (State.MISMATCH, State.REFUTED, State.COMPILE_ERROR, State.PERFORMANCE)
+"""Only a judgement on the kernel can be expected: a hang says nothing about a known fault."""
+
 INPUTS = "inputs"
 """The name of the profile of a job that runs on a user's tensors."""
 

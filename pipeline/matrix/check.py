@@ -9,7 +9,7 @@ from golden.geometry import GeometryError
 from golden.profiles import ProfileError, parse, resolve
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Lane, Platform, PlatformKind
+from pipeline.ground.jobs import EXCUSABLE, Lane, Platform, PlatformKind, State
 from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.words import closest, shown
@@ -26,7 +26,7 @@ def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
     Raises:
         MatrixError: a geometry breaks a rule of its workload or of the plan, a name is unknown or of another
             workload, a job is written twice, a pattern is not a regular expression, a cause is no known
-            fault, no job uses an entry.
+            fault, no failure can have a fingerprint, no job uses an entry.
     """
     platforms = {name: _platform(name, entry, source) for name, entry in document.platforms.items()}
     matrix = Matrix(document, platforms, source)
@@ -40,6 +40,11 @@ def checked_matrix(document: Document, source: Node, of_file: str) -> Matrix:
     for place, rule in enumerate(document.expected_failures):
         if rule.cause is not None:
             _check_cause(source, ("expected_failures", place, "cause"), rule.cause)
+        if rule.fingerprint is not None:
+            possible = EXCUSABLE if rule.cause is None else (State.MISMATCH,)
+            _check_fingerprint(
+                source, ("expected_failures", place, "fingerprint"), rule.fingerprint, possible
+            )
     _refuse_idle_entries(matrix, of_file)
     return matrix
 
@@ -188,6 +193,15 @@ def _check_cause(source: Node, path: KeyPath, cause: str) -> None:
     # A diagnosis names the family of a fault that is in both convolutions.
     known = dict.fromkeys(name for fault in FAULTS.values() for name in (fault.id, fault.family))
     _check_known(source, path, "fault", cause, known)
+
+
+def _check_fingerprint(source: Node, path: KeyPath, fingerprint: str, possible: Iterable[State]) -> None:
+    states = [state.value for state in possible]  # those of faults are mismatches
+    state, _, rest = fingerprint.partition(" ")
+    if state not in states or not rest:
+        wanted = " or ".join(f"`{each} ...`" for each in states)
+        what = f"`{shown(fingerprint)}` is that of no failure that can be excused; it must be {wanted}"
+        source.refuse(path, what + (", as its entry has a cause" if len(states) == 1 else ""))
 
 
 def _check_pattern(source: Node, path: KeyPath, pattern: str) -> None:

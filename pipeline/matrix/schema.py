@@ -22,7 +22,7 @@ from emulator.soc import SOCS
 from golden.profiles import NIGHTLY
 from golden.vreq8 import VARIANTS
 from pipeline.engines.registry import BACKENDS
-from pipeline.ground.jobs import Platform, PlatformKind, WorkloadName
+from pipeline.ground.jobs import EXCUSABLE, Platform, PlatformKind, WorkloadName
 from pipeline.matrix.durations import LONGEST, PATTERN, Duration
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import Workload
@@ -242,14 +242,18 @@ class ExpectedFailureRule(Rule, frozen=True):
     link: Annotated[
         str, Meta(pattern=r"^https?://\S+$", description="the web address where the fault is tracked")
     ]
-    # `pipeline.matrix.check` refuses an unknown cause: importing the faults takes long.
+    # `pipeline.matrix.check` refuses an unknown cause, as importing the faults takes long, and what no
+    # fingerprint begins with.
     cause: Annotated[
         Annotated[str, Meta(min_length=1)] | None,
         Meta(description="the id of the one fault that is excused, as the fact `cause` shows it"),
     ] = None
     fingerprint: Annotated[
         Annotated[str, Meta(min_length=1)] | None,
-        Meta(description="the one failure that is excused, as the fact `fingerprint` shows it"),
+        Meta(
+            description="the one failure that is excused, as the fact `fingerprint` shows it",
+            extra_json_schema={"pattern": f"^({'|'.join(state.value for state in EXCUSABLE)}) ."},
+        ),
     ] = None
     until: Annotated[date | None, Meta(description="the last day it is expected, as 2027-01-31")] = None
 

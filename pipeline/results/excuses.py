@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from pipeline.ground.jobs import FINGERPRINT, ExpectedFailure, Result, State
+from pipeline.ground.jobs import EXCUSABLE, FINGERPRINT, ExpectedFailure, Result, State
 from pipeline.results.fingerprint import wrong_stages
-from pipeline.run.verdict import JUDGED
 
-EXCUSABLE = JUDGED - {State.PASSED}
-"""Only a judgement on the kernel can be expected: a hang says nothing about a known fault."""
+_LONGEST, _SHORTEST = 500, 60
+"""Characters that reports show of a message, and that a failure's own message keeps of them."""
 
 Earlier = tuple[str, str]
 """A run in which a job was excused, and the fingerprint of its failure there."""
@@ -33,8 +32,12 @@ def with_excuse(result: Result, earlier: Callable[[Result], Earlier | None]) -> 
         return result
     this = kind(result)
     if unlike := _unlike(result, expected, earlier):
-        message = f"{result.message}; not excused by {known}: {unlike}; if this is known too, write `{this}`"
-        return replace(result, message=message)
+        told = f"; not excused by {known}: {unlike}; if this is known too, write `{this}`"
+        room = max(_SHORTEST, _LONGEST - len(told))
+        if len(result.message) <= room:
+            return replace(result, message=result.message + told)
+        details = "\n".join(filter(None, (result.message, result.details)))
+        return replace(result, message=f"{result.message[: room - 3]}...{told}", details=details)
     if expected.cause is None and expected.fingerprint is None:
         known += f", which names no cause: add `{this}` to it"
     message = f"expected: {known}; {result.state.value}: {result.message}"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 from pipeline.diff import render
 from pipeline.ground.jobs import OUTCOMES, Outcome, Result, StageResult, State
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 _NUMBERS = re.compile(r"#(\.\.#|, (\.\.\., )?#| and # more)*")
-_LONGEST = 200
+_LONGEST = 120
+_HEAD, _TAIL, _DIGEST = 72, 34, 8
+"""What is kept of one that is too long; the digest tells it from others that are alike there."""
 
 RED = (Outcome.FAILURE, Outcome.ERROR)
 """The outcomes of what is not as it should be."""
@@ -49,8 +52,19 @@ def fingerprint(result: Result) -> str:
         cause = next(known, "") or _cause(stage)
         kinds.setdefault((stage.state, cause), " ".join(filter(None, [state.value, stage.name, cause])))
     told = "; ".join(kinds.values()) or f"{result.state.value} {without_numbers(result.message)}"
-    printable = "".join(each if each.isprintable() else " " for each in told)
-    return " ".join(printable[:_LONGEST].split())
+    return _shortened(told)
+
+
+def _shortened(told: str) -> str:
+    """A text of at most `_LONGEST` printable characters, which differs where the text differs.
+
+    The text counts up to the end of the line in which it becomes too long.
+    """
+    told = told[:_LONGEST] + told[_LONGEST:].partition("\n")[0]
+    text = " ".join("".join(each if each.isprintable() else " " for each in told).split())
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_HEAD].strip()} ... {text[-_TAIL:].strip()} {sha256(text.encode()).hexdigest()[:_DIGEST]}"
 
 
 def _cause(stage: StageResult) -> str:

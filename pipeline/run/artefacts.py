@@ -35,7 +35,7 @@ def without_artefacts(result: Result) -> Result:
 
 
 class Artefacts:
-    """Counts the bytes in the jobs' folders of a run and removes folders once they exceed a limit."""
+    """Counts the bytes in the folders of jobs and probes, and removes folders once they exceed a limit."""
 
     def __init__(self, folder_of: Callable[[Job], Path], limit: int) -> None:
         self._folder_of = folder_of
@@ -46,17 +46,24 @@ class Artefacts:
 
     def admit(self, result: Result) -> Result:
         """Make room for a job's folder. Returns the result, without artefacts if they had to be removed."""
-        path = self._folder_of(result.job)
-        size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
         failed = OUTCOMES[result.state].outcome in (Outcome.FAILURE, Outcome.ERROR)
-        self._kept[result.job.id] = _Kept(path, size, failed)
+        self._admit(result.job.id, self._folder_of(result.job), failed)
+        return self.final(result)
+
+    def admit_probe(self, folder: Path) -> None:
+        """Make room for what a probe left, as for a job that failed."""
+        self._admit(str(folder), folder, failed=True)
+        self.dropped.discard(str(folder))  # no job
+
+    def _admit(self, name: str, path: Path, failed: bool) -> None:
+        size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+        self._kept[name] = _Kept(path, size, failed)
         while sum(kept.size for kept in self._kept.values()) > self._limit:
             # Old passes go first, then the newest failure: the first failures of a run tell the most.
-            passes = (job_id for job_id, kept in self._kept.items() if not kept.failed and kept.size)
-            job_id = next(passes, result.job.id)
-            shutil.rmtree(self._kept.pop(job_id).path, ignore_errors=True)
-            self.dropped.add(job_id)
-        return self.final(result)
+            passes = (one for one, kept in self._kept.items() if not kept.failed and kept.size)
+            gone = next(passes, name)
+            shutil.rmtree(self._kept.pop(gone).path, ignore_errors=True)
+            self.dropped.add(gone)
 
     def final(self, result: Result) -> Result:
         """The result; if its artefacts were removed, without them and with a fact that says so."""

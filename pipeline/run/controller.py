@@ -61,7 +61,7 @@ class RunOptions:
         marks: patterns of infrastructure errors in the text of a job that was not judged.
         deadline: time from the start within which the whole run must end; None: no limit.
         grace: time between TERM and KILL.
-        artefact_bytes: limit on the size of all jobs' folders together.
+        artefact_bytes: limit on the size of the folders of all jobs and probes together.
         preload: modules imported once for all jobs, besides the target's; they must not start threads.
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
         target: `module:function` that does a job's work.
@@ -211,6 +211,8 @@ class _Run:
         self._watchers = Broadcast(self._listeners)
         self._everybody = Broadcast([Journal(folder.journal), *self._listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
+        for probe in sorted(self._probe_folder.glob("*")):  # left from before the run was resumed
+            self._artefacts.admit_probe(probe)
         self._results: dict[str, Result] = {}
         self._waiting: list[_Task] = []
         self._parked: list[_Task] = []
@@ -273,6 +275,10 @@ class _Run:
             self._settings,
             self._options.sources,
         )
+
+    @property
+    def _probe_folder(self) -> Path:
+        return self._folder.path / "probes"
 
     def _admit_plan(self) -> None:
         for job in self._plan:
@@ -372,7 +378,7 @@ class _Run:
                 busy[name,] = None
                 continue
             self._everybody.remark(f"probe: does device {name} pass {job_id}? ({self._evidence.why(name)})")
-            folder = self._folder.path / "probes" / str(self._orders + 1)
+            folder = self._probe_folder / str(self._orders + 1)
             shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
             self._send(None, job, folder, device)
         return busy
@@ -503,6 +509,10 @@ class _Run:
         self._reconsider()
 
     def _settle_probe(self, running: _Running, result: Result) -> None:
+        folder = Path(running.order.folder)
+        if result.state is State.PASSED:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._artefacts.admit_probe(folder)
         if result.state is State.INTERRUPTED or running.device is None:
             return
         name, job = running.device.name, result.job.id
@@ -512,8 +522,6 @@ class _Run:
             self._everybody.remark(f"device {name} passes {job}")
         else:
             self._everybody.remark(f"the probe of device {name} says nothing about it: {result.message}")
-        if result.state is State.PASSED:
-            shutil.rmtree(running.order.folder, ignore_errors=True)
         self._reconsider()
 
     def _set_aside(self, name: str, reason: str) -> None:

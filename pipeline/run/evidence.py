@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from itertools import combinations
 
+from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.results.fingerprint import fingerprint
 
@@ -245,7 +246,7 @@ class Evidence:
             tries: in order; the last one has just ended, or its device has just been decided about.
             elsewhere: whether there is a device that the job was not tried on.
             alone: whether only one device can be used.
-            retries: how often an infrastructure error is retried.
+            retries: how often an infrastructure error is retried, if that can help.
             final: no more will be known than is now.
         """
         last = tries[-1]
@@ -341,7 +342,8 @@ class Evidence:
             if not final:
                 return Next.WAIT
         errors = [one for one in tries if one.result.state is State.INFRASTRUCTURE]
-        if retries and sum(one.device not in self._aside for one in errors) <= retries:
+        tried = sum(one.device not in self._aside for one in errors)
+        if retries and tried <= retries and not _lasts(last.result):
             return Next.AGAIN
         failed = [one for one in tries if one.failed]
         shown = [one for one in failed if one.device not in self._aside or one.result.state in WRONG]
@@ -354,6 +356,11 @@ class Evidence:
         own = one.result.job.id
         passes = self._devices[one.device].passes
         return next((job for at, job, probe in passes if at > one.at and (probe or job != own)), "")
+
+
+def _lasts(result: Result) -> bool:
+    """Whether another try would meet the same error: the host's disk is full or read-only."""
+    return result.blames is Blame.HOST and any(text in result.message for text in FULL_DISK)
 
 
 def _dependent(bad: Try, good: Try, passes: str = "") -> Result:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -88,7 +89,8 @@ class Journal:
 
     Each line is handed to the operating system at once, so that a killed runner loses none. The start and the
     end of the run and results are also synced to the disk, in case the machine crashes. Results are synced at
-    most every half second, because a sync takes as long as a tiny job.
+    most every half second, because a sync takes as long as a tiny job. What cannot be written (a full disk)
+    raises `JournalError`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -124,7 +126,7 @@ class Journal:
             self._sync()
 
     def run_finished(self, summary: RunSummary) -> None:
-        """See `Listener`. Raises `JournalError` if the journal was removed: the run is then lost."""
+        """See `Listener`. Raises `JournalError` also if the journal was removed: the run is then lost."""
         closed = (summary.exit_code, summary.seconds, summary.dropped, summary.set_aside, summary.undecided)
         with self._file:  # closed also if the disk is full
             self._append(Closed(*closed))
@@ -134,12 +136,22 @@ class Journal:
             raise JournalError(f"{self._path}: was removed while it was being written")
 
     def _append(self, event: msgspec.Struct) -> None:
-        self._file.write(encode(event) + b"\n")
-        self._file.flush()
+        with self._named_errors():
+            self._file.write(encode(event) + b"\n")
+            self._file.flush()
 
     def _sync(self) -> None:
-        os.fsync(self._file.fileno())
+        with self._named_errors():
+            os.fsync(self._file.fileno())
         self._synced = time.monotonic()
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            remedy = "make room there or name another --output, then begin a new run"
+            raise JournalError(f"{self._path}: cannot be written: {error.strerror}; {remedy}") from error
 
 
 @dataclass(frozen=True)
@@ -214,7 +226,10 @@ def read_journal(path: Path) -> Record:
                     results[job] = without_artefacts(results[job])
         closed = event if isinstance(event, Closed) else None
     if begun is None:
-        raise JournalError(f"{path}: holds no run; it was killed before it began")
+        raise JournalError(
+            f"{path}: holds no run: it ended before its first line was written, killed or on a full disk; "
+            "begin a new run"
+        )
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
     record = Record(begun.run_id, begun.started, begun.plan, facts, settings, sources, results, None, notes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Job, Result
 from pipeline.ground.settings import Settings
 
@@ -95,5 +96,7 @@ class Broadcast:
                 event(listener)
             except Exception as error:
                 problem = f"{type(listener).__name__} failed: {type(error).__name__}: {error}"
+                if isinstance(error, UserError):  # it says itself what failed
+                    problem = str(error)
                 if problem not in self.problems:  # a full disk causes the same error at every event
                     self.problems.append(problem)

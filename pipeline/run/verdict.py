@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from pipeline.engines.host_faults import FULL_DISK
-from pipeline.ground.jobs import OUTCOMES, Blame, Diff, Job, Region, Result, State
+from pipeline.ground.jobs import EXCUSABLE, OUTCOMES, Blame, Diff, Job, Region, Result, State
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.words import listed
 from pipeline.run.messages import Report, read_result
@@ -39,7 +39,7 @@ The first one found counts, so a device is not blamed for a full disk."""
 _CRASH_SIGNALS = frozenset({"SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"})
 # A mismatch or a compile error is a judgement on the kernel; a mark in the text does not change it.
 _MAYBE_INFRASTRUCTURE = frozenset({State.CRASHED, State.KILLED, State.TIMED_OUT, State.NO_RESULT})
-JUDGED = frozenset({State.PASSED, State.MISMATCH, State.REFUTED, State.COMPILE_ERROR, State.PERFORMANCE})
+JUDGED = frozenset({State.PASSED, *EXCUSABLE})
 """The kernel was judged, so that a further repeat can be compared with this result."""
 
 # The end states that only the controller sets; a worker can claim the others.

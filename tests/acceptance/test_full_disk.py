@@ -38,13 +38,18 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_run_on_a_full_disk_is_red_and_says_why(full_disk: Path, pipeline: Callable[..., Any]) -> None:
     outcome = pipeline("compile", *ONE, "--output", full_disk)
     assert outcome.code == 3
+    (run,) = full_disk.glob("runs/*")
     assert (
-        "the pipeline itself failed: Journal failed: OSError: [Errno 28] No space left on device"
-        in outcome.out
-    )
+        f"the pipeline itself failed: {run}/journal.jsonl: cannot be written: No space left on device; "
+        "make room there or name another --output, then begin a new run"
+    ) in outcome.out
     assert "exit code 3" in outcome.out
     assert not list(full_disk.glob("runs/*/junit.xml"))
     assert re.search(r"^run \S+: artefacts in ", outcome.out, re.MULTILINE)
+    for again in (("run", "--resume", "last"), ("report", "show")):
+        later = pipeline(*again, "--output", full_disk)
+        assert later.code == 4
+        assert "holds no run: it ended before its first line was written, killed or on a full" in later.err
 
 
 def test_a_report_that_does_not_fit_is_not_there_and_the_run_is_red(

@@ -299,3 +299,41 @@ def test_what_a_file_prints_does_not_reach_the_list(file: Path, pipeline: Pipeli
     quiet = pipeline("list", *OWN)
     file.write_text(GOOD + "print('device/emu-a2a3/own/none')\n")
     assert pipeline("list", *OWN) == quiet
+
+
+ENDLESS = """\
+from itertools import count
+from dataclasses import replace
+from workloads.gemm import WORKLOAD as GEMM
+
+
+def terms(geometry):
+    for _ in count():
+        pass
+
+
+WORKLOAD = replace(GEMM, definition=replace(GEMM.definition, name="mine", terms=terms))
+"""
+
+
+def test_terms_that_never_end_time_out_and_the_others_run(
+    file: Path, pipeline: Pipeline, workspace: Path, report: Callable[[Path], Mapping[str, Any]]
+) -> None:
+    job = "compile/emu-a2a3/own/gemm"
+    file.write_text(ENDLESS)
+    with (file.parent / "matrix.yaml").open("a") as overlay:
+        overlay.write(f"timeouts: [{{jobs: {job}, timeout: 2s}}]\n")
+    assert pipeline("compile", *BESIDE, "--junit", "report.xml").code == 1
+    cases = junit(workspace, report)
+    assert cases[job].message == "did not end within 2 s"
+    assert "mine.py" in cases[job].body  # the stacks say where it was
+    others = {case.kind for name, case in cases.items() if not name.startswith(job)}
+    assert others == {"passed"}
+    # Nothing of this run can be excused, and what is printed can be pasted.
+    printed = pipeline("report", "excuses")
+    assert (printed.code, printed.err) == (0, "")
+    assert printed.out.splitlines()[0] == "expected_failures: []"
+    assert f"# {job}: timed-out: no entry excuses that" in printed.out
+    (workspace / "mine.yaml").write_text(printed.out)
+    listed = pipeline("list", "--matrix", "mine.yaml")
+    assert (listed.code, listed.err) == (0, "")

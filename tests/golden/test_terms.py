@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from golden import conv, conv_pair, gemm, vreq8
 from golden.definition import Definition
+from golden.term_check import checked_terms
 from golden.terms import Index, Sums
 
 DEFINITIONS = {module.DEFINITION.name: module.DEFINITION for module in (conv_pair, conv, gemm)}
@@ -45,6 +46,7 @@ def test_the_terms_are_those_that_the_golden_sums(
     tensors = definition.make("full-range@3", geometry)
     wanted = definition.computed(geometry, tensors, "vreq8")
     assert definition.terms is not None
+    checked_terms(definition.terms(geometry), definition.specs(geometry))  # as those of a user are
     flat = {key: array.reshape(-1) for key, array in (tensors.arrays("vreq8") | wanted).items()}
     reached = {key: np.zeros(array.size, int) for key, array in wanted.items()}
     for sums in definition.terms(geometry):

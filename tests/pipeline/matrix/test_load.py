@@ -121,6 +121,26 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
             "expected_failures: [{jobs: '*', reason: r, link: 'http://x', fingerprint: ''}]\nlanes:",
             "expected_failures[0].fingerprint: ",
         ),
+        *(
+            (
+                "lanes:",
+                "expected_failures: [{jobs: '*', reason: r, link: 'http://x', "
+                f"{cause}fingerprint: '{written}'}}]\nlanes:",
+                f"expected_failures[0].fingerprint: `{written}` is that of no failure that can be excused; "
+                f"it must be {wanted}",
+            )
+            for cause, written, wanted in (
+                ("", "passed", "`mismatch ...` or `refuted ...` or `compile-error ...` or `performance ...`"),
+                ("", "crashed exit code #", "`mismatch ...` or `refuted ...` or "),
+                ("", "mismatch", "`mismatch ...` or `refuted ...` or "),
+                ("", "Mismatch fused", "`mismatch ...` or `refuted ...` or "),
+                (
+                    "cause: bias-missing-2, ",
+                    "compile-error x",
+                    "`mismatch ...`, as its entry has a cause",
+                ),
+            )
+        ),
         (
             "lanes:",
             "expected_failures: [{jobs: '*', reason: r, link: 'http://x', until: 2026-02-30}]\nlanes:",

@@ -21,6 +21,7 @@ from pipeline.ground.jobs import (
     State,
     WorkloadName,
 )
+from pipeline.report.text import one_line
 from pipeline.results.excuses import Earlier, entry, with_excuse
 from pipeline.results.fingerprint import fingerprint
 
@@ -106,6 +107,20 @@ def test_an_entry_with_a_fingerprint_excuses_that_fingerprint_alone() -> None:
     assert not excused(failed(replace(refused, message="no such operator"), expected=expected))
     assert not excused(failed(wrong("fused", "unwritten"), expected=expected))
     assert not excused(failed(refused, wrong("pass2"), expected=expected))
+
+
+def test_a_message_that_is_not_excused_shows_both_failures_whole() -> None:
+    """Reports show 500 characters of a message and cut its middle."""
+    known, new = (f"L1 is full: {'tile ' * 60}{end}" for end in "ab")
+    expected = naming(fingerprint=failed(StageResult("fused", State.COMPILE_ERROR, known)).facts[FINGERPRINT])
+    result = failed(StageResult("fused", State.COMPILE_ERROR, new), expected=expected)
+    judged = with_excuse(result, never)
+    shown = one_line(judged.message)
+    assert shown == judged.message
+    assert shown.startswith("L1 is full: tile ")
+    assert f"that has fingerprint {expected.fingerprint}; " in shown
+    assert shown.endswith(f'write `fingerprint: "{result.facts[FINGERPRINT]}"`')
+    assert judged.details.startswith(new)
 
 
 def test_an_entry_that_names_both_wants_both() -> None:

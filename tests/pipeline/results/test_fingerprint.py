@@ -80,5 +80,37 @@ def test_what_did_not_fail_has_none_and_no_message_makes_it_long() -> None:
     for state in (State.PASSED, State.SKIPPED, State.EXPECTED_FAILURE):
         assert fingerprint(Result(JOB, state, "why")) == ""
     text = fingerprint(Result(JOB, State.CRASHED, "a\nb " * 10_000))
-    assert len(text) <= 200
+    assert len(text) <= 120
     assert "\n" not in text
+
+
+def refuted(words: str) -> str:
+    said = "32768 of 32768 elements are not as defined; y[0, 0] holds a wrong value, must hold y[0, 0]: "
+    place = "pl.tile.matmul_acc at blocks.py:116 < fused_conv2d.py:64 < fused_conv2d.py:114, out_tile 0"
+    stage = StageResult("fused", State.REFUTED, f"{said}{place}: the sum of y[1, 0]: {words}")
+    return fingerprint(Result(JOB, State.REFUTED, stage.message, stages=(stage,)))
+
+
+def test_long_reasons_that_differ_at_their_end_are_told_apart_and_numbers_are_not() -> None:
+    one = refuted("left operand of filter2[160, 0] is padding, must be mid[2, 0]")
+    assert one == refuted("left operand of filter2[192, 0] is padding, must be mid[7, 0]")
+    words = [
+        "left operand of filter2[160, 0] is mid[1, 0], must be mid[2, 0]",
+        "begins with no bias, must be b",
+    ]
+    words += [
+        "left operand of filter2[160, 0] is padding, must be x[2, 0]",
+        "3 terms are missing",
+        "x " * 900,
+    ]
+    found = {one, *map(refuted, words)}
+    assert len(found) == 6
+    assert all(len(each) <= 120 and each.startswith("refuted fused ") for each in found)
+
+
+def test_only_the_line_in_which_a_text_becomes_too_long_counts() -> None:
+    """What follows, such as a log, differs from run to run."""
+    one, other, third = (
+        Result(JOB, State.CRASHED, f"{'why ' * 50}{end}") for end in ("a\nx", "a\ny", "b\nx")
+    )
+    assert fingerprint(one) == fingerprint(other) != fingerprint(third)

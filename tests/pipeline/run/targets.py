@@ -142,8 +142,9 @@ def on(job: Job, context: JobContext, argument: str) -> Result:
 
 
 def until(job: Job, context: JobContext, argument: str) -> Result:
-    """Pass the first time; the file `argument` remembers that."""
+    """Pass the first time; the file `argument` remembers that. Then leave 600 bytes and fail."""
     if Path(argument).exists():
+        (context.folder / "trace.bin").write_bytes(b"x" * 600)
         raise ValueError("no longer")
     Path(argument).touch()
     return Result(job, State.PASSED)

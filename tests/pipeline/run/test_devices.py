@@ -92,6 +92,15 @@ def test_lock_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
         DevicePool(tmp_path / "file" / "locks")
 
 
+def test_a_lock_folder_that_takes_no_files_is_one_line() -> None:
+    with pytest.raises(DeviceError) as caught:
+        DevicePool(Path("/proc"))
+    assert str(caught.value) == (
+        "lock folder /proc: no files can be made there; "
+        "set PIPELINE_LOCKS to a local folder, the same for all runs on this host"
+    )
+
+
 def test_locks_are_open_to_other_users(tmp_path: Path) -> None:
     pool = DevicePool(tmp_path / "locks")
     assert pool.acquire(CARD, [0])

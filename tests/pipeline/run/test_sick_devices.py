@@ -205,6 +205,18 @@ def test_a_device_that_the_probe_finds_sick_voids_what_crashed_there(
     assert summary.exit_code == 6
 
 
+@pytest.mark.parametrize(("limit", "left"), [(2000, 1200), (1000, 600), (500, 0)])
+def test_what_a_failed_probe_leaves_counts_towards_the_limit(
+    limit: int, left: int, run: Run, make_job: MakeJob, tmp_path: Any
+) -> None:
+    """A job and the probe that follows leave 600 bytes each."""
+    jobs = [make_job(f"until:{tmp_path / 'sick'}", devices=(0,)) for _ in range(2)]
+    summary = run(*jobs, jobs=1, artefact_bytes=limit)
+    assert list(summary.set_aside) == ["emulated-0"]
+    assert sum(file.stat().st_size for file in summary.folder.rglob("*.bin")) == left
+    assert set(summary.dropped) <= {job.id for job in jobs}
+
+
 def test_what_fails_on_all_devices_of_a_row_is_told_from_a_device_that_hangs(
     run: Run, make_job: MakeJob
 ) -> None:

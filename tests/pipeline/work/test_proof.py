@@ -110,8 +110,11 @@ from kernels.gemm_plan import GemmPlan
 from workloads.gemm import WORKLOAD as GEMM
 def fails(*arguments):
     raise KeyError("y")
+from golden.terms import matrix, row
 D, (PROGRAM,) = GEMM.definition, GEMM.programs
 """
+PAIR = "block 0: {} is {}: must be the name of a tensor and a function"
+SHAPE = "block 0: shape is {}: must be positions, depth and columns, each at least 1"
 KERNEL = (ROOT / "kernels/gemm.py").read_text()
 WRONG = KERNEL.replace(
     "k * step,\n                                    shape=left_shape", "0, shape=left_shape"
@@ -184,12 +187,63 @@ def test_what_cannot_be_decided_passes_and_is_told(
     [
         ("terms=fails", "KeyError: 'y'"),
         (changed_terms("left=('a', fails)"), "KeyError: 'y'"),
-        (changed_terms("left=('z', None)"), "ValueError: there is no tensor 'z': there are a, b, c"),
+        (
+            changed_terms("left=('z', matrix(2048))"),
+            "block 0: left: there is no tensor 'z': there are a, b, c",
+        ),
+        (changed_terms("left=('a', None)"), PAIR.format("left", "a tuple of str, NoneType")),
+        (changed_terms("left='a'"), PAIR.format("left", "a str")),
         (
             changed_terms("right=('b', lambda d, n: d[:, None] * 64 + n + 1)"),
-            "ValueError: b has 131072 elements: there is no element 131072",
+            "block 0: right from b: it has 131072 elements: there is no element 131072",
         ),
-        ("terms=lambda g: (1,)", "AttributeError: 'int' object has no attribute 'left'"),
+        (
+            changed_terms("right=('b', lambda d, n: n)"),
+            "block 0: right from b has the shape [64]: must be [2048, 64]",
+        ),
+        *(
+            (
+                changed_terms(f"{operand}=('{tensor}', lambda p, n: p[:, None] * {width} + n {more})"),
+                f"block 0: {operand} from {tensor} is {given}: "
+                "must be an array of whole numbers, int32 or int64",
+            )
+            for operand, tensor, width, more, given in (
+                ("result", "c", 64, "+ 0.5", "float64 [64, 64]"),
+                ("left", "a", 2048, "+ 0.5", "float64 [64, 2048]"),
+                ("right", "b", 64, "> 0", "bool [2048, 64]"),
+            )
+        ),
+        (
+            changed_terms("right=('b', lambda d, n: [0])"),
+            "block 0: right from b is a list of int: must be an array of whole numbers, int32 or int64",
+        ),
+        (
+            changed_terms("result=('c', lambda p, n: p[:, None] * 64 + n - 1)"),
+            "block 0: result has the element -1: a sum goes to no padding",
+        ),
+        (
+            changed_terms("result=('a', matrix(64))"),
+            "block 0: result is a, int8 of role MATRIX: must be of role OUTPUT",
+        ),
+        (
+            changed_terms("bias=('a', row)"),
+            "block 0: bias is a, int8 of role MATRIX: must be int32 of role BIAS or MATRIX",
+        ),
+        (
+            changed_terms("result=('c', lambda p, n: p[:, None] * 0 + n)"),
+            "c[0, 0] is the result of 64 sums: must be that of exactly one",
+        ),
+        ("terms=lambda g: []", "c[0, 0] is the result of no sum: must be that of exactly one"),
+        ("terms=lambda g: D.terms(g) * 2", "c[0, 0] is the result of 2 sums: must be that of exactly one"),
+        (
+            changed_terms("shape=(g.m, g.k, g.n // 2)"),
+            "c[0, 32] is the result of no sum: must be that of exactly one",
+        ),
+        (changed_terms("shape=(g.m, g.k)"), SHAPE.format("(64, 2048)")),
+        (changed_terms("shape=(g.m, g.k, 64.0)"), SHAPE.format("(64, 2048, 64.0)")),
+        (changed_terms("shape=(0, g.k, g.n)"), SHAPE.format("(0, 2048, 64)")),
+        ("terms=lambda g: (1,)", "returns a tuple of int: must be a list of Sums"),
+        ("terms=lambda g: D.terms(g)[0]", "returns a Sums: must be a list of Sums"),
     ],
 )
 def test_broken_terms_are_a_compile_error_in_a_line(
