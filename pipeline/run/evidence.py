@@ -268,14 +268,15 @@ class Evidence:
         if wrong is not None:
             return _dependent(wrong, last)
         others = set(self._reach.get(last.result.job.id, ())) - {last.device}
-        before = [one for one in before if (one.failed or one.refused) and one.device in others]
+        # What a device refused and another one passed is the device's; only a failure may also be the job's.
+        before = [one for one in before if one.failed and one.device in others]
         fine = next((one for one in before if self._vindicated(one)), None)
         if fine is not None:
             return _dependent(fine, last, self._vindicated(fine))
         undecided = [one for one in before if one.device not in self._aside]
         if undecided and not final:
             return Next.WAIT
-        return next((one.result for one in undecided if one.failed), last.result)
+        return next((one.result for one in undecided), last.result)
 
     def _after_failure(
         self, tries: Sequence[Try], elsewhere: bool, alone: bool, final: bool
@@ -356,7 +357,12 @@ class Evidence:
 
 
 def _dependent(bad: Try, good: Try, passes: str = "") -> Result:
-    """The result of a job that failed on one device and passed on another; the first one `passes` a job."""
+    """The result of a job that failed on one device and passed on another; the first one `passes` a job.
+
+    A job whose repeats differ on one device stays what it is: chance may have spared it on the other.
+    """
+    if bad.result.state is State.NONDETERMINISTIC:
+        return replace(bad.result, message=f"{bad.result.message}; right on {_device(good.device)}")
     if bad.result.state in WRONG:
         said = f"wrong on {_device(bad.device)}, right on {_device(good.device)}"
     else:

@@ -97,8 +97,17 @@ def test_what_passes_elsewhere_is_decided_by_the_probe(night: Night, state: str,
         night.aside[A] = reason
     else:
         assert reason == ""
-    passes = sick and not wrong
-    assert night.state(first, second) is (State.PASSED if passes else State.DEVICE_DEPENDENT)
+    dependent = State.NONDETERMINISTIC if state == "nondeterministic" else State.DEVICE_DEPENDENT
+    assert night.state(first, second) is (State.PASSED if sick and not wrong else dependent)
+
+
+@pytest.mark.parametrize("probe", [State.PASSED, State.CRASHED])
+def test_what_a_device_refused_and_another_passed_is_the_devices(night: Night, probe: State) -> None:
+    night.end(1, B)
+    first = night.end(0, A, "refused", "507018")
+    assert night.decide(first) is Next.AGAIN
+    assert night.state(first, night.end(0, B)) is State.PASSED
+    assert bool(night.probe(A, probe)) == (probe is State.CRASHED)
 
 
 def test_a_probe_is_the_quickest_job_that_passed_there_else_elsewhere(night: Night) -> None:
@@ -129,8 +138,7 @@ def test_a_probe_on_a_full_disk_says_nothing_and_is_not_run_for_ever(night: Nigh
     night.end(2, B, "refused")
     assert night.evidence.probes() == {}
     # Nothing was learnt, so the job is not said to be at fault.
-    assert night.decide(refused, night.end(1, A)) is Next.WAIT
-    assert night.state(refused, night.end(1, A), final=True) is State.PASSED
+    assert night.state(refused, night.end(1, A)) is State.PASSED
 
 
 def test_an_error_that_blames_no_device_leaves_a_pass_a_pass(night: Night) -> None:
