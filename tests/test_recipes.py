@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("torch_installed")
 
 ROOT = Path(__file__).parents[1]
 WORKLOADS, KERNELS = ROOT / "docs/workloads.md", ROOT / "docs/kernels.md"
-SESSIONS = {"device": "run", "compile": "compile", "compare": "compare"}
+SESSIONS = {"device": "run", "compile": "compile", "compare": "compare", "report": "report"}
 CHECKS = "$PYTHON -m ruff check .\n$PYTHON -m ruff format --check .\n$PYTHON -m mypy"
 PLACE = re.compile(r"# (?P<file>[\w./-]+\.(?:py|yaml))(?:, (?P<how>[^\n]+))?\n")
 
@@ -80,6 +80,7 @@ class Reader:
             assert how == "in place of the line"
             key = block.partition("[")[0]
             text = once(text, rf"^{re.escape(key)}.*\n", block)
+        file.parent.mkdir(exist_ok=True)
         file.write_text(text)
 
     def run(self, script: str) -> int:
@@ -133,8 +134,10 @@ def once(text: str, pattern: str, replacement: str) -> str:
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
     """In a folder with the matrix; the code is this checkout's."""
-    shutil.copy(ROOT / "matrix.yaml", tmp_path)
-    return Reader(tmp_path, ROOT)
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    shutil.copy(ROOT / "matrix.yaml", folder)
+    return Reader(folder, ROOT)
 
 
 @pytest.fixture
@@ -146,13 +149,21 @@ def owner(tmp_path: Path) -> Reader:
     return Reader(copy, copy)
 
 
+def test_the_commands_of_the_readme_work_in_their_order(reader: Reader) -> None:
+    commands = sections(ROOT / "README.md")["Use"][0][1].splitlines()
+    assert len(commands) > 10
+    for command in commands:
+        assert reader.run(command) == ("# red: " in command), reader.printed
+
+
 def test_a_geometry_and_a_platform_are_added(reader: Reader) -> None:
     (recipe,) = (blocks for heading, blocks in sections(ROOT / "README.md").items() if "Add a" in heading)
     assert [language for language, _ in recipe] == ["yaml", "sh", "text"]
     reader.follow(recipe)
 
 
-def test_a_kernel_is_added(owner: Reader) -> None:
+def test_a_kernel_is_added_also_after_a_workload(owner: Reader) -> None:
+    written(owner)
     for blocks in sections(owner.folder / "docs/kernels.md").values():
         owner.follow(blocks)
     assert owner.run(".nox/environment/bin/python -m pipeline.matrix.schema") == 0
@@ -186,9 +197,9 @@ def test_a_workload_is_added_for_cann(reader: Reader) -> None:
 
 def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> None:
     written(reader)
-    declared = reader.folder / "mine.py"
+    declared = reader.folder / "../dense/dense.py"
     declared.write_text(once(declared.read_text(), r"sums \+ bias", "sums"))
-    assert reader.run(".venv/bin/nox -s device -- --matrix mine.yaml --geometry dense-64") == 1
+    assert reader.run(".venv/bin/nox -s device -- --matrix ../dense/dense.yaml --geometry dense-64") == 1
     reader.find("2 of 2 jobs are red: 2 mismatch; ...")
     (diagnosis,) = reader.diagnoses()
     assert diagnosis.startswith("unexplained: ")
@@ -200,7 +211,8 @@ def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> 
 )
 def test_the_form_lets_faults_be_named(reader: Reader, fault: str, steps: str) -> None:
     written(reader)
-    reader.run(f".venv/bin/nox -s device -- --matrix mine.yaml --geometry dense-64 --inject {fault}")
+    command = ".venv/bin/nox -s device -- --matrix ../dense/dense.yaml --geometry dense-64"
+    reader.run(f"{command} --inject {fault}")
     for diagnosis in reader.diagnoses():
         assert diagnosis.startswith(f"{fault}: ")
         assert diagnosis.endswith(f"step {steps}")

@@ -105,7 +105,9 @@ def parser() -> _Parser:
         prog="python -m pipeline", description="Regression of int8 kernels for Ascend NPUs, exact to the bit."
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    listing = commands.add_parser("list", help="list the jobs of the matrix; nothing is run")
+    listing = commands.add_parser(
+        "list", help="list the jobs of the lanes compile and device, or of one lane; nothing is run"
+    )
     _add_selection(listing, _FILTERS)
     _add_root(listing)
     lanes = [lane.value for lane in Lane]
@@ -124,10 +126,12 @@ def parser() -> _Parser:
     _add(replay, "run", "RUN", "id of the run, or last")
     _add(replay, "job", "JOB", "id of the job")
     _add_root(replay)
-    report = commands.add_parser("report", help="show or merge reports of earlier runs")
+    report = commands.add_parser(
+        "report", help="show or merge reports of earlier runs; print entries that excuse their failures"
+    )
     actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
-        "show", help="show the summary of an earlier run; write its report files again on request"
+        "show", help="show an earlier run and end with its exit code; write its files again on request"
     )
     _add(show, "run", "RUN", "id of the run (default: the last run)", nargs="?", default="last")
     _add_output(show)
