@@ -127,7 +127,7 @@ def test_a_program_that_is_refuted_is_red_everywhere(
     why = "4096 of 4096 elements are not as defined; c[0, 0] holds a wrong value, must hold c[0, 0]: "
     assert "refuted compile/emu-a2a3/own/gemm" in ended.out
     assert why in ended.out
-    assert "programs compiled by emulator: 1; not proved; not verified" in ended.out
+    assert "programs compiled by emulator: 1; refuted: 1; not verified" in ended.out
     assert "1 of 1 job is red: 1 refuted" in ended.out
     case = junit(workspace, report)["compile/emu-a2a3/own/gemm"]
     assert case.kind == "failure"

@@ -150,4 +150,8 @@ def test_a_program_that_is_refuted_has_a_row(of_engine: Callable[..., Result]) -
     refuted = stage("fused", EMULATED, State.REFUTED, "no: 3 of 8 elements are not as defined")
     result = of_engine("emulator", "fused", refuted, state=State.REFUTED)
     assert [row[-2:] for row in rows([result])] == [("no: 3 of 8 elements are not as defined", "-")]
-    assert in_short([result]) == ["programs compiled by emulator: 1; not proved; not verified"]
+    assert in_short([result]) == ["programs compiled by emulator: 1; refuted: 1; not verified"]
+    proved = of_engine("emulator", "two-pass", stage("pass1", EMULATED, proved="yes"))
+    assert in_short([result, proved]) == [
+        "programs compiled by emulator: 2; proved: 1, refuted: 1; not verified"
+    ]
