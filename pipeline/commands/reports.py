@@ -30,7 +30,7 @@ def show_report(arguments: Namespace) -> int:
     run_id = record.run_id
     results = record.all_results()
     run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
-    seconds = sum(result.seconds for result in results)
+    seconds = sum(result.seconds for result in results) if record.seconds is None else record.seconds
     code = exit_code(result.state for result in results)
     summary = RunSummary(run_id, root / run_id, results, code, seconds, record.set_aside, record.undecided)
     if record.exit_code == INTERNAL_ERROR:

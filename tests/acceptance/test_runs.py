@@ -40,6 +40,16 @@ def test_a_run_passes_and_its_report_holds_the_plan(
     assert (last_run() / "summary.md").read_text().startswith(f"## Passed: no job is red: {len(plan)} passed")
 
 
+def test_a_run_is_shown_with_the_seconds_that_it_took(pipeline: Pipeline, last_run: LastRun) -> None:
+    assert pipeline("run", *EMULATED).code == 0
+    journal = last_run() / "journal.jsonl"
+    *lines, closed = journal.read_text().splitlines()
+    event = {**json.loads(closed), "seconds": 4321.0}
+    journal.write_text("\n".join([*lines, json.dumps(event), ""]))
+    assert "; 4321.0 s, exit code 0\n" in pipeline("report", "show", "--summary", "again.md").out
+    assert "seconds `4321.0`" in Path("again.md").read_text()
+
+
 def test_one_of_a_thing_is_not_told_as_several(pipeline: Pipeline, last_run: LastRun) -> None:
     outcome = pipeline("run", *ONE, "--inject", "unwritten")
     junit, summary = last_run() / "junit.xml", last_run() / "summary.md"
