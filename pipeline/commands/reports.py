@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 
+from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import OUTCOMES
@@ -20,6 +21,10 @@ from pipeline.run.folders import read_run
 from pipeline.run.listener import Listener, RunInfo, RunSummary
 from pipeline.run.states import INTERNAL_ERROR, exit_code
 from pipeline.work.replay import account, replay
+
+
+class InjectedError(UserError):
+    """A run with an injected fault has no failures to excuse; one line: run, fault, remedy."""
 
 
 def show_report(arguments: Namespace) -> int:
@@ -51,12 +56,20 @@ def print_excuses(arguments: Namespace) -> int:
 
     Raises:
         EmptySelectionError: no job of the run is red.
+        InjectedError: the run's failures were asked for.
     """
     record = read_run(arguments.output.absolute() / "runs", arguments.run)
+    if fault := record.settings.inject:
+        what = "its failures are no bugs to excuse; name a run without --inject"
+        raise InjectedError(f"run {record.run_id} has --inject {fault}: {what}")
     red = [one for one in record.all_results() if OUTCOMES[one.state].outcome in RED]
     if not red:
         raise EmptySelectionError(f"nothing failed in run {record.run_id}")
     lines = ["expected_failures:", *(line for result in red for line in entry(result))]
+    if inputs := record.settings.inputs:
+        lines.insert(
+            0, safe(f"# Run {record.run_id} has --inputs {inputs}: these entries are for such runs alone.")
+        )
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 
