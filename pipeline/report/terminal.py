@@ -25,7 +25,7 @@ from pipeline.report.cases import headline, suite_of
 from pipeline.report.compiled import in_short
 from pipeline.report.notices import notices
 from pipeline.report.overview import overview
-from pipeline.report.text import one_line
+from pipeline.report.text import likely, one_line
 from pipeline.results.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -136,7 +136,7 @@ class Terminal:
         for group in seen.broken:
             self._say(f"{group.heading()}: {group.message}", "bold red")
             self._say(f"where: {group.where}", indent="  ")
-            self._say(f"most likely: {group.why}", indent="  ")
+            self._say(likely(group.why), indent="  ")
             if group.since:
                 self._say(f"since: {group.since}", indent="  ")
             if group.again:
