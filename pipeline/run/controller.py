@@ -272,6 +272,7 @@ class _Run:
             resumed,
             self._settings,
             self._options.sources,
+            frozenset(self._finished),
         )
 
     def _admit_plan(self) -> None:

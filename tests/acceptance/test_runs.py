@@ -165,6 +165,21 @@ def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_
     assert {case.kind for case in cases.values()} == {"passed"}
 
 
+@pytest.mark.parametrize(("fault", "code"), [((), 0), (("--inject", "unwritten"), 1)])
+def test_of_a_run_that_is_finished_nothing_is_left_to_run(
+    fault: tuple[str, ...], code: int, pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    ended = pipeline("run", *ONE, *fault)
+    before = report(last_run() / "junit.xml")
+    again = pipeline("run", "--resume", "last")
+    assert ended.code == again.code == code
+    assert again.out.startswith(f"nothing is left to run in run {last_run().name}\n")
+    assert "[1/1] " in ended.out
+    assert "[1/1] " not in again.out
+    for name, case in report(last_run() / "junit.xml").items():
+        assert (case.kind, case.message) == (before[name].kind, before[name].message)
+
+
 def test_a_resumed_run_tells_what_is_no_longer_as_it_was(
     pipeline: Pipeline, report: Report, last_run: LastRun
 ) -> None:
