@@ -16,7 +16,7 @@ class FlawError(Exception):
     """Why a value is wrong, in words; `source` is the id of the wrong value that was read, if that is why."""
 
     def __init__(self, step: Step, words: str, source: int = PADDING) -> None:
-        super().__init__(f"{step}: {words}")
+        super().__init__(f"{step}, {words}")
         self.source = min(source, PADDING)
 
 
@@ -37,7 +37,7 @@ def table_flaw(
     for found in sums:
         if column in found.at and found.block.table is not None:
             wanted = int(found.block.table[found.columns[found.at == column][0]])
-            return FlawError(step, f"{name(value)}: takes {name(entry)}, must take {name(wanted)}")
+            return FlawError(step, f"{name(value)} takes {name(entry)}, must take {name(wanted)}")
     return FlawError(step, f"{name(value)} is requantised, but is defined as it is")
 
 
@@ -48,7 +48,9 @@ def sum_flaw(numbering: Numbering, accumulator: Accumulator, row: int, column: i
     codes = numbering.codes(right)
     blocks = blocks_of(numbering, codes[:, None])
     if not blocks:
-        return FlawError(steps[0], f"right operand {name(int(right[0]))} is a term of no sum", int(right[0]))
+        return FlawError(
+            steps[0], f"the right operand {name(int(right[0]))} is a term of no sum", int(right[0])
+        )
     block = blocks[0][0]
     depths, columns, own = split(block, codes)
     meant = int(middle(columns, own, 0)[0])
@@ -57,9 +59,10 @@ def sum_flaw(numbering: Numbering, accumulator: Accumulator, row: int, column: i
         place = int((left < PADDING if (left < PADDING).any() else left > PADDING).argmax())
         has, other = int(left[place]), int(right[place])
         if has < PADDING:
-            return FlawError(steps[place], f"left operand of {name(other)} is {name(has)}", has)
+            return FlawError(steps[place], f"{name(other)} is multiplied by {name(has)}", has)
         return FlawError(steps[place], f"{name(has)} x {name(other)} is a term of no sum")
-    of_sum = f"the sum of {name(int(block.result(np.array([position]), np.array([meant]))[0, 0]))}: "
+    the_sum = f"the sum of {name(int(block.result(np.array([position]), np.array([meant]))[0, 0]))}"
+    of_sum = f"in {the_sum}, "
     wanted = block.left(np.array([position]), np.arange(block.depth))[0]
     seen: Counter[int] = Counter()
     for step, has, other, depth, of, mine in zip(
@@ -68,11 +71,13 @@ def sum_flaw(numbering: Numbering, accumulator: Accumulator, row: int, column: i
         if other == PADDING or (has == PADDING and not (mine and wanted[depth])):
             continue
         if not mine or of != meant:
-            return FlawError(step, f"{of_sum}right operand {name(other)} is none of column {meant}", other)
+            return FlawError(
+                step, f"{of_sum}the right operand {name(other)} is none of column {meant}", other
+            )
         if has != wanted[depth]:
             needs = name(int(wanted[depth]))
             return FlawError(
-                step, f"{of_sum}left operand of {name(other)} is {name(has)}, must be {needs}", has
+                step, f"{of_sum}{name(other)} is multiplied by {name(has)}, it must be {needs}", has
             )
         seen[depth] += 1
         if seen[depth] > 1:
@@ -83,4 +88,4 @@ def sum_flaw(numbering: Numbering, accumulator: Accumulator, row: int, column: i
         return FlawError(steps[-1], f"{of_sum}{len(missing)} terms are missing, the first is that of {first}")
     begins = "no bias" if accumulator.bias is None else name(int(accumulator.bias[column]))
     must = "none" if block.bias is None else name(int(block.bias[meant]))
-    return FlawError(steps[0], f"{of_sum}begins with {begins}, must be {must}")
+    return FlawError(steps[0], f"{the_sum} begins with {begins}, it must be {must}")

@@ -50,8 +50,10 @@ def prove(
     place = wrong[output][0]
     index = ", ".join(map(str, np.unravel_index(place, wanted[output].shape)))
     must, has = (numbering.name(int(ids.reshape(-1)[place])) for ids in (wanted[output], outputs[output]))
-    words = [f"{output}[{index}] holds {has}, must hold {must}"]
     found = int(outputs[output].reshape(-1)[place])
+    first = f"{output}[{index}]"
+    holds = f" holds {has}," if found > FLAWED else ""
+    words = [f"{first}, which{holds} must hold {must}" if holds or must != first else first]
     while found <= FLAWED:
         try:
             walk_program(program, soc, {**given, **outputs}, Coordinates(numbering, found))

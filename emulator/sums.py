@@ -45,8 +45,9 @@ class Step:
     def __str__(self) -> str:
         place = self.call.position
         lines = " < ".join(map(str, (place, *callers(place))))
-        rounds = "".join(f", {name} {index}" for name, index in self.rounds.items())
-        return f"pl.{self.call.operator} at {lines}{rounds}"
+        rounds = ", ".join(f"{name} {index}" for name, index in self.rounds.items())
+        operator = self.call.operator.rpartition(".")[2]
+        return f"at {lines} ({operator}{rounds and '; '}{rounds})"
 
 
 @dataclass(frozen=True)

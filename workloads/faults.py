@@ -210,16 +210,16 @@ def no_place(fault: Fault, form: Form) -> str:
     """Why a program of this form has no place for a fault; empty where it has one."""
     missing = [number for number in _needed(fault) if form.convolution(number) is None]
     if missing:
-        return f"it has no convolution {missing[0]}"
+        return f"this program has no {('first', 'second')[missing[0] - 1]} convolution"
     first = form.convolution(1)
     if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
-        return "it gathers no feature map beside the other tiles that stay in L1"
+        return "this program gathers no feature map beside the other tiles that stay in L1"
     if fault.step in ("load", "layout") and not fault.conv and first is None:
-        return f"it does not read {INPUT}"
+        return f"this program does not read {INPUT}"
     if fault.id in _LAYOUTS_OF_X and first is not None and first.loading is Loading.PACKED:
-        return f"the host packs what it reads of {INPUT}"
+        return f"the host packs what this program reads of {INPUT}"
     if fault.step == "store" and not form.gives_all:
-        return f"it does not give the whole of {form.chain[-1].output}"
+        return f"this program does not give the whole of {form.chain[-1].output}"
     return ""
 
 
@@ -325,7 +325,7 @@ def _padding_unread(fault: Fault, convolution: Convolution) -> str:
     if bands == "interior" and len(parts) < 3:
         return "there is no band between a first and a last"
     if not any(part.window.padding[_SIDES.index(side)] for part in parts):
-        return f"no band that it computes has padding past the {side} edge of conv{fault.conv}"
+        return f"no band that this program computes has padding past the {side} edge of conv{fault.conv}"
     if bands and side in ("left", "right") and len(parts) == 1:
         return f"a single band: the same as {fault.family}-{fault.conv}"
     return ""

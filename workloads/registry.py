@@ -34,8 +34,9 @@ def workload_named(name: str, file: str = "") -> Workload:
     if file:
         return _of_file(name, file)
     if name not in SHIPPED:
-        (nearest,) = difflib.get_close_matches(name, SHIPPED, n=1, cutoff=0.0)
-        raise WorkloadError(f"unknown workload {name!r}: the closest known name is `{nearest}`")
+        near = difflib.get_close_matches(name, SHIPPED, n=1)
+        known = f"the closest known name is `{near[0]}`" if near else f"write one of {', '.join(SHIPPED)}"
+        raise WorkloadError(f"unknown workload {name!r}: {known}")
     return _shipped(name)
 
 

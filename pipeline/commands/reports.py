@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 
+from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import OUTCOMES
@@ -22,6 +23,10 @@ from pipeline.run.states import INTERNAL_ERROR, exit_code
 from pipeline.work.replay import account, replay
 
 
+class InjectedError(UserError):
+    """A run with an injected fault has no failures to excuse; one line: run, fault, remedy."""
+
+
 def show_report(arguments: Namespace) -> int:
     """`report show`: an earlier run's summary on the terminal, and its report files where asked for."""
     refuse_overwriting(arguments)
@@ -30,7 +35,7 @@ def show_report(arguments: Namespace) -> int:
     run_id = record.run_id
     results = record.all_results()
     run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
-    seconds = sum(result.seconds for result in results)
+    seconds = sum(result.seconds for result in results) if record.seconds is None else record.seconds
     code = exit_code(result.state for result in results)
     summary = RunSummary(run_id, root / run_id, results, code, seconds, record.set_aside, record.undecided)
     if record.exit_code == INTERNAL_ERROR:
@@ -51,14 +56,22 @@ def print_excuses(arguments: Namespace) -> int:
 
     Raises:
         EmptySelectionError: no job of the run is red.
+        InjectedError: the run's failures were asked for.
     """
     record = read_run(arguments.output.absolute() / "runs", arguments.run)
+    if fault := record.settings.inject:
+        what = "its failures are no bugs to excuse; name a run without --inject"
+        raise InjectedError(f"run {record.run_id} has --inject {fault}: {what}")
     red = [one for one in record.all_results() if OUTCOMES[one.state].outcome in RED]
     if not red:
         raise EmptySelectionError(f"nothing failed in run {record.run_id}")
     lines = [line for result in red for line in entry(result)]
     empty = all(line.lstrip().startswith("#") for line in lines)
     lines.insert(0, "expected_failures: []" if empty else "expected_failures:")
+    if inputs := record.settings.inputs:
+        lines.insert(
+            0, safe(f"# Run {record.run_id} has --inputs {inputs}: these entries are for such runs alone.")
+        )
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     return 0
 

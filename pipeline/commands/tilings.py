@@ -51,7 +51,10 @@ def _search(name: str, overlays: Sequence[str], budget: int) -> None:
         raise FilterError(f"--budget {budget}: a search needs one compilation at least; write 1 or more")
     geometries = read_matrix(overlays).geometries
     if name not in geometries:
-        raise FilterError(f"geometry `{shown(name)}` is not in the matrix; {closest(name, geometries)}")
+        known = closest(name, geometries)
+        raise FilterError(
+            f"geometry `{shown(name)}` is not in the matrix; {known}; --matrix FILE adds others"
+        )
     facts = geometries[name]
     workload = workload_named(facts.workload.name, facts.workload.file)
     geometry = geometry_of(workload, facts.shapes)

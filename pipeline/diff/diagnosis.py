@@ -20,6 +20,7 @@ from pipeline.diff.hypotheses.layers import Ints
 from pipeline.diff.hypotheses.model import Model, model_of
 from pipeline.diff.hypotheses.registry import hypotheses
 from pipeline.diff.steps import step_of, words_for
+from pipeline.ground.jobs import UNEXPLAINED
 from pipeline.ground.words import counted
 
 EXPLAINS = 0.9
@@ -82,7 +83,7 @@ class Diagnosis:
 
     Attributes:
         findings: the best first; empty where nothing explains it or nothing is wrong.
-        line: the cause in a line, or that it is unexplained; empty where nothing is wrong.
+        line: the cause in a line, or that it is unknown; empty where nothing is wrong.
         text: the whole account, a finding a line; empty where nothing is wrong.
     """
 
@@ -112,7 +113,7 @@ def diagnose(
     if not wrong.any():
         return Diagnosis()
     if evidence.form is None:
-        return _unexplained("the form of this program is not described, so no known fault can be tried")
+        return _unexplained("this program has no form (docs/workloads.md), so that no known fault was tried")
     model = model_of(evidence, evidence.form)
     if _gives_what_is_right(model, evidence):
         return _unexplained(
@@ -160,7 +161,7 @@ def _gives_what_is_right(model: Model, evidence: Evidence) -> bool:
 
 
 def _unexplained(why: str) -> Diagnosis:
-    line = f"unexplained: {why}"
+    line = f"{UNEXPLAINED}{why}"
     return Diagnosis(line=line, text=line)
 
 

@@ -76,7 +76,7 @@ def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, v
     if subject.workload.faults is None:
         return f"workload {subject.workload.name} has no fault model"
     if form is None:
-        return "its form is not described, so no fault has a place in it"
+        return "this program has no form (docs/workloads.md), so that no fault has a place in it"
     reason = _not_handed_over(fault, form, run) or no_place(fault, form) or can_show(fault, form)
     if reason or in_output(fault):
         return reason
@@ -86,11 +86,11 @@ def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, v
     except (KernelError, PlanError, SyntaxError):
         return ""  # the run itself says what is wrong with it
     except FormError as error:
-        return f"its form does not fit: {error}"
+        return f"the form of this program does not fit: {error}"
     right, wrong = (inputs_with(each, subject, run.program, tensors, variant, {}) for each in (None, fault))
     if right.keys() != wrong.keys() or any(not np.array_equal(right[name], wrong[name]) for name in right):
         return ""
-    return "its program and its inputs are the same with the fault as without it"
+    return "the program and its inputs are the same with the fault as without it"
 
 
 def _not_handed_over(fault: Fault, form: Form, run: ProgramRun) -> str:
@@ -98,4 +98,4 @@ def _not_handed_over(fault: Fault, form: Form, run: ProgramRun) -> str:
     second = form.convolution(2)
     if fault.step != "hand-over" or second is None or second.loading is Loading.IN_L1 or run.given:
         return ""
-    return f"it is run on the golden's {second.source}"
+    return f"this program is run on the golden's {second.source}"

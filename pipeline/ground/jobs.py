@@ -108,6 +108,9 @@ YES = "yes"
 DIAGNOSIS = "diagnosis"
 """The fact of a stage or a result that says in one line why an output is wrong."""
 
+UNEXPLAINED = "cause unknown: "
+"""What a `DIAGNOSIS` begins with that no known fault explains; the reason follows."""
+
 WRONG_STEP = "wrong_step"
 """The fact of a result that says in one line which step is at fault."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 _PARTS = 6
 _SHOWN = 60
+_FEW = 8
 
 
 def counted(count: int, thing: str, things: str = "") -> str:
@@ -23,16 +24,22 @@ def shown(value: object) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """Say which known name comes nearest to a wrong one."""
-    nearest = difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)
-    return f"the closest known name is `{nearest[0]}`" if nearest else "none is known"
+    """Say which known name a wrong one resembles; if it resembles none, say so, or list them if few are."""
+    names = list(known)
+    if not names:
+        return "none is known"
+    said = close_or_all(name, names)
+    return "no known name is close to it" if len(names) > _FEW and said == _all(names) else said
 
 
 def close_or_all(name: str, known: Iterable[str]) -> str:
     """Say which known name a wrong one resembles; if it resembles none, list all that are known."""
     names = list(known)
-    if difflib.get_close_matches(name, names, n=1):
-        return closest(name, names)
+    nearest = difflib.get_close_matches(name, names, n=1)
+    return f"the closest known name is `{nearest[0]}`" if nearest else _all(names)
+
+
+def _all(names: Iterable[str]) -> str:
     return f"write one of {', '.join(f'`{each}`' for each in names)}"
 
 

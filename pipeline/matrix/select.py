@@ -64,7 +64,7 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
     for field, (what, name_of) in NAMES.items():
         wanted = getattr(filters, field)
         if wanted:
-            known = {name for job in jobs if (name := name_of(job)) is not None}
+            known = dict.fromkeys(name for job in jobs if (name := name_of(job)) is not None)
             _refuse_unknown(what, wanted, known)
             if field == "kernels" and filters.geometries:
                 _refuse_of_other_workloads(jobs, kept, wanted)
@@ -81,6 +81,10 @@ def select(jobs: Sequence[Job], lanes: Sequence[Lane], filters: Filters) -> tupl
     return tuple(kept)
 
 
+_IN_OVERLAYS = ("platform", "geometry")
+"""What a user declares in an overlay, and may have forgotten to name."""
+
+
 @cache
 def as_pattern(glob: str) -> re.Pattern[str]:
     """A glob of job ids as a regular expression."""
@@ -90,7 +94,8 @@ def as_pattern(glob: str) -> re.Pattern[str]:
 def _refuse_unknown(what: str, wanted: Iterable[str], known: Iterable[str]) -> None:
     for name in wanted:
         if name not in known:
-            raise FilterError(f"{what} `{shown(name)}` is not in the plan; {closest(name, known)}")
+            more = "; --matrix FILE adds others" if what in _IN_OVERLAYS else ""
+            raise FilterError(f"{what} `{shown(name)}` is not in the plan; {closest(name, known)}{more}")
 
 
 def _refuse_of_other_workloads(jobs: Sequence[Job], kept: Sequence[Job], wanted: Sequence[str]) -> None:

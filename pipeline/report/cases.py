@@ -23,7 +23,7 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.words import counted
-from pipeline.report.text import alternatives, bounded, facts_of, one_line
+from pipeline.report.text import alternatives, bounded, facts_of, likely, one_line
 
 BODY_LIMIT = 16_384
 """Characters of one failure body or one captured output; the run folder keeps what was cut."""
@@ -227,7 +227,7 @@ def _stage_line(stage: StageResult) -> str:
 
 def _likely(facts: Mapping[str, str]) -> str:
     """The diagnosis. It comes first, because a dashboard shows only the beginning of a long body."""
-    return f"most likely: {one_line(facts[DIAGNOSIS])}" if DIAGNOSIS in facts else ""
+    return likely(facts[DIAGNOSIS]) if DIAGNOSIS in facts else ""
 
 
 def _body(*parts: str) -> str:

@@ -33,7 +33,7 @@ def rows(results: Iterable[Result]) -> list[tuple[str, ...]]:
 
 
 def in_short(results: Iterable[Result]) -> list[str]:
-    """A line for each engine: how many programs it compiled, were proved, verified, and found to be exact."""
+    """A line for each engine: how many programs it compiled, proved, refuted, verified, and found exact."""
     found: dict[str, list[tuple[StageResult, StageResult | None]]] = {}
     for result, compiled, verification in _compiled(results):
         found.setdefault(result.job.platform.backend, []).append((compiled, verification))
@@ -41,7 +41,9 @@ def in_short(results: Iterable[Result]) -> list[str]:
     for engine, programs in found.items():
         proved = [compiled for compiled, _ in programs if compiled.facts.get(PROVED) == YES]
         states = [each.state for _, each in programs if each is not None]
-        proofs = f"proved: {len(proved)}" if proved else "not proved"
+        refuted = sum(compiled.state is State.REFUTED for compiled, _ in programs)
+        counts = (("proved", len(proved)), ("refuted", refuted))
+        proofs = ", ".join(f"{what}: {count}" for what, count in counts if count) or "not proved"
         told = f"verified: {len(states)}, exact: {states.count(State.PASSED)}" if states else "not verified"
         lines.append(f"programs compiled by {engine}: {len(programs)}; {proofs}; {told}")
     return lines

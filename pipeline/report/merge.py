@@ -351,13 +351,17 @@ def _lost_suites(report: _Report) -> Iterator[tuple[str, str]]:
 
 
 def _missing_shards(reports: Sequence[_Report], expected: int | None) -> Iterator[tuple[str, str]]:
-    """Shards that no report holds; also whether reports disagree about the number of shards."""
-    found = {shard for report in reports for shard in _SHARD.findall(report.facts.get("shard", ""))}
-    counts = {int(count) for _, count in found} | ({expected} if expected is not None else set())
-    if len(counts) > 1:
-        listed = ", ".join(map(str, sorted(counts)))
-        yield "shards", f"the reports do not belong together: they are of runs with {listed} shards"
-    for count in counts:
+    """Shards that no report holds; instead, in one line, that there are other shards than there must be."""
+    found = {shard: report for report in reports for shard in _SHARD.findall(report.facts.get("shard", ""))}
+    told = {
+        int(count): f"{report.path} is {'a whole run' if count == '1' else f'part {index} of {count}'}"
+        for (index, count), report in found.items()
+    }
+    if len(told) > 1:
+        yield "shards", f"{' and '.join(told.values())}; they cannot be merged"
+    elif told and expected not in (None, *told):
+        yield "shards", f"{told.popitem()[1]}, but --shards {expected} asks for other parts"
+    elif count := next(iter(told), expected):
         for index in range(1, count + 1):
             if (str(index), str(count)) not in found:
                 yield f"shard {index}/{count}", f"no report of shard {index}/{count}: its jobs are not judged"

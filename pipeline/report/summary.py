@@ -9,7 +9,7 @@ from pipeline.ground.words import counted
 from pipeline.report.compiled import COLUMNS, rows
 from pipeline.report.notices import notices
 from pipeline.report.overview import Group, overview
-from pipeline.report.text import one_line
+from pipeline.report.text import likely, one_line
 from pipeline.run.listener import RunSummary
 
 CHECK_LIMIT = 65_535
@@ -103,7 +103,7 @@ def _broken(group: Group) -> str:
         _quoted(group.message),
         "",
         f"- where: {_quoted(group.where)}",
-        f"- most likely: {_quoted(group.why)}",
+        f"- {likely(group.why, _quoted)}",
         *([f"- since: {_quoted(group.since)}"] if group.since else []),
         f"- jobs: {', '.join(ids[:_JOBS_SHOWN])}{more}",
         *([f"- again: {_quoted(group.again)}"] if group.again else []),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -19,13 +19,13 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result, State
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, suite_of
 from pipeline.report.compiled import in_short
 from pipeline.report.notices import notices
 from pipeline.report.overview import overview
-from pipeline.report.text import one_line
+from pipeline.report.text import likely, one_line
 from pipeline.results.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -39,6 +39,7 @@ _KEPT = {"junit.xml": "report", "summary.md": "summary", "jobs": "artefacts"}
 _RUNNING_SHOWN = 2
 _BAR_WIDTH = 20
 _USUAL_WIDTH = 80
+_WIDEST = 10_000
 _LAST_ROWS = 3
 """Rows at the end of a screen for the run's folder, its verdict and the prompt."""
 
@@ -60,9 +61,10 @@ class OutlastingConsole(Console):
 class Terminal:
     """A `pipeline.run.listener.Listener` that tells people what happens.
 
-    On a terminal it shows a progress bar and, above it, a line for each red job. Elsewhere it prints one line
-    when a job starts and one when it ends, so that the log of a run that hangs names the job. Why jobs were
-    skipped is told once for all of them, at the end.
+    On a terminal it shows a progress bar and, above it, a line for each red job. Elsewhere it prints one
+    line when a job starts and one when it ends, so that the log of a run that hangs names the job. Jobs that
+    cannot run here, or had ended before the run was resumed, are counted in a line; the reasons are told at
+    the end.
     """
 
     def __init__(self, console: Console) -> None:
@@ -71,14 +73,22 @@ class Terminal:
         self._planned = 0
         self._finished = 0
         self._running: dict[str, None] = {}
+        self._kept: Set[str] = frozenset()
+        self._skipped = 0
         self._rows = 0
 
     def run_started(self, run: RunInfo) -> None:
         """Say what is about to happen."""
         self._planned = len(run.plan)
+        self._kept = run.kept
         again = "resumed: " if run.resumed else ""
         planned = counted(self._planned, "job")
-        self._say(f"run {run.run_id}: {again}{planned}, {run.workers} at a time, in {run.folder}")
+        if self._kept and len(self._kept) == self._planned:
+            self._say(f"nothing is left to run in run {run.run_id}")
+        else:
+            self._say(f"run {run.run_id}: {again}{planned}, {run.workers} at a time, in {run.folder}")
+            if self._kept:
+                self._say(f"{counted(len(self._kept), 'job')} had ended before")
         for note in run.notes:
             self._say(f"note: {note}", "yellow")
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -96,6 +106,7 @@ class Terminal:
         if self._progress is None:
             on = "" if device is None else f" on device {device}"
             nth = "" if attempt == 1 else f", attempt {attempt}"
+            self._tell_skipped()
             self._say(f"started {job.id}{on}{nth}")
         self._advance()
 
@@ -104,12 +115,17 @@ class Terminal:
         self._say(text, "yellow")
 
     def job_finished(self, result: Result) -> None:
-        """Show how a job ended; beside a progress bar, only if it is red."""
+        """Show how a job ended, if it ran now; beside a progress bar, only if it is red."""
         self._finished += 1
+        started = result.job.id in self._running
         self._running.pop(result.job.id, None)
         outcome = OUTCOMES[result.state].outcome
         red = outcome in (Outcome.FAILURE, Outcome.ERROR)
-        if self._progress is None or red:
+        if result.job.id in self._kept:
+            pass
+        elif result.state is State.SKIPPED and not started:
+            self._skipped += 1
+        elif self._progress is None or red:
             why = f": {headline(result)}" if red else ""
             count = f"[{self._finished}/{self._planned}]"
             line = f"{count} {result.state.value} {result.job.id} {result.seconds:.1f} s{why}"
@@ -123,20 +139,26 @@ class Terminal:
         """
         if self._progress is not None:
             self._progress.stop()
+        else:
+            self._tell_skipped()
         summary = with_resume(summary)
         seen = overview(summary.results)
         for notice in notices(summary.results):
             self._say(notice.what, "bold yellow")
             for line in notice.shown:
                 self._say(line, indent="  ")
-        self._console.print(_table(summary.results))
+        table = _table(summary.results)
+        if not self._console.is_terminal:  # a file has no width: names stay whole, so that they can be found
+            wide = self._console.options.update(max_width=_WIDEST)
+            table.width = self._console.measure(table, options=wide).maximum
+        self._console.print(table, soft_wrap=not self._console.is_terminal)
         for line in in_short(summary.results):
             self._say(line)
         before = self._rows
         for group in seen.broken:
             self._say(f"{group.heading()}: {group.message}", "bold red")
             self._say(f"where: {group.where}", indent="  ")
-            self._say(f"most likely: {group.why}", indent="  ")
+            self._say(likely(group.why), indent="  ")
             if group.since:
                 self._say(f"since: {group.since}", indent="  ")
             if group.again:
@@ -158,6 +180,13 @@ class Terminal:
         self._say(f"run {summary.run_id}: {kept or 'nothing was kept'} in {summary.folder}")
         colour = "bold green" if summary.exit_code == 0 else "bold red"
         self._say(f"{seen.line}; {summary.seconds:.1f} s, exit code {summary.exit_code}", colour)
+
+    def _tell_skipped(self) -> None:
+        """Say how many jobs were skipped since it was last said."""
+        if self._skipped:
+            reasons = "the reason is" if self._skipped == 1 else "the reasons are"
+            self._say(f"{counted(self._skipped, 'job')} cannot run here; {reasons} at the end", "yellow")
+            self._skipped = 0
 
     def _advance(self) -> None:
         if self._progress is not None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from pipeline.ground.jobs import Metric, StageResult
+from pipeline.ground.jobs import UNEXPLAINED, Metric, StageResult
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ILLEGAL = re.compile(
@@ -51,6 +51,13 @@ def bounded(text: str, limit: int) -> str:
 def one_line(text: str, limit: int = 500) -> str:
     """`bounded` text with every run of white space as one blank: for attributes, names and facts."""
     return " ".join(bounded(text, limit).split())
+
+
+def likely(why: str, quote: Callable[[str], str] = one_line) -> str:
+    """Why something is wrong: what is most likely, or for what reason nothing is known. `quote` quotes it."""
+    if why.startswith(UNEXPLAINED):
+        return UNEXPLAINED + quote(why.removeprefix(UNEXPLAINED))
+    return f"most likely: {quote(why)}"
 
 
 def alternatives(causes: Iterable[str]) -> str:

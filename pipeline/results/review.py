@@ -19,7 +19,7 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.settings import Settings
-from pipeline.results.excuses import Earlier, with_excuse
+from pipeline.results.excuses import Earlier, Outputs, outputs_of, with_excuse
 from pipeline.results.fingerprint import fingerprint
 from pipeline.results.performance import References, judge
 from pipeline.results.reproduce import command_line
@@ -57,14 +57,21 @@ class History:
             first = run_id
         return first
 
-    def excused(self, result: Result) -> Earlier | None:
-        """The last run in which the same entry of the matrix excused the job, and the fingerprint there.
+    def excused(self, result: Result) -> Iterator[Earlier]:
+        """The runs that say which failure of a job the entry of the matrix is about, the last first.
 
-        None if there is no such run.
+        They are those in which the same entry excused the job, then those before the entry was written in
+        which the job failed with this fingerprint.
         """
-        wanted = _excuse(result)
-        ends = self._ends(result.job.id, self._latest_first)
-        return next(((run, then.fingerprint) for run, then in ends if then.excuse == wanted), None)
+        wanted, job = _entry(result), result.job.id
+        for run_id, then in self._ends(job, self._latest_first):
+            if then.excused and then.entry == wanted:
+                yield Earlier(run_id, then.fingerprint, then.outputs)
+        for run_id, then in self._ends(job, self._latest_first):
+            if then.entry not in ((), wanted):
+                return  # the reader of another entry's refusal wrote this one
+            if not then.entry and then.fingerprint == result.facts[FINGERPRINT]:
+                yield Earlier(run_id, then.fingerprint, then.outputs)
 
     def ran_in(self, job: Job, settings: Settings) -> str:
         """Id of the last run that executed a job, on the same backends; empty if it was skipped since.
@@ -97,12 +104,15 @@ class History:
 class _End:
     """How a job ended in an earlier run.
 
-    The fingerprint is empty if it did not fail, `excuse` if no entry of the matrix excused it.
+    The fingerprint is empty if it did not fail, and so are the outputs; `entry` is if no entry of the matrix
+    expected it to fail, and `excused` says whether the entry applied.
     """
 
     state: State
     fingerprint: str
-    excuse: tuple[str, ...]
+    entry: tuple[str, ...]
+    excused: bool
+    outputs: Outputs
     backends: tuple[str, ...]
     compared: tuple[object, ...]
 
@@ -114,7 +124,9 @@ def _ends_of(record: Record) -> Mapping[str, _End]:
         job: _End(
             one.state,
             one.facts.get(FINGERPRINT, ""),
-            _excuse(one) if one.state is State.EXPECTED_FAILURE else (),
+            _entry(one),
+            one.state is State.EXPECTED_FAILURE,
+            outputs_of(one.stages) if FINGERPRINT in one.facts else {},
             _backends(one.job),
             compared,
         )
@@ -122,10 +134,10 @@ def _ends_of(record: Record) -> Mapping[str, _End]:
     }
 
 
-def _excuse(result: Result) -> tuple[str, ...]:
-    """What identifies the entry that expects a job to fail."""
+def _entry(result: Result) -> tuple[str, ...]:
+    """What identifies the entry that expects a job to fail; empty if there is none."""
     known = result.job.expected_failure
-    return (known.reason, known.link) if known else ()
+    return (known.reason, known.link, known.fingerprint or "") if known else ()
 
 
 def _backends(job: Job) -> tuple[str, ...]:

@@ -274,6 +274,7 @@ class _Run:
             resumed,
             self._settings,
             self._options.sources,
+            frozenset(self._finished),
         )
 
     @property

@@ -160,7 +160,7 @@ class Record:
 
     `results` has the last result of each job that ended; `notes` are remarks for people. `settings` are those
     that applied last, `sources` those that all results are of. `exit_code` is None if the run did not end in
-    an orderly way; `set_aside` and `undecided` are then empty.
+    an orderly way, and so are its `seconds`; `set_aside` and `undecided` are then empty.
     """
 
     run_id: str
@@ -174,6 +174,7 @@ class Record:
     notes: tuple[str, ...]
     set_aside: Mapping[str, str] = field(default_factory=dict)
     undecided: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
 
     @property
     def finished(self) -> Mapping[str, Result]:
@@ -235,4 +236,10 @@ def read_journal(path: Path) -> Record:
     record = Record(begun.run_id, begun.started, begun.plan, facts, settings, sources, results, None, notes)
     if closed is None:
         return record
-    return replace(record, exit_code=closed.exit_code, set_aside=closed.set_aside, undecided=closed.undecided)
+    return replace(
+        record,
+        exit_code=closed.exit_code,
+        set_aside=closed.set_aside,
+        undecided=closed.undecided,
+        seconds=closed.seconds,
+    )

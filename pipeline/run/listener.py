@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -17,9 +17,9 @@ class RunInfo:
     """What is known when a run starts.
 
     `plan` holds every job, whether it will be executed or skipped. `facts` are the caller's (git sha,
-    versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed` is
-    True if the run was begun earlier. `settings` and `sources` (digests of what verdicts depend on, by name)
-    are those that apply from now on.
+    versions, host). `notes` are one-line remarks for people, such as a lock folder on NFS. `resumed` is True
+    if the run was begun earlier; `kept` are ids of the jobs that had ended then. `settings` and `sources`
+    (digests of what verdicts depend on, by name) are those that apply from now on.
     """
 
     run_id: str
@@ -32,6 +32,7 @@ class RunInfo:
     resumed: bool = False
     settings: Settings = field(default_factory=Settings)
     sources: Mapping[str, str] = field(default_factory=dict)
+    kept: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class Comparison:
             reason if len(self.excused) == 1 else f"{reason} ({', '.join(programs)})"
             for reason, programs in self.excused.items()
         ]
-        return f"fault {fault.id} is not committed: {'; '.join(reasons)}"
+        return f"fault {fault.id} was not injected: {'; '.join(reasons)}"
 
     @property
     def excuses(self) -> str:

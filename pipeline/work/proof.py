@@ -48,8 +48,8 @@ def decided(request: Request) -> tuple[State, str, str]:
         raise blamed(error, what, str(subject.definition.sources[0])) from error
     if not proof.wrong:
         return State.PASSED, "", YES
-    count = f"{proof.wrong} of {proof.checked} elements are not as defined"
-    return State.REFUTED, f"{count}; {proof.words}", f"no: {count}"
+    count = f"{proof.wrong} of {proof.checked} elements are wrong"
+    return State.REFUTED, f"{count}; the first is {proof.words}", f"no: {count}"
 
 
 def proof_of(subject: Subject, name: str, program: Program) -> Proof:

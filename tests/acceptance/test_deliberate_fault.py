@@ -91,7 +91,7 @@ def test_a_wrong_padding_in_the_last_band_of_mc62(
     assert fused.kind == "failure"
     assert "only in band 7 (last) rows 126..143" in fused.message
     assert fused.body.startswith(f"{fused.message}\n")
-    assert fused.body.count("unexplained: ") == 1  # it is none of the faults that are known by name
+    assert fused.body.count("cause unknown: ") == 1  # it is none of the faults that are known by name
 
 
 def test_the_compile_lane_finds_it_where_it_verifies(
@@ -108,7 +108,7 @@ def test_the_compile_lane_finds_it_where_it_verifies(
     assert cases[f"{job}/two-pass"].kind == "passed"
     fused = cases[f"{job}/fused"]
     assert fused.kind == "failure"
-    assert fused.message.startswith("first wrong stage: fused: 5120 of 10240 elements are not as defined; ")
+    assert fused.message.startswith("first wrong stage: fused: 5120 of 10240 elements are wrong; ")
     refuted, verified = fused.body.splitlines()[1:3]
     assert refuted.startswith("fused: refuted: 5120 of 10240 elements")  # 10 of 20 rows, before any data
     assert verified.startswith("verify-fused: mismatch: y: ")

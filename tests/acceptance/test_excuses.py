@@ -97,7 +97,7 @@ def test_an_output_of_zeros_is_not_the_failure_that_was_excused(
     (case,) = report(last_run() / "junit.xml").values()
     assert case.kind == "failure"
     for text in (out, case.message, (last_run() / "summary.md").read_text()):
-        assert "not excused by saturates one too high where the offset is odd (https://example.org/2)" in text
+        assert 'the entry "saturates one too high where the offset is odd" (https://example.org/2) ' in text
         assert "excuses no output with one value in all wrong elements" in text
 
 
@@ -123,7 +123,9 @@ def test_a_failure_unlike_the_one_that_was_excused_last_is_red(
         (
             "bias-missing-1",
             1,
-            "that has cause bias-missing-2; if this is known too, write `cause: bias-missing-1`",
+            'not excused: the entry "known" (https://issues.example/1) is for cause bias-missing-2; '
+            "this failure has cause bias-missing-1; "
+            "if it is known too, add an entry with `cause: bias-missing-1`",
         ),
         (None, 1, "passed, but expected to fail: known"),
     ],
@@ -137,6 +139,12 @@ def test_an_entry_with_a_cause_excuses_that_one_alone(
     assert said in outcome.out
 
 
+def as_by_a_bug(run: Path) -> None:
+    """Let a run's journal say that its fault was not injected."""
+    journal = run / "journal.jsonl"
+    journal.write_text(re.sub('"inject":"[^"]*"', '"inject":""', journal.read_text()))
+
+
 def filled(text: str) -> str:
     """What `report excuses` printed, with reason and link filled in."""
     with_reason = re.sub(r"reason: .*", "reason: it is known", text)
@@ -145,10 +153,13 @@ def filled(text: str) -> str:
 
 @pytest.mark.parametrize("lane", ["run", "compare"])
 def test_the_entry_that_is_printed_excuses_that_failure_and_no_other(
-    lane: str, pipeline: Pipeline, refused: Callable[..., str], workspace: Path
+    lane: str, pipeline: Pipeline, refused: Callable[..., str], last_run: LastRun, workspace: Path
 ) -> None:
     words = (lane, *PAIR, "--profile", "small", *(("--kernel", "fused") if lane == "run" else ()))
     assert pipeline(*words, *FAULT).code == 1
+    what = "has --inject bias-missing-2: its failures are no bugs to excuse"
+    assert f"run {last_run().name} {what}" in refused("report", "excuses")
+    as_by_a_bug(last_run())
     printed = pipeline("report", "excuses")
     assert (printed.code, printed.err) == (0, "")
     assert "    cause: bias-missing-2\n" in printed.out
@@ -173,6 +184,30 @@ def test_a_failure_without_a_known_cause_is_excused_by_its_fingerprint(
     assert pipeline(*words, *FAULT).code == 1
 
 
+def test_an_entry_for_no_known_fault_hides_no_other_bug_of_the_same_form(
+    start: Start, spoiled: Callable[[str], Path], pipeline: Pipeline, workspace: Path
+) -> None:
+    """Most elements are wrong in both, by values without a pattern: the fingerprint is the same."""
+    noise = "np.random.default_rng({}).integers(-128, 128, output.shape).astype(output.dtype)"
+    first, second = (spoiled(noise.format(seed)) for seed in (1, 2))
+    assert start(*SMALL, source=first).wait() == 1
+    printed = pipeline("report", "excuses").out
+    assert "  # No known fault explains this: " in printed
+    assert "until its output changes.\n  - jobs: " in printed
+    (workspace / "mine.yaml").write_text(filled(printed))
+    words = (*SMALL, "--matrix", "mine.yaml")
+    # Also before a night has used the entry, and on every night from then on.
+    for _ in range(2):
+        out, _err = (process := start(*words, source=second)).communicate()
+        assert process.returncode == 1
+        assert ": on the same inputs the output is another; if it is known too, give the entry another" in out
+    assert start(*words, source=first).wait() == 0
+    assert start(*words, source=second).wait() == 1
+    again = filled(printed).replace("it is known", "it is known, and is another since")
+    (workspace / "mine.yaml").write_text(again)
+    assert start(*words, source=second).wait() == 0
+
+
 def test_nothing_is_printed_for_a_run_in_which_nothing_failed(pipeline: Pipeline, last_run: LastRun) -> None:
     assert pipeline(*SMALL).code == 0
     outcome = pipeline("report", "excuses")
@@ -193,7 +228,10 @@ def test_a_rule_for_a_profile_is_not_about_a_users_tensors(
     assert (job, case.kind) == ("device/emu-a2a3/pair-24x16/fused/inputs", "failure")
     assert "expected" not in case.message
     # The entry for these tensors is about them, and is accepted.
-    (workspace / "mine.yaml").write_text(filled(pipeline("report", "excuses").out))
+    as_by_a_bug(last_run())
+    printed = pipeline("report", "excuses").out
+    assert printed.startswith(f"# Run {last_run().name} has --inputs {cases / 'conv-pair-24x16-ties.npz'}: ")
+    (workspace / "mine.yaml").write_text(filled(printed))
     assert pipeline(*words, "--matrix", "mine.yaml", *FAULT).code == 0
     assert pipeline("run", "--failed", "last").code == 5
     assert pipeline(*SMALL, "--matrix", "mine.yaml").code == 0

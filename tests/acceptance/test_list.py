@@ -42,10 +42,20 @@ def test_filters_narrow_the_plan(words: list[str], count: int, pipeline: Pipelin
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--geometry", "band"], "geometry `band` is not in the plan; the closest known name is `bands`"),
+        (
+            ["--geometry", "band"],
+            "geometry `band` is not in the plan; the closest known name is `bands`; "
+            "--matrix FILE adds others",
+        ),
         (
             ["--platform", "emu-a2"],
-            "platform `emu-a2` is not in the plan; the closest known name is `emu-a2a3`",
+            "platform `emu-a2` is not in the plan; the closest known name is `emu-a2a3`; "
+            "--matrix FILE adds others",
+        ),
+        (
+            ["--geometry", "mine"],
+            "geometry `mine` is not in the plan; write one of `pair-24x16`, `bands`; "
+            "--matrix FILE adds others",
         ),
         (["--kernel", "fusd"], "kernel `fusd` is not in the plan; the closest known name is `fused`"),
         (["--profile", "smal"], "profile `smal` is not in the plan; the closest known name is `small`"),

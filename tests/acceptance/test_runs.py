@@ -40,6 +40,16 @@ def test_a_run_passes_and_its_report_holds_the_plan(
     assert (last_run() / "summary.md").read_text().startswith(f"## Passed: no job is red: {len(plan)} passed")
 
 
+def test_a_run_is_shown_with_the_seconds_that_it_took(pipeline: Pipeline, last_run: LastRun) -> None:
+    assert pipeline("run", *EMULATED).code == 0
+    journal = last_run() / "journal.jsonl"
+    *lines, closed = journal.read_text().splitlines()
+    event = {**json.loads(closed), "seconds": 4321.0}
+    journal.write_text("\n".join([*lines, json.dumps(event), ""]))
+    assert "; 4321.0 s, exit code 0\n" in pipeline("report", "show", "--summary", "again.md").out
+    assert "seconds `4321.0`" in Path("again.md").read_text()
+
+
 def test_one_of_a_thing_is_not_told_as_several(pipeline: Pipeline, last_run: LastRun) -> None:
     outcome = pipeline("run", *ONE, "--inject", "unwritten")
     junit, summary = last_run() / "junit.xml", last_run() / "summary.md"
@@ -153,6 +163,21 @@ def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_
     cases = report(begun / "junit.xml")
     assert len(cases) == 10
     assert {case.kind for case in cases.values()} == {"passed"}
+
+
+@pytest.mark.parametrize(("fault", "code"), [((), 0), (("--inject", "unwritten"), 1)])
+def test_of_a_run_that_is_finished_nothing_is_left_to_run(
+    fault: tuple[str, ...], code: int, pipeline: Pipeline, report: Report, last_run: LastRun
+) -> None:
+    ended = pipeline("run", *ONE, *fault)
+    before = report(last_run() / "junit.xml")
+    again = pipeline("run", "--resume", "last")
+    assert ended.code == again.code == code
+    assert again.out.startswith(f"nothing is left to run in run {last_run().name}\n")
+    assert "[1/1] " in ended.out
+    assert "[1/1] " not in again.out
+    for name, case in report(last_run() / "junit.xml").items():
+        assert (case.kind, case.message) == (before[name].kind, before[name].message)
 
 
 def test_a_resumed_run_tells_what_is_no_longer_as_it_was(

@@ -157,7 +157,9 @@ def test_a_mismatch_is_replayed_and_anything_else_refused(
     two_pass = "device/emu-a2a3/bands/two-pass/small"
     spared = report(last_run() / "junit.xml")[two_pass]
     assert spared.kind == "skipped"
-    assert spared.message.startswith("fault map-corrupted is not committed: it gathers no feature map ")
+    assert spared.message.startswith(
+        "fault map-corrupted was not injected: this program gathers no feature map "
+    )
     assert "injected" not in facts(spared.out)
     assert refused("replay", "last", two_pass).endswith("it ended as skipped")
     assert "no result of job `device/x`; the closest" in refused("replay", "last", "device/x")

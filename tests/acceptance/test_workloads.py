@@ -110,7 +110,7 @@ def test_two_engines_are_held_against_one_another(
     assert cases[f"compare/{both}/one/small"].message.startswith("odd one out: emu-a5 in conv; ")
     product = cases[f"compare/{both}/product/small"]
     assert product.kind == "skipped"
-    assert product.message == ("fault offset-sign-1 is not committed: workload gemm has no fault model")
+    assert product.message == ("fault offset-sign-1 was not injected: workload gemm has no fault model")
     assert "injected" not in facts(product.out)
 
 

@@ -123,12 +123,12 @@ def test_what_reaches_the_output_as_defined_is_proved(read: Read, body: str) -> 
 @pytest.mark.parametrize(
     ("old", "new", "wrong", "words"),
     [
-        ("(m, 0, 32", "(m, 0, 0", 4096, "left operand of w[32, 0] is x[0, 0], must be x[0, 32]"),
-        ("(f, 32, 0", "(f, 0, 0", 4096, "left operand of w[0, 0] is x[0, 32], must be x[0, 0]"),
+        ("(m, 0, 32", "(m, 0, 0", 4096, "w[32, 0] is multiplied by x[0, 0], it must be x[0, 32]"),
+        ("(f, 32, 0", "(f, 0, 0", 4096, "w[0, 0] is multiplied by x[0, 32], it must be x[0, 0]"),
         (SECOND, "", 4096, "32 terms are missing, the first is that of x[0, 32]"),
         (SECOND, SECOND + SECOND, 4096, "x[0, 32] x w[32, 0] is added a second time"),
-        ("load(b,", "load(c,", 4096, "the sum of y[0, 0]: begins with c[0, 0], must be b[0, 0]"),
-        ("matmul_bias(a, r, bias)", "matmul(a, r)", 4096, "begins with no bias, must be b[0, 0]"),
+        ("load(b,", "load(c,", 4096, "the sum of y[0, 0] begins with c[0, 0], it must be b[0, 0]"),
+        ("matmul_bias(a, r, bias)", "matmul(a, r)", 4096, "begins with no bias, it must be b[0, 0]"),
         (
             "(x, [0, 0], [64, 64]",
             "(w, [0, 0], [64, 64]",
@@ -143,14 +143,14 @@ def test_what_reaches_the_output_as_defined_is_proved(read: Read, body: str) -> 
             "    m = pl.tile.gather_row(m, x, dst_offset=[half * 32, 0], src_offset=[32 - half * 32, 0],"
             " shapes=[32, 64])",
             4096,
-            "y[0, 0] holds y[32, 0], must hold y[0, 0]",
+            "y[0, 0], which holds y[32, 0], must hold y[0, 0]",
         ),
         (
             "m = pl.load(x, [0, 0], [64, 64], @Mat)",
             "m = pl.load(x, [0, 0], [64, 64], @Mat)\n"
             "m = pl.tile.gather_row(m, x, dst_offset=[48, 32], src_offset=[0, 32], shapes=[16, 32])",
             16 * 64,
-            "the sum of y[48, 0]: left operand of w[32, 0] is x[0, 32], must be x[48, 32]",
+            "in the sum of y[48, 0], w[32, 0] is multiplied by x[0, 32], it must be x[48, 32]",
         ),
     ],
 )
@@ -167,7 +167,7 @@ def test_words_say_the_line_and_the_round(read: Read) -> None:
     loop = next(part for part in program.functions["kernel"].body if hasattr(part, "variable"))
     line = loop.body[-1].position.line
     proof = proved(program, DENSE)
-    assert f"pl.tile.matmul_acc at {loop.position.file.rsplit('/', 1)[-1]}:{line}, k 1: " in proof.words
+    assert f"at {loop.position.file.rsplit('/', 1)[-1]}:{line} (matmul_acc; k 1), " in proof.words
 
 
 def test_a_table_of_other_columns_is_named(read: Read) -> None:
@@ -177,7 +177,7 @@ def test_a_table_of_other_columns_is_named(read: Read) -> None:
     block = replace(DENSE, table=("t", row))
     proof = proved(read(body, **tensors), block, shapes={**SHAPES, "t": (1, 128)})
     assert proof.wrong == 4096
-    assert "the sum of y[0, 0] before requantisation: takes t[0, 64], must take t[0, 0]" in proof.words
+    assert "the sum of y[0, 0] before requantisation takes t[0, 64], must take t[0, 0]" in proof.words
 
 
 def test_sums_that_must_stay_as_they_are_must_not_be_requantised(read: Read) -> None:
@@ -189,7 +189,7 @@ def test_sums_that_must_stay_as_they_are_must_not_be_requantised(read: Read) -> 
 def test_sums_that_must_be_requantised_must_not_stay_as_they_are(read: Read) -> None:
     body = ROWS + FIRST + SECOND + "z = pl.store(acc, [0, 0], z)"
     proof = proved(read(body, **TO_Z), replace(DENSE, result=("z", SQUARE)))
-    assert proof.words == "z[0, 0] holds the sum of z[0, 0] before requantisation, must hold z[0, 0]"
+    assert proof.words == "z[0, 0], which holds the sum of z[0, 0] before requantisation, must hold z[0, 0]"
 
 
 HALVES = st.sampled_from([0, 32])
@@ -251,7 +251,7 @@ def test_data_where_padding_must_be_is_refuted(read: Read) -> None:
     program = read(ROWS + FIRST + SECOND + "z = pl.store(acc, [0, 0], z)", **TO_Z)
     proof = proved(program, BESIDE)
     assert proof.wrong == 4096
-    assert "left operand of w[0, 0] is x[0, 0], must be padding" in proof.words
+    assert "w[0, 0] is multiplied by x[0, 0], it must be padding" in proof.words
 
 
 def test_padding_from_img2col_is_padding(read: Read) -> None:

@@ -115,18 +115,26 @@ def test_other_tables_need_as_many_channels() -> None:
 @pytest.mark.parametrize(
     ("program", "name", "reason"),
     [
-        ("first-tile-load", "bias-missing-2", "it has no convolution 2"),
-        ("pass2", "offset-sign-1", "it has no convolution 1"),
-        ("pass1", "nz-as-nd-mid", "it has no convolution 2"),
-        ("pass1", "map-corrupted", "it gathers no feature map beside the other tiles that stay in L1"),
-        ("pass2", "map-corrupted", "it gathers no feature map beside the other tiles that stay in L1"),
+        ("first-tile-load", "bias-missing-2", "this program has no second convolution"),
+        ("pass2", "offset-sign-1", "this program has no first convolution"),
+        ("pass1", "nz-as-nd-mid", "this program has no second convolution"),
+        (
+            "pass1",
+            "map-corrupted",
+            "this program gathers no feature map beside the other tiles that stay in L1",
+        ),
+        (
+            "pass2",
+            "map-corrupted",
+            "this program gathers no feature map beside the other tiles that stay in L1",
+        ),
         ("first-tile-fused-alloc", "map-corrupted", ""),
-        ("pass2", "band-up", "it does not read x"),
-        ("pass2", "x-nhwc", "it does not read x"),
+        ("pass2", "band-up", "this program does not read x"),
+        ("pass2", "x-nhwc", "this program does not read x"),
         ("pass2", "k-order-ckhkw-2", ""),
         ("pass2", "halo-stale", ""),
-        ("pass1", "unwritten", "it does not give the whole of y"),
-        ("first-tile-packed", "nd-as-nz-y", "it does not give the whole of y"),
+        ("pass1", "unwritten", "this program does not give the whole of y"),
+        ("first-tile-packed", "nd-as-nz-y", "this program does not give the whole of y"),
         ("pass2", "unwritten", ""),
         ("pass1", "bias-missing-1", ""),
     ],
@@ -146,7 +154,7 @@ def test_a_single_convolution_has_the_faults_of_the_first_but_those_of_another()
     assert form is not None
     for name, fault in FAULTS.items():
         second = fault.conv == 2 or fault.step == "hand-over"
-        assert no_place(fault, form) == ("it has no convolution 2" if second else ""), name
+        assert no_place(fault, form) == ("this program has no second convolution" if second else ""), name
         other = fault.family in ("other-table", "other-bias")
         assert can_show(fault, form) == ("there is no other convolution" if other else ""), name
 

@@ -72,7 +72,7 @@ def test_the_default_is_the_pair() -> None:
 def test_an_unknown_name_is_refused_with_the_closest() -> None:
     assert refusal("", "conv_pair") == "unknown workload 'conv_pair': the closest known name is `conv-pair`"
     assert refusal("", "gem") == "unknown workload 'gem': the closest known name is `gemm`"
-    assert refusal("", "").startswith("unknown workload '': the closest known name is `")
+    assert refusal("", "stride-2-2").startswith("unknown workload 'stride-2-2': write one of conv-pair, ")
 
 
 def test_a_users_file_is_read_and_is_the_source_of_its_goldens(tmp_path: Path) -> None:

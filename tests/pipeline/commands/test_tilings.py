@@ -58,7 +58,11 @@ def test_the_cheapest_tiling_of_each_program_becomes_the_plan(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["mc63"], "geometry `mc63` is not in the matrix; the closest known name is `mc62`"),
+        (
+            ["mc63"],
+            "geometry `mc63` is not in the matrix; the closest known name is `mc62`; "
+            "--matrix FILE adds others",
+        ),
         (["mc62", "--budget", "0"], "--budget 0: a search needs one compilation at least; write 1 or more"),
         (
             ["gemm-128"],

@@ -556,7 +556,7 @@ def test_noise_is_unexplained(pair: Pair, evidence: Callable[..., Evidence]) -> 
     noise = np.random.default_rng(1).integers(-128, 128, pair.right.y.shape).astype(np.int8)
     diagnosis = diagnose(evidence(noise))
     assert diagnosis.findings == ()
-    assert diagnosis.line.startswith("unexplained: none of ")
+    assert diagnosis.line.startswith("cause unknown: none of ")
 
 
 def test_one_flipped_element_is_unexplained(pair: Pair, evidence: Callable[..., Evidence]) -> None:
@@ -606,7 +606,7 @@ def test_an_output_of_another_form_is_not_compared(pair: Pair, evidence: Callabl
     for actual in (pair.right.y[:-1], pair.right.y.astype(np.int16)):
         diagnosis = diagnose(evidence(actual))
         assert diagnosis.findings == ()
-        assert diagnosis.line == "unexplained: the output does not have the shape and dtype of the golden"
+        assert diagnosis.line == "cause unknown: the output does not have the shape and dtype of the golden"
 
 
 def test_without_a_plan_bands_are_not_doubted_and_the_rest_is_diagnosed(
@@ -620,7 +620,7 @@ def test_a_program_whose_form_is_not_described_is_said_to_be_so(
     pair: Pair, evidence: Callable[..., Evidence]
 ) -> None:
     given = replace(evidence(FAULTY["offset-sign-2"](pair)), form=None)
-    said = "unexplained: the form of this program is not described, so no known fault can be tried"
+    said = "cause unknown: this program has no form (docs/workloads.md), so that no known fault was tried"
     assert (diagnose(given).findings, diagnose(given).line, diagnose(given).text) == ((), said, said)
     right = diagnose(replace(given, actual=pair.right.y))
     assert (right.findings, right.line, right.text) == ((), "", "")
@@ -638,7 +638,7 @@ def test_an_int32_output_is_held_against_its_golden_and_said_to_have_no_form() -
         subject.form("gemm"), subject.frame("c"), tensors, outputs, "vreq8", "c", wrong, outputs["c"]
     )
     assert np.argwhere(given.wrong).tolist() == [[3, 5]]
-    assert diagnose(given).line.startswith("unexplained: the form of this program is not described")
+    assert diagnose(given).line.startswith("cause unknown: this program has no form (docs/workloads.md)")
     assert diagnose(replace(given, actual=outputs["c"])).line == ""
 
 
@@ -648,4 +648,4 @@ def test_when_time_is_up_it_says_so_instead_of_unexplained(
     ticks: Iterator[int] = count()
     diagnosis = diagnose(evidence(FAULTY["unwritten"](pair)), seconds=5, clock=lambda: next(ticks))
     assert diagnosis.findings == ()
-    assert diagnosis.line.startswith("unexplained: time ran out with ")
+    assert diagnosis.line.startswith("cause unknown: time ran out with ")

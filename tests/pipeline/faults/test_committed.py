@@ -74,7 +74,7 @@ def test_a_job_is_skipped_or_says_what_was_injected(inject: Inject) -> None:
         result = inject(name, job)
         if result.state is State.SKIPPED:
             assert facts(result) == []
-            assert result.message.startswith(f"fault {name} is not committed: "), name
+            assert result.message.startswith(f"fault {name} was not injected: "), name
             assert result.details.startswith("conv: "), name
         else:
             assert facts(result) == [name]
@@ -88,9 +88,9 @@ def test_the_issues_example_is_skipped_with_its_reason(inject: Inject) -> None:
     result = inject("bias-missing-2", job_of("first-tile-load"))
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault bias-missing-2 is not committed: it has no convolution 2",
+        "fault bias-missing-2 was not injected: this program has no second convolution",
     )
-    assert result.details == "first-tile-load: it has no convolution 2"
+    assert result.details == "first-tile-load: this program has no second convolution"
 
 
 def test_jobs_of_several_kernels_are_skipped_with_the_same_message(inject: Inject) -> None:
@@ -99,7 +99,7 @@ def test_jobs_of_several_kernels_are_skipped_with_the_same_message(inject: Injec
     results = [inject("halo-stale", job_of(kernel)) for kernel in kernels]
     (group,) = overview(results).skipped
     assert len(group.results) == 3
-    assert group.message == "fault halo-stale is not committed: it has no convolution 2"
+    assert group.message == "fault halo-stale was not injected: this program has no second convolution"
 
 
 def test_programs_that_have_no_place_for_different_reasons_are_named(inject: Inject) -> None:
@@ -107,7 +107,7 @@ def test_programs_that_have_no_place_for_different_reasons_are_named(inject: Inj
     result = inject("planes-swapped-2", narrow)
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault planes-swapped-2 is not committed: it has no convolution 2 (pass1); "
+        "fault planes-swapped-2 was not injected: this program has no second convolution (pass1); "
         "conv2's input has 32 channels: one C1 plane, where both orders are the same (pass2)",
     )
 
@@ -137,7 +137,7 @@ def test_a_workload_without_a_fault_model_is_skipped(inject: Inject) -> None:
     result = inject("bias-missing-1", job_of("gemm", "gemm"))
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault bias-missing-1 is not committed: workload gemm has no fault model",
+        "fault bias-missing-1 was not injected: workload gemm has no fault model",
     )
 
 
@@ -148,7 +148,8 @@ def test_a_program_without_a_form_is_skipped_and_run_and_compared_without_a_faul
     result = inject("bias-missing-1", job)
     assert (result.state, result.message) == (
         State.SKIPPED,
-        "fault bias-missing-1 is not committed: its form is not described, so no fault has a place in it",
+        "fault bias-missing-1 was not injected: this program has no form (docs/workloads.md), "
+        "so that no fault has a place in it",
     )
     assert inject("", job).state is State.PASSED
 
@@ -198,13 +199,13 @@ OTHER_BANDS = "return _FUSED.form(geometry, tile_bands(geometry, limits_of('a2a3
         (
             "no-padding-left-2",
             State.SKIPPED,
-            "fault no-padding-left-2 is not committed: its form does not fit: "
+            "fault no-padding-left-2 was not injected: the form of this program does not fit: "
             "convolution 2: the form has 2 bands, the program 4 bands",
         ),
         (
             "no-padding-left-2-first",
             State.SKIPPED,
-            "fault no-padding-left-2-first is not committed: its form does not fit: "
+            "fault no-padding-left-2-first was not injected: the form of this program does not fit: "
             "convolution 2: the form has 2 bands, the program 4 bands",
         ),
     ],

@@ -76,8 +76,9 @@ lanes:
     words = ["--fault", "no-saturation-2", "--fault", "map-corrupted", "--kernel", "two-pass"]
     assert main(words, written.append) == 0
     assert re.search(r"no-saturation-2 +detected 1/2 \(full-range@20\d{6}\)", "".join(written))
-    assert "cannot show: it gathers no feature map beside the other tiles that stay in L1\n" in "".join(
-        written
+    assert (
+        "cannot show: this program gathers no feature map beside the other tiles that stay in L1\n"
+        in "".join(written)
     )
 
 

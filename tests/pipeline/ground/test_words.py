@@ -1,12 +1,21 @@
 from __future__ import annotations
 
-from pipeline.ground.words import counted, listed
+from pipeline.ground.words import close_or_all, closest, counted, listed
 
 
 def test_one_thing_is_told_from_none_and_from_several() -> None:
     assert [counted(count, "job") for count in (0, 1, 2)] == ["0 jobs", "1 job", "2 jobs"]
     assert counted(1, "mismatch", "mismatches") == "1 mismatch"
     assert counted(20, "mismatch", "mismatches") == "20 mismatches"
+
+
+def test_only_a_name_that_is_close_is_guessed() -> None:
+    shipped = [f"stride-2-{number}" for number in range(20)]
+    assert closest("stride2-7", shipped) == "the closest known name is `stride-2-7`"
+    assert closest("mine", shipped) == "no known name is close to it"
+    assert closest("mine", shipped[:2]) == "write one of `stride-2-0`, `stride-2-1`"
+    assert closest("mine", []) == "none is known"
+    assert close_or_all("mine", shipped).endswith("`stride-2-18`, `stride-2-19`")
 
 
 def test_numbers_are_listed_in_short() -> None:

@@ -54,11 +54,12 @@ def test_filters_narrow_each_other(plan: tuple[Job, ...]) -> None:
     [
         (
             Filters(geometries=("tinny",)),
-            "geometry `tinny` is not in the plan; the closest known name is `tiny`",
+            "geometry `tinny` is not in the plan; the closest known name is `tiny`; "
+            "--matrix FILE adds others",
         ),
         (
             Filters(platforms=("emu", "enu")),
-            "platform `enu` is not in the plan; the closest known name is `emu`",
+            "platform `enu` is not in the plan; the closest known name is `emu`; --matrix FILE adds others",
         ),
         (Filters(kernels=("fusd",)), "kernel `fusd` is not in the plan; the closest known name is `fused`"),
         (Filters(profiles=("smal",)), "profile `smal` is not in the plan; the closest known name is `small`"),

@@ -147,7 +147,11 @@ def test_engines_are_told_apart_in_short(of_engine: Callable[..., Result], resul
 
 
 def test_a_program_that_is_refuted_has_a_row(of_engine: Callable[..., Result]) -> None:
-    refuted = stage("fused", EMULATED, State.REFUTED, "no: 3 of 8 elements are not as defined")
+    refuted = stage("fused", EMULATED, State.REFUTED, "no: 3 of 8 elements are wrong")
     result = of_engine("emulator", "fused", refuted, state=State.REFUTED)
-    assert [row[-2:] for row in rows([result])] == [("no: 3 of 8 elements are not as defined", "-")]
-    assert in_short([result]) == ["programs compiled by emulator: 1; not proved; not verified"]
+    assert [row[-2:] for row in rows([result])] == [("no: 3 of 8 elements are wrong", "-")]
+    assert in_short([result]) == ["programs compiled by emulator: 1; refuted: 1; not verified"]
+    proved = of_engine("emulator", "two-pass", stage("pass1", EMULATED, proved="yes"))
+    assert in_short([result, proved]) == [
+        "programs compiled by emulator: 2; proved: 1, refuted: 1; not verified"
+    ]

@@ -443,8 +443,20 @@ def test_parts_of_other_sources_are_red_though_their_commit_is_the_same(
 
 def test_reports_of_different_divisions_do_not_belong_together(tmp_path: Path, shards: Shards) -> None:
     paths = shards()
-    merged = merge(paths, tmp_path / "merged.xml", shards=4)
-    assert any("do not belong together" in line for line in merged.missing)
+    (line,) = merge(paths, tmp_path / "merged.xml", shards=4).missing
+    assert line == f"{paths[2]} is part 3 of 3, but --shards 4 asks for other parts"
+
+
+@pytest.mark.parametrize(("other", "told"), [("1/1", "a whole run"), ("2/5", "part 2 of 5")])
+def test_reports_of_different_divisions_are_told_in_one_line(
+    tmp_path: Path, shards: Shards, other: str, told: str
+) -> None:
+    first, _, _ = shards()
+    whole = first.rename(tmp_path / "first.xml")
+    second = shards(shard=other)[0]
+    merged = merge([whole, second], tmp_path / "merged.xml")
+    assert merged.missing == (f"{whole} is part 1 of 3 and {second} is {told}; they cannot be merged",)
+    assert merged.exit_code == 1
 
 
 def test_a_merged_report_can_be_merged_again(tmp_path: Path, shards: Shards, validate: Validate) -> None:

@@ -114,7 +114,7 @@ def test_why_is_read_from_the_form_of_the_difference(
     assert group.message.startswith("fused: y: ")
 
 
-UNEXPLAINED = "unexplained: the form of this program is not described, so no known fault can be tried"
+UNEXPLAINED = "cause unknown: this program has no form (docs/workloads.md), so that no known fault was tried"
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from pipeline.ground.jobs import Result, StageResult, State
+from pipeline.ground.jobs import Platform, Result, StageResult, State
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -57,9 +58,59 @@ def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[R
         "started device/emu-a5/mc62/fused/small, attempt 2",
         "[1/3] passed device/emu-a2a3/mc62/fused/small 1.2 s",
         "[2/3] mismatch device/emu-a5/mc62/fused/small 0.0 s: [red]y[/red]: 3 of 64 differ",
-        "[3/3] skipped device/a5/mc62/fused/small 0.0 s",
+        "1 job cannot run here; the reason is at the end",
     ]
     assert not any("\x1b" in line for line in lines)
+
+
+def test_jobs_that_cannot_run_here_are_told_in_one_line_before_the_first_that_runs(
+    result_of: MakeResult, results: list[Result]
+) -> None:
+    console = Console(file=io.StringIO(), width=80)
+    terminal = Terminal(console)
+    skipped = [result_of(f"device/a5/mc62/fused/p{n}", State.SKIPPED, message="no chip") for n in range(100)]
+    plan = tuple(result.job for result in (*skipped, results[0]))
+    terminal.run_started(RunInfo("r1", Path("/runs/r1"), plan, "", workers=2))
+    for result in skipped:
+        terminal.job_finished(result)
+    terminal.job_started(results[0].job, 2, 1)
+    terminal.job_finished(results[0])
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().splitlines()[1:] == [
+        "100 jobs cannot run here; the reasons are at the end",
+        "started device/emu-a2a3/mc62/fused/small on device 2",
+        "[101/101] passed device/emu-a2a3/mc62/fused/small 1.2 s",
+    ]
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_what_had_ended_before_a_run_was_resumed_does_not_read_as_if_it_ran(
+    tty: bool, results: list[Result]
+) -> None:
+    plan = tuple(result.job for result in results)
+    for kept in (1, 3):
+        console = Console(file=io.StringIO(), width=80, force_terminal=tty, color_system=None, _environ={})
+        terminal = Terminal(console)
+        ids = frozenset(job.id for job in plan[-kept:])
+        terminal.run_started(RunInfo("r1", Path("/runs/r1"), plan, "", workers=2, resumed=True, kept=ids))
+        for result in results[-kept:]:
+            terminal.job_finished(result)
+        assert isinstance(console.file, io.StringIO)
+        text = console.file.getvalue()
+        assert ("nothing is left to run in run r1\n" in text) == (kept == 3)
+        assert ("run r1: resumed: 3 jobs" in text) == ("1 job had ended before\n" in text) == (kept == 1)
+        assert "device/" not in text
+        assert "cannot run here" not in text
+
+
+def test_the_table_keeps_names_whole_in_a_file(result_of: MakeResult) -> None:
+    name = "compare.emu-a2a3-with-a-long-name+emu-a5-with-a-long-name"
+    job = replace(result_of("compare/emu-a2a3/mc62/small").job, platform=Platform(name[8:], "emulator", "a5"))
+    console = Console(file=io.StringIO(), width=40)
+    Terminal(console).run_finished(RunSummary("r1", Path("/runs/r1"), (Result(job, State.PASSED),), 0, 1.0))
+    assert isinstance(console.file, io.StringIO)
+    (row,) = [line for line in console.file.getvalue().splitlines() if "compare." in line]
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == [name, "1", "1", "", "", "", "0.0"]
 
 
 def test_compile_runs_tell_engines_apart(result_of: MakeResult) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Metric, Source, StageResult, State
-from pipeline.report.text import bounded, cut, facts_of, one_line, safe, shown
+from pipeline.report.text import bounded, cut, facts_of, likely, one_line, safe, shown
 
 ANY_TEXT = st.text(st.characters(categories=None, exclude_categories=()))
 """Every code point Python has, lone surrogates and NUL among them."""
@@ -112,3 +112,8 @@ def test_metrics_and_facts_are_lines_of_one_record() -> None:
     metrics = (Metric("cycles", 7, "cycles", Source.COST_MODEL),)
     stage = StageResult("fused", State.PASSED, facts={"tiling": "x"}, metrics=metrics)
     assert facts_of(stage) == {"cycles": "7", "tiling": "x"}
+
+
+def test_a_cause_that_is_unknown_is_not_called_likely() -> None:
+    assert likely("unwritten: in words") == "most likely: unwritten: in words"
+    assert likely("cause unknown: why", quote="<{}>".format) == "cause unknown: <why>"

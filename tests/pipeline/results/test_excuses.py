@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from pipeline.ground.jobs import (
     WorkloadName,
 )
 from pipeline.report.text import one_line
-from pipeline.results.excuses import Earlier, entry, with_excuse
+from pipeline.results.excuses import UNEXPLAINED, Earlier, entry, outputs_of, with_excuse
 from pipeline.results.fingerprint import fingerprint
 
 LINK = "https://issues.example/7"
@@ -58,18 +59,18 @@ def failed(*stages: StageResult, expected: ExpectedFailure | None = UNNAMED) -> 
     return replace(result, facts={FINGERPRINT: fingerprint(result)})
 
 
-def never(_result: Result) -> Earlier | None:
-    return None
+def never(_result: Result) -> Sequence[Earlier]:
+    return ()
 
 
-def excused(result: Result, earlier: Earlier | None = None) -> bool:
+def excused(result: Result, *earlier: Earlier) -> bool:
     """Whether it is; a failure that is not keeps its state and message, and says what is excused."""
     judged = with_excuse(result, lambda _result: earlier)
     assert (REASON in judged.message) == (LINK in judged.message) == (result.job.expected_failure is not None)
     if judged.state is State.EXPECTED_FAILURE:
         return True
     assert judged.state is result.state
-    assert judged.message.startswith(f"{result.message}; not excused by {REASON} ({LINK}): ")
+    assert judged.message.startswith(f'{result.message}; not excused: the entry "{REASON}" ({LINK}) ')
     return False
 
 
@@ -84,8 +85,8 @@ def test_an_entry_with_a_cause_excuses_that_cause_alone() -> None:
     assert not excused(failed(wrong("fused", "half-away-2"), expected=expected))
     assert not excused(failed(wrong("fused"), expected=expected))
     judged = with_excuse(failed(wrong("fused", "half-away-2"), expected=expected), never)
-    said = ": that has cause offset-unsigned-2; if this is known too, write `cause: half-away-2`"
-    assert judged.message.endswith(said)
+    what = "is for cause offset-unsigned-2; this failure has cause half-away-2"
+    assert judged.message.endswith(f"{what}; if it is known too, add an entry with `cause: half-away-2`")
 
 
 def test_a_cause_excuses_a_job_only_if_it_explains_all_that_is_wrong() -> None:
@@ -118,8 +119,8 @@ def test_a_message_that_is_not_excused_shows_both_failures_whole() -> None:
     shown = one_line(judged.message)
     assert shown == judged.message
     assert shown.startswith("L1 is full: tile ")
-    assert f"that has fingerprint {expected.fingerprint}; " in shown
-    assert shown.endswith(f'write `fingerprint: "{result.facts[FINGERPRINT]}"`')
+    assert f"is for fingerprint {expected.fingerprint}; " in shown
+    assert shown.endswith(f'add an entry with `fingerprint: "{result.facts[FINGERPRINT]}"`')
     assert judged.details.startswith(new)
 
 
@@ -162,14 +163,52 @@ def test_an_entry_that_names_neither_excuses_mismatches_only(state: State) -> No
 
 def test_an_entry_that_names_neither_excuses_what_it_excused_before() -> None:
     result = failed(wrong("fused", "half-away-2"))
-    assert excused(result, (RUN, "mismatch fused half-away-2"))
-    assert not excused(result, (RUN, "mismatch fused unwritten"))
-    judged = with_excuse(result, lambda _result: (RUN, "mismatch fused unwritten"))
+    other = Earlier(RUN, "mismatch fused unwritten")
+    assert excused(result, Earlier(RUN, "mismatch fused half-away-2"), other)
+    assert not excused(result, other)
+    judged = with_excuse(result, lambda _result: [other])
     assert (
         f"fails otherwise than in run {RUN}, which had fingerprint mismatch fused unwritten" in judged.message
     )
     named = replace(result, job=job(naming("half-away-2")))
-    assert excused(named, (RUN, "mismatch fused unwritten"))
+    assert excused(named, other)
+
+
+def of_night(run: str, *stages: StageResult) -> Earlier:
+    return Earlier(run, fingerprint(failed(*stages)), outputs_of(stages))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_entry_without_a_cause_excuses_an_output_only_until_it_changes(named: bool) -> None:
+    """Both bugs have the same form, so that they have the same fingerprint."""
+    one, two = wrong("fused", diff=differing(by=9)), wrong("fused", diff=differing(by=11))
+    kind = fingerprint(failed(one))
+    assert fingerprint(failed(two)) == kind
+    expected = naming(fingerprint=kind if named else None)
+    tonight = failed(two, expected=expected)
+    assert excused(tonight)
+    assert excused(tonight, of_night(RUN, two))
+    assert not excused(tonight, of_night(RUN, one))
+    judged = with_excuse(tonight, lambda _result: [of_night(RUN, one)])
+    said = f"otherwise than in run {RUN}: on the same inputs the output is another"
+    assert said in judged.message
+    # Of each output the last night counts that had the same golden.
+    assert excused(tonight, of_night("newer", two), of_night(RUN, one))
+    on_other_inputs = wrong("fused", diff=replace(differing(by=5), golden_sha="of other inputs"))
+    assert excused(tonight, of_night("newer", on_other_inputs))
+    assert not excused(tonight, of_night("newer", on_other_inputs), of_night(RUN, one))
+    # A cause says what is wrong whatever the output.
+    of_cause = failed(wrong("fused", "band-up", diff=differing(by=11)), expected=naming("band-up"))
+    assert excused(of_cause, of_night(RUN, one))
+
+
+def test_a_stage_that_was_right_is_not_excused_with_one_of_the_same_form() -> None:
+    bad, good = differing(), differing(by=0)
+    before = of_night(RUN, wrong("fused", diff=bad), StageResult("pass2", State.PASSED, diffs=(good,)))
+    kind = fingerprint(failed(wrong("fused", diff=bad)))
+    expected = naming(fingerprint=kind)
+    assert excused(failed(wrong("fused", diff=bad), expected=expected), before)
+    assert not excused(failed(wrong("fused", diff=bad), wrong("pass2", diff=bad), expected=expected), before)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +250,13 @@ def test_the_entry_of_a_failure_with_several_kinds_excuses_all_of_them_and_no_ot
     expected = naming(fingerprint=written["fingerprint"])
     assert excused(replace(result, job=job(expected)))
     assert not excused(failed(wrong("fused", "unwritten"), expected=expected))
+
+
+def test_an_entry_says_before_it_is_pasted_that_no_fault_explains_the_mismatch() -> None:
+    assert next(entry(failed(wrong("fused"), expected=None))) == UNEXPLAINED
+    assert UNEXPLAINED not in entry(failed(wrong("fused", "unwritten"), expected=None))
+    refused = StageResult("fused", State.COMPILE_ERROR, "L1 is full")
+    assert UNEXPLAINED not in entry(failed(refused, expected=None))
 
 
 def test_two_engines_take_over_the_entries_of_device_jobs() -> None:

@@ -116,7 +116,7 @@ def test_it_looks_back_so_far_and_no_farther(nights: Nights) -> None:
 def test_a_failure_was_last_excused_where_the_same_entry_excused_it(nights: Nights) -> None:
     link = "https://issues.example/1"
     mine, other = ExpectedFailure("mine", link), ExpectedFailure("other", link)
-    nights.run(mine, State.EXPECTED_FAILURE, a="first")
+    first = nights.run(mine, State.EXPECTED_FAILURE, a="first")
     last = nights.run(mine, State.EXPECTED_FAILURE, a="second")
     nights.run(mine, State.EXPECTED_FAILURE, b="of another job")
     nights.run(other, State.EXPECTED_FAILURE, a="by another entry")
@@ -124,13 +124,32 @@ def test_a_failure_was_last_excused_where_the_same_entry_excused_it(nights: Nigh
     nights.run(None, State.MISMATCH, a="not expected")
     nights.run(mine, a="")
 
-    def excused(expected: ExpectedFailure | None) -> tuple[str, str] | None:
+    def excused(expected: ExpectedFailure | None) -> list[tuple[str, str]]:
         wanted = replace(job("a"), expected_failure=expected)
-        return History(nights.root).excused(Result(wanted, State.MISMATCH))
+        result = Result(wanted, State.MISMATCH, facts={FINGERPRINT: "tonight"})
+        return [(each.run, each.fingerprint) for each in History(nights.root).excused(result)]
 
-    assert excused(mine) == (last, "second")
-    assert excused(replace(mine, cause="unwritten")) == (last, "second")
-    assert excused(replace(mine, reason="rewritten")) is None
+    assert excused(mine) == excused(replace(mine, cause="unwritten")) == [(last, "second"), (first, "first")]
+    assert excused(replace(mine, reason="rewritten")) == []
+    assert excused(replace(mine, fingerprint="written later")) == []
+
+
+def test_what_an_entry_is_about_is_what_failed_before_it_was_written(nights: Nights) -> None:
+    """The user saw that failure, and pasted the entry that it was given."""
+    link = "https://issues.example/1"
+    mine, next_one = (ExpectedFailure(reason, link, fingerprint="this") for reason in ("mine", "next"))
+    nights.run(a="another")
+    seen = nights.run(a="this")
+    nights.run(mine, a="this")
+
+    def told(expected: ExpectedFailure) -> list[str]:
+        wanted = replace(job("a"), expected_failure=expected)
+        result = Result(wanted, State.MISMATCH, facts={FINGERPRINT: "this"})
+        return [each.run for each in History(nights.root).excused(result)]
+
+    assert told(mine) == [seen]
+    # The user who was told that the entry does not excuse the failure has written another.
+    assert told(next_one) == []
 
 
 @pytest.mark.parametrize("state", [State.PASSED, State.MISMATCH, State.CRASHED, State.NONDETERMINISTIC])

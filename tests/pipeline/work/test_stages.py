@@ -192,13 +192,13 @@ def test_a_right_kernel_of_one_program_passes_every_lane(
     [
         ("gemm", "gemm", "bias-missing-1", "workload gemm has no fault model"),
         ("conv", "conv", "other-table-1", "there is no other convolution"),
-        ("conv", "conv", "planes-swapped-2", "it has no convolution 2"),
-        ("conv-pair", "first-tile-load", "bias-missing-2", "it has no convolution 2"),
+        ("conv", "conv", "planes-swapped-2", "this program has no second convolution"),
+        ("conv-pair", "first-tile-load", "bias-missing-2", "this program has no second convolution"),
         (
             "conv-pair",
             "two-pass",
             "map-corrupted",
-            "it gathers no feature map beside the other tiles that stay in L1",
+            "this program gathers no feature map beside the other tiles that stay in L1",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_fault_that_has_no_place_skips_the_job_with_the_reason(
     """None passes for want of its fault, and none says that it had it."""
     result = done(samples[name].job(Lane.DEVICE, kernel), inject=fault)
     assert (result.state, result.stages) == (State.SKIPPED, ())
-    assert result.message == f"fault {fault} is not committed: {reason}"
+    assert result.message == f"fault {fault} was not injected: {reason}"
     assert INJECTED not in result.facts
 
 

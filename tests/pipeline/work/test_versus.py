@@ -100,7 +100,7 @@ def test_a_single_convolution_with_a_fault_stands_alone(run: Run) -> None:
     ("workload", "fault", "reason"),
     [
         ("gemm", "unwritten", "workload gemm has no fault model"),
-        ("conv", "bias-missing-2", "it has no convolution 2"),
+        ("conv", "bias-missing-2", "this program has no second convolution"),
     ],
 )
 def test_without_the_fault_that_was_asked_for_nothing_is_compared(
@@ -108,7 +108,7 @@ def test_without_the_fault_that_was_asked_for_nothing_is_compared(
 ) -> None:
     result = run(fault, workload)
     assert (result.state, result.stages) == (State.SKIPPED, ())
-    assert result.message == f"fault {fault} is not committed: {reason}"
+    assert result.message == f"fault {fault} was not injected: {reason}"
     assert INJECTED not in result.facts
 
 
