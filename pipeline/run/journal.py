@@ -128,7 +128,7 @@ class Journal:
     def run_finished(self, summary: RunSummary) -> None:
         """See `Listener`. Raises `JournalError` also if the journal was removed: the run is then lost."""
         closed = (summary.exit_code, summary.seconds, summary.dropped, summary.set_aside, summary.undecided)
-        with self._file:  # closed also if the disk is full
+        with self._named_errors(), self._file:  # closed also if the disk is full
             self._append(Closed(*closed))
             self._sync()
             removed = os.fstat(self._file.fileno()).st_nlink == 0

@@ -44,6 +44,7 @@ def test_a_run_on_a_full_disk_is_red_and_says_why(full_disk: Path, pipeline: Cal
         "make room there or name another --output, then begin a new run"
     ) in outcome.out
     assert "exit code 3" in outcome.out
+    assert "OSError" not in outcome.out
     assert not list(full_disk.glob("runs/*/junit.xml"))
     assert re.search(r"^run \S+: artefacts in ", outcome.out, re.MULTILINE)
     for again in (("run", "--resume", "last"), ("report", "show")):
@@ -59,5 +60,6 @@ def test_a_report_that_does_not_fit_is_not_there_and_the_run_is_red(
     assert outcome.code == 3
     assert f"{full_disk}/junit.xml: the report cannot be written: No space left on device" in outcome.out
     assert "exit code 3" in outcome.out
+    assert "OSError" not in outcome.out
     assert {path.name for path in full_disk.iterdir()} == {"filler"}
     assert re.search(r"^run \S+: summary, artefacts in ", outcome.out, re.MULTILINE)
