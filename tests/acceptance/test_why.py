@@ -162,7 +162,9 @@ def test_a_mismatch_is_replayed_and_anything_else_refused(
     )
     assert "injected" not in facts(spared.out)
     assert refused("replay", "last", two_pass).endswith("it ended as skipped")
-    assert "no result of job `device/x`; the closest" in refused("replay", "last", "device/x")
+    assert "no result of job `device/x`; write one of `device/emu-a2a3/" in refused(
+        "replay", "last", "device/x"
+    )
     assert "no run 'x'" in refused("replay", "x", FUSED)
 
 

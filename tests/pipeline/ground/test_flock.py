@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -30,5 +31,16 @@ def test_a_folder_with_locks_is_not(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_that_takes_no_file_is_not_judged(tmp_path: Path) -> None:
-    require_flock(tmp_path / "nowhere")
+def test_one_that_takes_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no files can be made there"):
+        require_flock(tmp_path / "nowhere")
+
+
+def test_one_that_only_others_may_write_to_is_not_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> None:
+        raise PermissionError(errno.EACCES, "not yours")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    require_flock(tmp_path)
