@@ -343,8 +343,10 @@ class _Run:
     def _start_ready(self) -> Sequence[str]:
         """Start all jobs that can start. The locks of devices that jobs wait for while a worker is free."""
         busy = self._start_probes()
-        later = self._evidence.failing_kernels()
-        for task in sorted(self._waiting, key=lambda one: not one.examined and one.job.kernel in later):
+        waiting = list(self._waiting)
+        if later := self._evidence.failing_kernels():  # else nothing to sort, and this runs at every event
+            waiting.sort(key=lambda one: not one.examined and one.job.kernel in later)
+        for task in waiting:
             if len(self._running) >= self._workers:
                 return ()
             if self._goldens is not None and self._goldens.holds(task.job.id):
