@@ -30,6 +30,8 @@ class Coordinates:
             `FlawError`, which says why it is.
     """
 
+    strict = True
+
     def __init__(self, numbering: Numbering, watched: int = PADDING) -> None:
         self._numbering = numbering
         self._watched = watched
@@ -48,7 +50,7 @@ class Coordinates:
         size = resident.type.dtype.size
         return in_shape(resident, memory[resident.address : resident.end : size])
 
-    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
+    def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
         """Keep it for what is found wrong in this step."""
         self._call, self._loops = call, loops
 
@@ -92,6 +94,10 @@ class Coordinates:
         """Refuse it: an injected fault changes numbers."""
         raise ValueError("a program with an injected fault cannot be walked on coordinates")
 
+    def _which(self, found: Found, accumulator: Accumulator) -> Mask:
+        """Which sums [m, n] are taken for those that they are meant to be."""
+        return found.good
+
     @property
     def _step(self) -> Step:
         return Step(self._call, dict(self._loops))
@@ -107,7 +113,7 @@ class Coordinates:
             accumulator.found = sums_of(self._numbering, left, self._right, accumulator.bias)
             ids = np.zeros((left.shape[0], right.shape[1]), self._numbering.dtype)
             for found in accumulator.found:
-                ids[:, found.at] = found.good * found.block.sum_ids(found.positions, found.columns)
+                ids[:, found.at] = self._which(found, accumulator) * found.block.sum_ids(found.positions, found.columns)
             accumulator.ids = ids
             if (watched := self._mark(ids, ids != PADDING)) is not None:
                 raise sum_flaw(self._numbering, accumulator, *watched)

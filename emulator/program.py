@@ -125,6 +125,15 @@ def evaluate(expr: Expr, loops: Mapping[str, int]) -> int:
     return _OPERATIONS[expr.op](evaluate(expr.left, loops), evaluate(expr.right, loops))
 
 
+def variables(expr: Operand) -> frozenset[str]:
+    """The loop variables that an index, or a pair of them, depends on."""
+    if isinstance(expr, tuple):
+        return frozenset().union(*map(variables, expr))
+    if isinstance(expr, Binary):
+        return variables(expr.left) | variables(expr.right)
+    return frozenset({expr.name}) if isinstance(expr, LoopVar) else frozenset()
+
+
 @dataclass(frozen=True)
 class Ref:
     """A tile or tensor, by the name that holds it."""
