@@ -189,6 +189,11 @@ def _within(node: ast.ClassDef, factory: ast.FunctionDef) -> bool:
     return factory.lineno < node.lineno <= (factory.end_lineno or 0)
 
 
+@lru_cache(maxsize=256)
+def _used_names(node: ast.FunctionDef) -> tuple[str, ...]:
+    return tuple({used.id: None for used in ast.walk(node) if isinstance(used, ast.Name)})
+
+
 def _is_docstring(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.Expr)
@@ -655,14 +660,13 @@ class _FunctionReader:
 
     def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
         """Refuse a constant that differs between helper and caller: PyPTO would take the caller's."""
-        for used in ast.walk(helper.node):
-            if not isinstance(used, ast.Name):
-                continue
-            if used.id in helper.names and used.id in self._scope.here.constants:
-                own, around = helper.names[used.id], self._scope.here.constants[used.id]
+        names, constants = helper.names, self._scope.here.constants
+        for used in _used_names(helper.node):
+            if used in names and used in constants:
+                own, around = names[used], constants[used]
                 if own is not around and own != around:
                     problem = (
-                        f"its {used.id} is hidden by the caller's: {_shown(own)} in the helper, "
+                        f"its {used} is hidden by the caller's: {_shown(own)} in the helper, "
                         f"{_shown(around)} in the caller; rename one"
                     )
                     self._refuse(node, helper.node.name, problem)
