@@ -106,8 +106,12 @@ class Leaf:
 
     @cached_property
     def origin(self) -> Origin | None:
-        """The assignment around the class or helper that gave it its value; None if that is not certain."""
-        return None
+        """The assignment around the class or helper that gave it its value; None if that is not certain.
+
+        That of `dims[0]` is the first element of the list that is assigned to `dims`, where it is written
+        out. A tile or tensor has none.
+        """
+        return None if self.source is None or isinstance(self.value, Ref) else _origin(self.source)
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,125 @@ def _constant(text: Text) -> int:
     return node.value
 
 
+# -- where constants come from
+
+
+def _origin(text: Text) -> Origin | None:
+    """Of a constant that is a name, or an element of a list with a name."""
+    node = text.node
+    name = node.value if isinstance(node, ast.Subscript) else node
+    definition = _definition_of(name.id, text.context) if isinstance(name, ast.Name) else None
+    if definition is None:
+        return None
+    assert isinstance(name, ast.Name)
+    given = _assigned(name.id, definition)
+    if isinstance(node, ast.Subscript) and isinstance(given, (ast.List, ast.Tuple)):
+        if any(isinstance(element, ast.Starred) for element in given.elts):
+            return None
+        given = given.elts[value_of(_tree(Text(node.slice, text.context)), {})]
+    return Origin(ast.unparse(given), Position(definition.file, given.lineno)) if given else None
+
+
+def _definition_of(name: str, context: Context | None) -> Definition | None:
+    """The innermost helper, or else the class, that has a name around it."""
+    while context is not None and name not in context.definition.names:
+        context = context.around
+    return context.definition if context else None
+
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)
+_IN_BLOCKS = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
+def _assigned(name: str, definition: Definition) -> ast.expr | None:
+    """What a name around a definition was last assigned before it; None if that is not certain.
+
+    A function around the factory, or the module, may have gone on before the factory ran: it must assign the
+    name once only.
+    """
+    in_factory = True
+    for owner, before in reversed(_way(definition.module, definition.node)):
+        scope = isinstance(owner, _SCOPES)
+        if in_factory or scope:
+            block = before if in_factory else tuple(ast.iter_child_nodes(owner))
+            binding = [node for node in block if _binds(node, name)]
+            if binding:
+                return _right_side(binding[-1], name) if in_factory or len(binding) == 1 else None
+            if any(_binds(node, name) for node in _beside(owner)):
+                return None
+        in_factory = in_factory and not scope
+    return None
+
+
+def _way(owner: ast.AST, node: ast.AST) -> tuple[tuple[ast.AST, tuple[ast.AST, ...]], ...]:
+    """The nodes with blocks around a node, the outermost first, and what stands before it in each block."""
+    for _, block in ast.iter_fields(owner):
+        if isinstance(block, list) and block and isinstance(block[0], _IN_BLOCKS):
+            for at, statement in enumerate(block):
+                inner = _way(statement, node)
+                if inner or statement is node:
+                    return ((owner, tuple(block[:at])), *inner)
+    return ()
+
+
+def _beside(owner: ast.AST) -> Iterator[ast.AST]:
+    """Where a name may be assigned too, besides the statements that stand before a definition in a block.
+
+    What stands after it in a loop may have run before; the other branch of an `if` did not.
+    """
+    if isinstance(owner, ast.If):
+        yield owner.test
+    elif isinstance(owner, _SCOPES):
+        yield from ast.iter_child_nodes(owner)
+    else:
+        yield owner
+
+
+def _binds(node: ast.AST, name: str) -> bool:
+    """Whether a node may assign a name of the scope that it stands in."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        declared = [inner for inner in ast.walk(node) if isinstance(inner, (ast.Nonlocal, ast.Global))]
+        return node.name == name or any(name in inner.names for inner in declared)
+    if isinstance(node, (ast.Lambda, ast.comprehension)):
+        return False
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return False
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    if isinstance(node, ast.arg):
+        return node.arg == name
+    if isinstance(node, ast.alias):
+        return (node.asname or node.name.partition(".")[0]) == name
+    if isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name == name:
+        return True
+    return any(_binds(child, name) for child in ast.iter_child_nodes(node))
+
+
+def _right_side(statement: ast.AST, name: str) -> ast.expr | None:
+    """What a plain assignment assigns to a name; None of any other statement."""
+    if isinstance(statement, ast.AnnAssign):
+        return _matching(statement.target, statement.value, name)
+    if isinstance(statement, ast.Assign):
+        found = [_matching(target, statement.value, name) for target in statement.targets]
+        return next((value for value in reversed(found) if value), None)
+    return None
+
+
+def _matching(target: ast.expr, value: ast.expr | None, name: str) -> ast.expr | None:
+    """The part of the right side that a name of a target gets; the whole where it is not written out."""
+    if isinstance(target, ast.Name):
+        return value if target.id == name else None
+    if not isinstance(target, (ast.Tuple, ast.List)) or not _binds(target, name):
+        return None
+    parts = value.elts if isinstance(value, (ast.Tuple, ast.List)) else []
+    if len(parts) != len(target.elts) or any(
+        isinstance(part, ast.Starred) for part in (*target.elts, *parts)
+    ):
+        return value
+    found = [_matching(one, part, name) for one, part in zip(target.elts, parts, strict=True)]
+    return next((part for part in reversed(found) if part), None)
+
+
 # -- what can be asked of it
 
 
@@ -219,10 +342,9 @@ def in_words(written: Written) -> str:
         return f"[{', '.join(map(in_words, written))}]"
     if isinstance(written, Operation):
         strength = _STRENGTH.get(written.op, 1)
-        right = _grouped(written.right, strength + 1)
         if written.left is None:
-            return f"-{right}"
-        return f"{_grouped(written.left, strength)} {written.op} {right}"
+            return f"-{_grouped(written.right, max(_STRENGTH.values()) + 1)}"
+        return f"{_grouped(written.left, strength)} {written.op} {_grouped(written.right, strength + 1)}"
     return written.name if isinstance(written, LoopVar) else written.text
 
 
