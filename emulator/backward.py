@@ -12,8 +12,8 @@ where the element was read. Where a demand is not what the place held, something
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -28,7 +28,7 @@ NOTHING = np.iinfo(np.int32).max
 """A demand for no element: what stands there does not matter."""
 
 _WHOLE = 0.75
-"""Least share of a tile's sums that must be known for it to be called misplaced: a store moves the whole tile."""
+"""Least share of a tile's sums that must be known for it to be called misplaced: stores move whole tiles."""
 
 _ROWS = 12
 """Rows of an accumulator that are asked which depths their left elements have."""
@@ -44,7 +44,7 @@ class Fault(Enum):
     PADDING = "padding"
     """Padding stands where an element is needed, or the reverse."""
     READERS = "readers"
-    """It reads what is not demanded there, and others read rightly at these places, or it disagrees with itself."""
+    """It reads what is not demanded, at places that others read rightly, or it disagrees with itself."""
     TWICE = "twice"
     """It adds terms a second time."""
     MISSING_TERMS = "missing terms"
@@ -72,7 +72,10 @@ class Suspicion:
         count: elements of which this is so.
         demand: what its target should hold, ids of the shape of the event; `NOTHING` where it does not matter.
         also: an event that would be at fault instead: what is seen does not tell them apart.
-        detail: what the fault's words need besides, such as the number of missing terms.
+        right: where its rectangle should be, in its target if its place is wrong, else in its source; None if no
+            other offset would do, or if the fault is none of an offset.
+        terms: how many terms are missing, and the first of them, a left and a right element; of a bias or table
+            that is wrong, the sum in place of the left element.
     """
 
     fault: Fault
@@ -83,7 +86,8 @@ class Suspicion:
     count: int
     demand: Ids | None = None
     also: Event | None = None
-    detail: int = 0
+    right: tuple[int, int] | None = None
+    terms: tuple[int, int, int] = (0, PADDING, PADDING)
 
 
 @dataclass(eq=False)
@@ -101,9 +105,7 @@ class Reading:
         self.wrong: Mask = (self.wanted != self.held) & (self.wanted != NOTHING)
 
 
-def suspicions(
-    recorder: Recorder, numbering: Numbering, wanted: Mapping[Buffer, Ids]
-) -> list[Suspicion]:
+def suspicions(recorder: Recorder, numbering: Numbering, wanted: Mapping[Buffer, Ids]) -> list[Suspicion]:
     """The operators at fault, as events; several rounds of one operator are several of them.
 
     Args:
@@ -167,8 +169,9 @@ class _Backward:
         also: Event | None = None
         if wrong:
             faulty = self._faulty_readers(buffer, readings, wrong)
-            if not faulty and (also := self._movable(buffer, readings, wrong)) is not None:
-                faulty = {reading.event.call: Fault.SOURCE for reading in wrong}
+            if not faulty:
+                moved, also = self._movable(buffer, readings, wrong)
+                faulty = {reading.event.call: Fault.SOURCE for reading in wrong if moved}
         for reading in wrong:
             if reading.event.call in faulty:
                 self._blame_reader(reading, faulty[reading.event.call], buffer, also)
@@ -180,20 +183,33 @@ class _Backward:
         if buffer.versions:
             self.outputs(buffer, buffer.versions[-1])
 
-    def _blame_reader(self, reading: Reading, fault: Fault, buffer: Buffer, also: Event | None = None) -> None:
-        if reading.wrong.any():
+    def _blame_reader(
+        self, reading: Reading, fault: Fault, buffer: Buffer, also: Event | None = None
+    ) -> None:
+        event = reading.event
+        right = _offset(event, reading.demand) if isinstance(event, Copy) else None
+        if reading.wrong.any() and not reading.padded:
             first = int(reading.wrong.reshape(-1).argmax())
             cell = int(reading.index.reshape(-1)[first])
             self.suspect(
-                fault, reading.event, divmod(cell, buffer.shape[1]),
-                reading.wanted.reshape(-1)[first], reading.held.reshape(-1)[first],
-                int(reading.wrong.sum()), reading.demand, also,
+                fault,
+                reading.event,
+                divmod(cell, buffer.shape[1]),
+                reading.wanted.reshape(-1)[first],
+                reading.held.reshape(-1)[first],
+                int(reading.wrong.sum()),
+                reading.demand,
+                also,
+                right,
             )
         else:
             assert reading.padded is not None
             count, row, column, wanted = reading.padded
-            held = PADDING if wanted != PADDING else NOTHING
-            self.suspect(fault, reading.event, (row, column), wanted, held, count, reading.demand, also)
+            count += int(reading.wrong.sum())
+            held = PADDING if wanted != PADDING else int(reading.held[row, column])
+            self.suspect(
+                fault, reading.event, (row, column), wanted, held, count, reading.demand, also, right
+            )
 
     def _faulty_readers(
         self, buffer: Buffer, readings: Sequence[Reading], wrong: Sequence[Reading]
@@ -220,18 +236,20 @@ class _Backward:
                     faulty.setdefault(reading.event.call, Fault.SOURCE)
         return faulty
 
-    def _movable(self, buffer: Buffer, readings: Sequence[Reading], wrong: Sequence[Reading]) -> Event | None:
-        """A writer of a buffer whose readers agree, if they could read what they demand elsewhere in it.
+    def _movable(
+        self, buffer: Buffer, readings: Sequence[Reading], wrong: Sequence[Reading]
+    ) -> tuple[bool, Event | None]:
+        """Whether the readers of a buffer, which agree, should read elsewhere in it.
 
-        None means that the readers are not at fault: something is demanded that the buffer does not hold, or
-        the stores to it have all that is demanded, each at another place.
+        They should not if something is demanded that the buffer does not hold, or if the stores to it have all
+        that is demanded, each at another place. Also the writer that could be at fault in their stead.
         """
         if not all(isinstance(reading.event, Copy) for reading in wrong):
-            return None
+            return False, None
         held = buffer.versions[-1]
         distances = {id(reading): _distance(held, reading) for reading in wrong}
         if any(distance is None for distance in distances.values()):
-            return None
+            return False, None
         demand = np.full(buffer.size, NOTHING, np.int64)
         for reading in readings:
             use = reading.wanted != NOTHING
@@ -244,8 +262,10 @@ class _Backward:
         own = [reading for reading in readings if reading.event.call in calls]
         steady = _steady(own, distances)
         if misplaced:
-            return next(iter(misplaced)) if steady else None
-        return self.writers[buffer][0] if steady or not refillable else None
+            return steady, next(iter(misplaced))
+        if steady or not refillable:
+            return True, fills[0] if refillable else None
+        return False, None
 
     # -- what operators moved
 
@@ -278,11 +298,17 @@ class _Backward:
         for store, other in misplaced.items():
             row, column = divmod(int(other.reshape(-1).argmax()), other.shape[1])
             here = int(store.ids[row, column])
-            belongs = int((demand.reshape(-1) == here).argmax())
+            belongs = divmod(int((demand.reshape(-1) == here).argmax()), buffer.shape[1])
+            right = belongs[0] - row, belongs[1] - column
             self.suspect(
-                Fault.PLACE, store, (store.at[0] + row, store.at[1] + column),
-                here, int(demand[store.cells][row, column]), int(other.sum()),
-                np.where(other, store.ids, NOTHING), None, belongs,
+                Fault.PLACE,
+                store,
+                (store.at[0] + row, store.at[1] + column),
+                here,
+                int(demand[store.cells][row, column]),
+                int(other.sum()),
+                np.where(other, store.ids, NOTHING),
+                right=right,
             )
 
     def _misplaced(self, buffer: Buffer, demand: Ids, held: Ids) -> Mapping[Leave, Mask]:
@@ -301,7 +327,9 @@ class _Backward:
                 lost[store] = other
         return {store: lost[store] for store in self._only_misplaced(stores, lost, demand)}
 
-    def _only_misplaced(self, stores: Sequence[Leave], lost: Mapping[Leave, Mask], demand: Ids) -> list[Leave]:
+    def _only_misplaced(
+        self, stores: Sequence[Leave], lost: Mapping[Leave, Mask], demand: Ids
+    ) -> list[Leave]:
         """Of stores with sums that belong elsewhere, those of calls that need nothing that is not made.
 
         A call that needs a sum which nobody makes reads wrong elements; what it makes does not count for others.
@@ -338,14 +366,22 @@ class _Backward:
         block = found
         rows, columns = self._rows_and_columns(block, demand)
         if (event.entries is None) != (block.table is None):
-            self._whole(Fault.TABLE, event, demand)
+            entry = NOTHING if block.table is None else int(block.table[max(int(columns.max()), 0)])
+            self._whole(Fault.TABLE, event, demand, entry, NOTHING)
             return
         if event.scale is not None and block.table is not None:
             assert event.entries is not None
-            self._row(event, event.scale, np.where(columns >= 0, block.table[np.maximum(columns, 0)], NOTHING), event.entries)
+            self._row(
+                event,
+                event.scale,
+                np.where(columns >= 0, block.table[np.maximum(columns, 0)], NOTHING),
+                event.entries,
+            )
         begin = products[0]
         if (event.bias is None) != (block.bias is None):
-            self._whole(Fault.BIAS, begin, demand)
+            starts = NOTHING if block.bias is None else int(block.bias[max(int(columns.max()), 0)])
+            has = NOTHING if event.bias is None else int(event.bias[int(columns.argmax())])
+            self._whole(Fault.BIAS, begin, demand, starts, has)
         elif begin.bias is not None and block.bias is not None:
             assert event.bias is not None
             must = np.where(columns >= 0, block.bias[np.maximum(columns, 0)], NOTHING)
@@ -372,10 +408,13 @@ class _Backward:
         reading = Reading(event, index, wanted, held, wanted)
         self.readings.setdefault(buffer, []).append(reading)
 
-    def _whole(self, fault: Fault, event: Event, demand: Ids) -> None:
+    def _whole(self, fault: Fault, event: Event, demand: Ids, wanted: int, held: int) -> None:
+        """Suspect an operator of all its sums."""
         first = int((demand != NOTHING).reshape(-1).argmax())
         row, column = divmod(first, demand.shape[1])
-        self.suspect(fault, event, (row, column), demand[row, column], NOTHING, int((demand != NOTHING).sum()))
+        count = int((demand != NOTHING).sum())
+        terms = (0, int(demand[row, column]), PADDING)
+        self.suspect(fault, event, (row, column), wanted, held, count, terms=terms)
 
     def _block(self, ids: Ids) -> Block | None:
         """The block whose sums most of some results are."""
@@ -408,17 +447,19 @@ class _Backward:
         products = event.products
         left = np.concatenate([product.left for product in products], axis=1)
         right = np.concatenate([product.right for product in products])
-        of = np.concatenate([np.full(product.left.shape[1], number) for number, product in enumerate(products)])
+        of = np.concatenate(
+            [np.full(product.left.shape[1], number) for number, product in enumerate(products)]
+        )
         depth, _, own = split(block, self.numbering.codes(right))
         by_right, by_left = middle(depth, own, 1), self._left_depths(block, rows, left)
         depths, unsure = _paired(by_left, by_right, block.depth)
-        self._complete(event, block, rows, depths, of, demand)
+        self._complete(event, block, rows, columns, depths, of, demand)
         known = depths >= 0
         asked = np.maximum(depths, 0)
-        must_left = np.where(
-            (rows >= 0)[:, None] & known, block.left(np.maximum(rows, 0), asked), NOTHING
+        must_left = np.where((rows >= 0)[:, None] & known, block.left(np.maximum(rows, 0), asked), NOTHING)
+        must_right = np.where(
+            (columns >= 0) & known[:, None], block.right(asked, np.maximum(columns, 0)), NOTHING
         )
-        must_right = np.where((columns >= 0) & known[:, None], block.right(asked, np.maximum(columns, 0)), NOTHING)
         silent = (right == PADDING).all(axis=1)  # what is multiplied by 0 does not matter
         must_left[:, silent] = NOTHING
         for number, product in enumerate(products):
@@ -443,7 +484,9 @@ class _Backward:
         data = (votes != -2).sum(axis=0)
         return np.where(data == 0, -2, np.where(agree * 2 >= data, result, -1))
 
-    def _complete(self, event: Leave, block: Block, rows: Index, depths: Index, of: Index, demand: Ids) -> None:
+    def _complete(
+        self, event: Leave, block: Block, rows: Index, columns: Index, depths: Index, of: Index, demand: Ids
+    ) -> None:
         """Blame products that add terms twice, and what leaves terms out."""
         products = event.products
         known = depths[depths >= 0]
@@ -456,7 +499,15 @@ class _Backward:
             seen: set[int] = set()
             for number, depth in zip(of.tolist(), depths.tolist(), strict=True):
                 if depth in seen:
-                    self.suspect(Fault.TWICE, products[number], (row, column), must, NOTHING, total, detail=depth)
+                    self.suspect(
+                        Fault.TWICE,
+                        products[number],
+                        (row, column),
+                        must,
+                        NOTHING,
+                        total,
+                        terms=self._term(block, rows, columns, depth, 1),
+                    )
                     break
                 seen.add(depth) if depth >= 0 else None
         if (counts == 0).any() and (depths >= 0).all():
@@ -467,7 +518,16 @@ class _Backward:
                 also = self._discarded(event, block, rows, missing)
                 fault = Fault.DISCARDED if also else Fault.MISSING_TERMS
                 blamed = products[0] if also else products[-1]
-                self.suspect(fault, blamed, (row, column), must, int(missing[0]), total, also=also, detail=int(missing.size))
+                terms = self._term(block, rows, columns, int(missing[0]), int(missing.size))
+                self.suspect(fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms)
+
+    def _term(
+        self, block: Block, rows: Index, columns: Index, depth: int, count: int
+    ) -> tuple[int, int, int]:
+        """A number of terms, and the left and right element of one of them that is not padding."""
+        left = block.left(rows[rows >= 0], np.array([depth]))[:, 0]
+        right = block.right(np.array([depth]), columns[columns >= 0][:1])
+        return count, int(left[(left != PADDING).argmax()]), int(right[0, 0])
 
     def _discarded(self, event: Leave, block: Block, rows: Index, missing: Index) -> Event | None:
         """A product, of sums that were given up before, that has the first missing term of a row."""
@@ -492,14 +552,23 @@ class _Backward:
             if buffer.given or not missing.any():
                 continue
             writers = self.writers.get(buffer, [])
-            placed = {int(value) for store in writers if store in self.misplaced and isinstance(store, Leave) for value in np.unique(store.ids)}
+            placed = {
+                int(value)
+                for store in writers
+                if store in self.misplaced and isinstance(store, Leave)
+                for value in np.unique(store.ids)
+            }
             if placed:
                 missing &= ~np.isin(demand, list(placed))
                 if not missing.any():
                     continue
             first = int(missing.reshape(-1).argmax())
             row, column = divmod(first, buffer.shape[1])
-            before = [event for event in writers if (event.at[0] + event.shape[0] <= row or event.at[1] + event.shape[1] <= column)]
+            before = [
+                event
+                for event in writers
+                if (event.at[0] + event.shape[0] <= row or event.at[1] + event.shape[1] <= column)
+            ]
             event = max(before or writers, key=lambda event: (event.at, event.number), default=None)
             if event is not None:
                 self.suspect(
@@ -507,11 +576,22 @@ class _Backward:
                 )
 
     def suspect(
-        self, fault: Fault, event: Event, place: tuple[int, int], wanted: int, held: int, count: int,
-        demand: Ids | None = None, also: Event | None = None, detail: int = 0,
+        self,
+        fault: Fault,
+        event: Event,
+        place: tuple[int, int],
+        wanted: int,
+        held: int,
+        count: int,
+        demand: Ids | None = None,
+        also: Event | None = None,
+        right: tuple[int, int] | None = None,
+        terms: tuple[int, int, int] = (0, PADDING, PADDING),
     ) -> None:
         """Note that an operator is at fault."""
-        self.found.append(Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, detail))
+        self.found.append(
+            Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, right, terms)
+        )
 
 
 def _positions(ids: Ids, wanted: Ids) -> Index:
@@ -531,7 +611,11 @@ def _distance(held: Ids, reading: Reading) -> tuple[int, int] | None:
     rows, cols = np.divmod(reading.index[use], columns)
     if not at.size or (at < 0).any():
         return None
-    return (int(row[0] - rows[0]), int(column[0] - cols[0])) if _same(row - rows) and _same(column - cols) else _FAR
+    return (
+        (int(row[0] - rows[0]), int(column[0] - cols[0]))
+        if _same(row - rows) and _same(column - cols)
+        else _FAR
+    )
 
 
 _FAR = (NOTHING, NOTHING)
@@ -563,14 +647,16 @@ _MOVING = {"tile.img2col": ("pos_m", "pos_k"), "tile.extract": ("row", "col"), "
 """The operands that say where an operator reads."""
 
 
-def _offset(fill: Copy, demand: Ids) -> tuple[int, int] | None:
-    """The offset in its source at which a fill would bring all that is demanded of it; None if none would."""
-    use = np.argwhere(demand != NOTHING)
+def _offset(event: Copy, demand: Ids) -> tuple[int, int] | None:
+    """The offset in its source at which a copy would bring all that is demanded of it; None if none would."""
+    if event.step.call.operator == "tile.img2col":
+        return None
+    use = np.argwhere((demand != NOTHING) & (demand != PADDING))
     if not use.size:
-        return fill.numbers["from"] if "from" in fill.numbers else (0, 0)
-    at = _positions(fill.held, demand[use[:, 0], use[:, 1]])
-    rows, columns = np.divmod(at, fill.source.shape[1])
-    offsets = np.stack([rows, columns], axis=1) - use
+        from_row, from_column = event.numbers["from"]
+        return from_row, from_column
+    at = _positions(event.held, demand[use[:, 0], use[:, 1]])
+    offsets = np.stack(np.divmod(at, event.source.shape[1]), axis=1) - use
     if (at < 0).any() or (offsets != offsets[0]).any():
         return None
     return int(offsets[0, 0]), int(offsets[0, 1])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
+from emulator.blame import Finding, blame
 from emulator.coordinates import Coordinates
 from emulator.engine import walk_program
-from emulator.flaws import FlawError
+from emulator.errors import AccessError
 from emulator.program import Program
 from emulator.soc import Soc
 from emulator.terms import FLAWED, NEVER, Ids, Numbering
@@ -17,17 +19,29 @@ from emulator.terms import FLAWED, NEVER, Ids, Numbering
 
 @dataclass(frozen=True)
 class Proof:
-    """How many elements of the outputs were checked, how many are not as defined, and the first in words."""
+    """Whether a program is right.
+
+    Attributes:
+        checked: elements of the outputs.
+        wrong: how many of them are not as defined; all of them if the program is refused.
+        words: what the first wrong one must hold, or why the program is refused; empty if it is right.
+        findings: the lines to blame, the one that explains most first.
+        places: which elements of each output are wrong, a mask in its shape; empty if that is not known.
+    """
 
     checked: int
     wrong: int = 0
     words: str = ""
+    findings: tuple[Finding, ...] = ()
+    places: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict, compare=False, repr=False)
 
 
 def prove(
     program: Program, soc: Soc, numbering: Numbering, given: Mapping[str, Ids], wanted: Mapping[str, Ids]
 ) -> Proof:
     """Walk a program on coordinates and compare its outputs with the elements that they must be.
+
+    A program that reads or writes what it must not, or leaves an output partly unwritten, is refuted too.
 
     Args:
         program: the typed program, without injected faults.
@@ -37,28 +51,23 @@ def prove(
         wanted: the ids that the outputs must have, by parameter.
 
     Raises:
-        CapacityError, AccessError: as `emulator.engine.compile_program`.
+        CapacityError: a memory is over its capacity.
     """
     outputs = {name: np.full(ids.shape, NEVER, numbering.dtype) for name, ids in wanted.items()}
-    walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
     checked = sum(ids.size for ids in wanted.values())
-    wrong = {name: np.flatnonzero(outputs[name] != ids) for name, ids in wanted.items()}
-    count = sum(places.size for places in wrong.values())
+    try:
+        walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
+    except AccessError as error:
+        return Proof(checked, checked, str(error), blame(program, soc, numbering, given, wanted))
+    places = {name: outputs[name] != ids for name, ids in wanted.items()}
+    count = sum(int(mask.sum()) for mask in places.values())
     if not count:
         return Proof(checked)
-    output = next(name for name, places in wrong.items() if places.size)
-    place = wrong[output][0]
+    output = next(name for name, mask in places.items() if mask.any())
+    place = int(places[output].argmax())
+    must, has = (int(ids.reshape(-1)[place]) for ids in (wanted[output], outputs[output]))
     index = ", ".join(map(str, np.unravel_index(place, wanted[output].shape)))
-    must, has = (numbering.name(int(ids.reshape(-1)[place])) for ids in (wanted[output], outputs[output]))
-    found = int(outputs[output].reshape(-1)[place])
-    first = f"{output}[{index}]"
-    holds = f" holds {has}," if found > FLAWED else ""
-    words = [f"{first}, which{holds} must hold {must}" if holds or must != first else first]
-    while found <= FLAWED:
-        try:
-            walk_program(program, soc, {**given, **outputs}, Coordinates(numbering, found))
-            break
-        except FlawError as flaw:
-            words.append(str(flaw))
-            found = flaw.source
-    return Proof(checked, count, ": ".join(words))
+    first, belongs = f"{output}[{index}]", numbering.name(must)
+    holds = f" holds {numbering.name(has)}," if has > FLAWED else ""
+    words = f"{first}, which{holds} must hold {belongs}" if holds or belongs != first else first
+    return Proof(checked, count, words, blame(program, soc, numbering, given, wanted), places)

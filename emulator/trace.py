@@ -1,7 +1,7 @@
-"""A walk on coordinates that records what each operator read and wrote, so that blame can go back through it.
+"""A walk on coordinates that records what each operator read and wrote, so that blame can go back.
 
-A flawed sum keeps its identity here: it goes on as the sum that it is meant to be, and the flaw is found where
-it was made. So a second fault further on is a second finding.
+A flawed sum keeps its identity here: it goes on as the sum that it is meant to be, and the flaw is found
+where it was made. So a second fault further on is a second finding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from emulator.coordinates import Coordinates
-from emulator.elements import PADDING
 from emulator.image import tap_rows, window_of
 from emulator.program import Call, Ref, Spoil, evaluate
 from emulator.soc import FRACTAL_DEPTH
@@ -214,6 +213,15 @@ class Recorder(Coordinates):
             self._buffers[id(of)] = of, new
         return self._buffers[id(of)][1]
 
+    def output(self, name: str) -> Buffer:
+        """The output of a name that the program has written."""
+        return next(known for _, known in self._buffers.values() if known.name == name and not known.given)
+
+    @property
+    def rounds(self) -> Mapping[str, int]:
+        """The rounds of the loops around the last operator."""
+        return self._open[2]["step"].rounds if self._open else {}
+
     def contents(self, buffer: Buffer) -> Ids:
         """What a buffer holds at the end of the walk."""
         return next(self._contents(of) for of, known in self._buffers.values() if known is buffer)
@@ -232,7 +240,7 @@ class Recorder(Coordinates):
         """As on coordinates; the sums leave."""
         super().settle(acc)
         accumulator, ids = self._settled(acc)
-        self._leave(accumulator, None, None, np.where(ids == PADDING, FLAWED, ids), self._good(accumulator, ids))
+        self._leave(accumulator, None, None, ids, self._good(accumulator, ids))
 
     def requantise(self, acc: Tile, scale: Tile) -> Array:
         """The ids that the sums are meant to be, whatever their entries."""
@@ -274,7 +282,6 @@ class Recorder(Coordinates):
 
     def _note(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
         assert self._open is not None
-        assert a.data is not None and b.data is not None
         accumulator = self._accumulators[acc.resident.address]
         if bias is not None or self._open[0].operator != "tile.matmul_acc":
             self._added[id(accumulator)] = []
@@ -282,7 +289,11 @@ class Recorder(Coordinates):
         noted = self._open[2]
         noted["accumulator"] = id(accumulator)
         noted["product"] = (
-            self.buffer(a), self.buffer(b), None if bias is None else self.buffer(bias), product.left, product.right
+            self.buffer(a),
+            self.buffer(b),
+            None if bias is None else self.buffer(bias),
+            product.left,
+            product.right,
         )
 
     def _leave(
