@@ -194,7 +194,7 @@ class _Trials:
         self._until = time.process_time() + _SECONDS
         self._now = self._wrong(program)
 
-    def hint(self, group: Sequence[Suspicion], lines: Sequence[Line]) -> Hint | None:
+    def change(self, group: Sequence[Suspicion], lines: Sequence[Line]) -> Change | None:
         """A number that mends what a line is under suspicion of.
 
         Either nothing is wrong with it any more, or less is and of all `lines` under suspicion this one no
@@ -208,7 +208,7 @@ class _Trials:
             if wrong == 0 or (
                 wrong < self._now and len(lines) > 1 and self._better(program, _line(group[0]), lines)
             ):
-                return _hint(change)
+                return change
         return None
 
     def _better(self, program: Program, line: Line, lines: Sequence[Line]) -> bool:
@@ -237,6 +237,14 @@ def _hint(change: Change) -> Hint:
     return Hint(change.operand, leaf.text, leaf.position, value, right, origin)
 
 
+def _in_parts(change: Change) -> str:
+    """What would be right of a list that is another one for each band."""
+    parts = [
+        f"{value} as number {at + 1}" for at, value in change.parts.items() if change.leaf.value[at] != value
+    ]
+    return f"{' and '.join(parts)} of {change.leaf.text} would be right in every round"
+
+
 def _finding(
     program: Program, numbering: Numbering, group: Sequence[Suspicion], lines: Sequence[Line], trials: _Trials
 ) -> Finding:
@@ -249,10 +257,14 @@ def _finding(
         position, operator = around[0].position, "for"
     elif first.fault is Fault.TWICE and around:
         others = [around[0].position, *others]
-    hint = trials.hint(group, lines)
+    change = trials.change(group, lines)
     words = _words(numbering, first)
-    if hint is None and numbered(group):
+    if change is None and numbered(group):
         words = f"{words}; no single number would mend every round"
+    elif change is not None and not change.everywhere(program):
+        words = f"{words}; {_in_parts(change)}"
+        change = None
+    hint = None if change is None else _hint(change)
     return Finding(
         position,
         operator,

@@ -52,6 +52,18 @@ class Change:
         }
         return replace(program, functions=functions)
 
+    def everywhere(self, program: Program) -> bool:
+        """Whether all lists that the text stands for become the same."""
+        values = {
+            self._value(leaf)
+            for function in program.functions.values()
+            for statement in flat(function.body)
+            if self.parts and isinstance(statement, Call)
+            for leaf in leaves(statement.written.get(self.operand, ()))
+            if self._same(leaf)
+        }
+        return len(values) < 2
+
     def _block(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
         return tuple(map(self._statement, statements))
 
@@ -297,7 +309,9 @@ def _others(operand: str, value: Any) -> Iterator[Mapping[int, int]]:
         yield dict(enumerate(reversed(value)))
     elif operand == "padding":
         for first in (2, 0):
-            yield from ({first: one, first + 1: other} for one, other in product(near, repeat=2))
+            pairs = ({first: one, first + 1: other} for one, other in product(near, repeat=2))
+            # Those that leave the output its size come first: only their windows are elsewhere.
+            yield from sorted(pairs, key=lambda pair: sum(pair.values()) != sum(value[first : first + 2]))
         yield from (dict(enumerate(four)) for four in product(near, repeat=4))
     else:
         yield from ({at: other} for at in range(len(value)) for other in near[1:])

@@ -7,9 +7,8 @@ where it was made. So a second fault further on is a second finding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,14 +81,15 @@ class Copy(Event):
     source: Buffer
     held: Ids
 
-    @cached_property
+    @property
     def index(self) -> Index:
         """Which element of the source, counted row by row, went to each of the target's; -1 is padding."""
         call, columns = self.step.call, self.source.shape[1]
         if call.operator == "tile.img2col":
             return self._unfolded(call)
         row, column = self.numbers["from"]
-        rows, cols = row + np.arange(self.shape[0]), column + np.arange(self.shape[1])
+        rows = row + np.arange(self.shape[0], dtype=np.int32)
+        cols = column + np.arange(self.shape[1], dtype=np.int32)
         return rows[:, None] * columns + cols
 
     def _unfolded(self, call: Call) -> Index:
@@ -98,7 +98,7 @@ class Copy(Event):
             operands["image_shape"], operands["kernel_size"], operands["stride"], operands["padding"]
         )
         (count, depth), taps = self.shape, window.kernel[0] * window.kernel[1]
-        index = np.empty(self.shape, np.intp)
+        index = np.empty(self.shape, np.int32)
         for group in range(depth // FRACTAL_DEPTH):
             plane, tap = divmod(self.numbers["pos_k"] // FRACTAL_DEPTH + group, taps)
             rows, outside = tap_rows(window, self.numbers["pos_m"], count, divmod(tap, window.kernel[1]))
@@ -151,6 +151,7 @@ class Recorder(Coordinates):
         self.events: list[Event] = []
         self._buffers: dict[int, tuple[Tile | Tensor, Buffer]] = {}
         self._added: dict[int, list[Multiply]] = {}
+        self._rights: dict[bytes, Ids] = {}
         self._open: tuple[Call, Mapping[str, Tile | Tensor], dict[str, Any]] | None = None
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
@@ -286,6 +287,8 @@ class Recorder(Coordinates):
         if bias is not None or self._open[0].operator != "tile.matmul_acc":
             self._added[id(accumulator)] = []
         product = accumulator.products[-1]
+        right = self._rights.setdefault(product.right.tobytes(), product.right)  # many are the same
+        product = accumulator.products[-1] = replace(product, right=right)
         noted = self._open[2]
         noted["accumulator"] = id(accumulator)
         noted["product"] = (
