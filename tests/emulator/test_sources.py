@@ -449,6 +449,7 @@ import emulator.language as pl
 TOP = 4
 TWICE = 5
 TWICE = 6
+rows = 7
 
 
 def build(rows=32):
