@@ -24,6 +24,9 @@ from emulator.sums import Mask, middle, split
 from emulator.terms import NEVER, Block, Ids, Index, Numbering
 from emulator.trace import Buffer, Copy, Event, Leave, Multiply, Recorder
 
+Line = tuple[str, int, str]
+"""A file, a line, and the operator there."""
+
 NOTHING = np.iinfo(np.int32).max
 """A demand for no element: what stands there does not matter."""
 
@@ -55,6 +58,8 @@ class Fault(Enum):
     """It begins with a bias where none belongs, or the reverse."""
     TABLE = "table"
     """It requantises what stays as it is, or the reverse."""
+    STALE = "stale"
+    """It is the last to write in its round, and leaves places as an earlier round wrote them."""
     UNWRITTEN = "unwritten"
     """Nothing writes what is needed after what it writes."""
 
@@ -76,6 +81,7 @@ class Suspicion:
             other offset would do, or if the fault is none of an offset.
         terms: how many terms are missing, and the first of them, a left and a right element; of a bias or table
             that is wrong, the sum in place of the left element.
+        leave: where sums that lack terms leave their accumulator.
     """
 
     fault: Fault
@@ -88,6 +94,7 @@ class Suspicion:
     also: Event | None = None
     right: tuple[int, int] | None = None
     terms: tuple[int, int, int] = (0, PADDING, PADDING)
+    leave: Leave | None = None
 
 
 @dataclass(eq=False)
@@ -140,6 +147,7 @@ class _Backward:
             if not isinstance(event, Multiply):
                 self.writers.setdefault(event.target, []).append(event)
         self.misplaced: set[Event] = set()
+        self._last: dict[Buffer, Event] = {}
         self._alike: dict[Buffer, dict[tuple[int, ...], Reading]] = {}
         self._results: dict[int, tuple[Ids, Index]] = {}
 
@@ -151,6 +159,7 @@ class _Backward:
             return
         if self.readings.get(event.target):
             self.settle(event.target)
+        self._last.setdefault(event.target, event)
         demands = self.demand.get(event.target)
         if demands is None:
             return
@@ -170,23 +179,37 @@ class _Backward:
         readings = self.readings.pop(buffer)
         self._alike.pop(buffer, None)
         wrong = [reading for reading in readings if reading.wrong.any() or reading.padded]
-        faulty: dict[int, Fault] = {}
+        faulty: dict[Line, Fault] = {}
         also: Event | None = None
         if wrong:
             faulty = self._faulty_readers(buffer, readings, wrong)
             if not faulty:
                 moved, also = self._movable(buffer, readings, wrong)
-                faulty = {reading.event.call: Fault.SOURCE for reading in wrong if moved}
+                faulty = {reading.event.line: Fault.SOURCE for reading in wrong if moved}
         for reading in wrong:
-            for event in reading.events if reading.event.call in faulty else ():
-                self._blame_reader(event, reading, faulty[event.call], buffer, also)
-        flat = self.demand.setdefault(buffer, np.full(buffer.shape, NOTHING, self.numbering.dtype)).reshape(-1)
+            for event in reading.events if reading.event.line in faulty else ():
+                self._blame_reader(event, reading, faulty[event.line], buffer, also)
+        demand = self.demand.setdefault(buffer, np.full(buffer.shape, NOTHING, self.numbering.dtype))
+        held = next((each.event.held for each in readings if isinstance(each.event, Copy)), None)
+        if held is not None:
+            self._stale(buffer, demand, held)
+        flat = demand.reshape(-1)
         for reading in readings:
-            asked = reading.held if reading.event.call in faulty else reading.wanted
+            asked = reading.held if reading.event.line in faulty else reading.wanted
             use = (reading.wanted != NOTHING) & (asked > PADDING)
             flat[reading.index[use]] = asked[use]
-        if buffer.versions:
-            self.outputs(buffer, buffer.versions[-1])
+        if held is not None:
+            self.outputs(buffer, held)
+
+    def _stale(self, buffer: Buffer, demand: Ids, held: Ids) -> None:
+        """Blame the last write of a later round for places that it left as this round reads them."""
+        later = self._last.pop(buffer, None)
+        stale = (demand != NOTHING) & (demand != held)
+        if later is not None and stale.any():
+            row, column = divmod(int(stale.reshape(-1).argmax()), buffer.shape[1])
+            wanted, count = int(demand[row, column]), int(stale.sum())
+            self.suspect(Fault.STALE, later, (row, column), wanted, int(held[row, column]), count)
+            demand[stale] = NOTHING
 
     def _blame_reader(
         self, event: Event, reading: Reading, fault: Fault, buffer: Buffer, also: Event | None = None
@@ -215,10 +238,13 @@ class _Backward:
 
     def _faulty_readers(
         self, buffer: Buffer, readings: Sequence[Reading], wrong: Sequence[Reading]
-    ) -> dict[int, Fault]:
+    ) -> dict[Line, Fault]:
         """The calls that padding, or a place that others demand otherwise, shows to be wrong."""
-        faulty = {reading.event.call: Fault.PADDING for reading in wrong if reading.padded}
-        low, high = np.full(buffer.size, NOTHING, self.numbering.dtype), np.full(buffer.size, -NOTHING, self.numbering.dtype)
+        faulty = {reading.event.line: Fault.PADDING for reading in wrong if reading.padded}
+        low, high = (
+            np.full(buffer.size, NOTHING, self.numbering.dtype),
+            np.full(buffer.size, -NOTHING, self.numbering.dtype),
+        )
         for reading in readings:
             use = reading.wanted != NOTHING
             np.minimum.at(low, reading.index[use], reading.wanted[use])
@@ -227,15 +253,15 @@ class _Backward:
         if disputed.any():
             for reading in wrong:
                 if disputed[reading.index[reading.wrong]].any():
-                    faulty.setdefault(reading.event.call, Fault.READERS)
+                    faulty.setdefault(reading.event.line, Fault.READERS)
         if faulty:  # others that demand the same in their stead are misled in the same way
             theirs = np.zeros(buffer.size, bool)
             for reading in wrong:
-                if reading.event.call in faulty:
+                if reading.event.line in faulty:
                     theirs[reading.index[reading.wrong]] = True
             for reading in wrong:
                 if theirs[reading.index[reading.wrong]].any():
-                    faulty.setdefault(reading.event.call, Fault.SOURCE)
+                    faulty.setdefault(reading.event.line, Fault.SOURCE)
         return faulty
 
     def _movable(
@@ -248,7 +274,7 @@ class _Backward:
         """
         if not all(isinstance(reading.event, Copy) for reading in wrong):
             return False, None
-        held = buffer.versions[-1]
+        held = next(reading.event.held for reading in readings if isinstance(reading.event, Copy))
         distances = {id(reading): _distance(held, reading) for reading in wrong}
         if any(distance is None for distance in distances.values()):
             return False, None
@@ -321,8 +347,20 @@ class _Backward:
                 int(demand[store.cells][row, column]),
                 int(other.sum()),
                 np.where(other, store.ids, NOTHING),
-                right=right,
+                self._windows(store, demand),
+                right,
             )
+
+    def _windows(self, store: Leave, demand: Ids) -> Event | None:
+        """What made the left operands of a misplaced tile, if it could read those of the tile that belongs there."""
+        there = demand[store.cells]
+        block = self._block(there[there != NOTHING])
+        windows = self.writers.get(store.products[0].a, [None])[0]
+        if block is None or not isinstance(windows, Copy):
+            return None
+        rows, _ = self._rows_and_columns(block, there)
+        elements = block.left(rows[rows >= 0], np.arange(block.depth))
+        return windows if np.isin(elements[elements > PADDING], windows.held).all() else None
 
     def _misplaced(self, buffer: Buffer, demand: Ids, held: Ids) -> Mapping[Leave, Mask]:
         """The stores whose sums belong elsewhere in a buffer, and which of them do."""
@@ -532,7 +570,7 @@ class _Backward:
                 fault = Fault.DISCARDED if also else Fault.MISSING_TERMS
                 blamed = products[0] if also else products[-1]
                 terms = self._term(block, rows, columns, int(missing[0]), int(missing.size))
-                self.suspect(fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms)
+                self.suspect(fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms, leave=event)
 
     def _term(
         self, block: Block, rows: Index, columns: Index, depth: int, count: int
@@ -600,10 +638,11 @@ class _Backward:
         also: Event | None = None,
         right: tuple[int, int] | None = None,
         terms: tuple[int, int, int] = (0, PADDING, PADDING),
+        leave: Leave | None = None,
     ) -> None:
         """Note that an operator is at fault."""
         self.found.append(
-            Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, right, terms)
+            Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, right, terms, leave)
         )
 
 
@@ -679,7 +718,7 @@ def _paired(by_left: Index, by_right: Index, depth: int) -> Index:
 
     The side is right that has every depth exactly once; if both have, the one that has them in order.
     """
-    if ((by_left == by_right) | (by_left == -2)).all():
+    if ((by_left == by_right) | (by_left == -2)).all() and (by_right >= 0).any():
         return by_right
     left, right = (_once(side, depth) for side in (by_left, by_right))
     if left and right:
@@ -689,7 +728,10 @@ def _paired(by_left: Index, by_right: Index, depth: int) -> Index:
         return by_left
     if right:
         return by_right
-    return np.where(by_right >= 0, by_right, by_left)
+    known = np.where(by_right >= 0, by_right, by_left)
+    if (known < 0).any() and known.size == depth:  # in the order in which they are defined
+        return np.where(known >= 0, known, np.arange(depth)) if (known >= 0).any() else np.arange(depth)
+    return known
 
 
 def _once(depths: Index, depth: int) -> bool:

@@ -15,11 +15,15 @@ import numpy as np
 
 from emulator.coordinates import Coordinates
 from emulator.image import tap_rows, window_of
+from emulator.meant import meant
 from emulator.program import Call, Ref, Spoil, evaluate
 from emulator.soc import FRACTAL_DEPTH
 from emulator.sums import Accumulator, Found, Mask, Step, middle, split
-from emulator.terms import FLAWED, NEVER, Ids, Index, Numbering
+from emulator.terms import FLAWED, NEVER, Block, Ids, Index, Numbering
 from emulator.tile import Array, Tensor, Tile
+
+_FEW = 0.25
+"""Share of an accumulator's sums below which flawed ones need not be known."""
 
 
 @dataclass(eq=False)
@@ -66,6 +70,12 @@ class Event:
     def call(self) -> int:
         """The same number for every round of one call."""
         return id(self.step.call)
+
+    @property
+    def line(self) -> tuple[str, int, str]:
+        """Its file, its line, and its operator: the same wherever a helper is expanded."""
+        position = self.step.call.position
+        return position.file, position.line, self.step.call.operator
 
     @property
     def cells(self) -> tuple[slice, slice]:
@@ -151,6 +161,7 @@ class Recorder(Coordinates):
         self.events: list[Event] = []
         self._buffers: dict[int, tuple[Tile | Tensor, Buffer]] = {}
         self._added: dict[int, list[Multiply]] = {}
+        self._meant: dict[int, tuple[Block, Index, Index] | None] = {}
         self._rights: dict[bytes, Ids] = {}
         self._open: tuple[Call, Mapping[str, Tile | Tensor], dict[str, Any]] | None = None
 
@@ -237,6 +248,18 @@ class Recorder(Coordinates):
         super().accumulate(acc, a, b)
         self._note(acc, a, b, None)
 
+    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+        """As on coordinates; sums that are flawed are those that they are meant to be."""
+        accumulator, ids = super()._settled(acc)
+        if id(accumulator) not in self._meant:
+            flawed = ids == FLAWED
+            known = meant(self._numbering, accumulator) if flawed.mean() > _FEW else None
+            self._meant[id(accumulator)] = known
+            if known is not None:
+                block, positions, columns = known
+                ids[flawed] = block.sum_ids(positions, columns)[flawed]
+        return accumulator, ids
+
     def settle(self, acc: Tile) -> None:
         """As on coordinates; the sums leave."""
         super().settle(acc)
@@ -255,6 +278,9 @@ class Recorder(Coordinates):
             result[:, found.at] = np.where(self._which(found, accumulator), becomes, FLAWED)
             own = found.block.table
             good[:, found.at] &= False if own is None else own[found.columns] == entries[found.at]
+        if (known := self._meant[id(accumulator)]) is not None:
+            block, positions, columns = known
+            result = np.where(result == FLAWED, block.result(positions, columns), result)
         self._leave(accumulator, self.buffer(scale), entries, result, good)
         return result
 
