@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from emulator.engine import run_program
 from emulator.errors import KernelError
 from emulator.program import Call, Program
 from emulator.soc import SOCS
+from emulator.terms import UndecidedError
 from golden import conv, conv_pair, gemm
 from golden.errors import UserError
 from golden.specs import Array
@@ -63,7 +65,7 @@ class Outcome:
     Attributes:
         touched: whether its typed program differs from the right one.
         numbers: wrong elements of its output on data that fill the range of int8; None if it was not run.
-        refused: why it was refused before anything was proved; empty if it was not.
+        refused: why it was refused, and so neither proved nor refuted; empty if it was not.
         wrong: elements that the proof found wrong.
         said: the findings.
         fed: the statements with other operands than in the right program.
@@ -79,7 +81,7 @@ class Outcome:
     @property
     def changed(self) -> bool:
         """Whether its results differ, or there are none."""
-        return self.refused != "" or bool(self.numbers)
+        return self.numbers != 0
 
     @property
     def detected(self) -> bool:
@@ -142,13 +144,12 @@ def _outcome(subject: Any, name: str, right: Program, arrays: Mapping[str, Array
     if same(right, program) and not subject.program(name).host:
         return Outcome(touched=False, numbers=0)
     changed = frozenset(fed(right, program))
-    try:
+    numbers = None
+    with suppress(KernelError, ValueError):  # the proof must say so too
         numbers = _wrong_numbers(subject, name, program, arrays)
-    except (KernelError, ValueError) as error:
-        return _refusal(error, changed)
     try:
         proof = proof_of(subject, name, program)
-    except (KernelError, UserError) as error:
+    except (KernelError, UserError, UndecidedError) as error:
         return _refusal(error, changed, numbers)
     said = _said(proof.words) if proof.wrong else ()
     return Outcome(not same(right, program), numbers, "", proof.wrong, said, changed)
