@@ -190,6 +190,7 @@ def _mistakes(mutant: Mutant, found: Mapping[str, Outcome]) -> list[str]:
     if mutant.equivalent:
         touched = {name for name, outcome in found.items() if outcome.touched}
         said = [f"it is equivalent, but changes the results of {name}" for name in sorted(changed)]
+        said += [] if touched else ["it changes no program"]
         wrong = sorted(touched ^ set(mutant.programs))
         return said + [f"whether it changes {name} is declared wrongly" for name in wrong]
     wrong = sorted(changed ^ set(mutant.programs))

@@ -248,4 +248,18 @@ MUTANTS = (
         "return plane_tile if number < plan.planes",
         "return plane_tile if number < plan.planes - 1",
     ),
+    fault(
+        "planes, load: a plane after the last is loaded",
+        _PLANES,
+        _FILE,
+        "return load_plane if number < plan.planes",
+        "return load_plane if number <= plan.planes",
+    ),
+    fault(
+        "planes, a plane after the last is added",
+        _PLANES,
+        _FILE,
+        "return plane_tile if number < plan.planes",
+        "return plane_tile if number <= plan.planes",
+    ),
 )

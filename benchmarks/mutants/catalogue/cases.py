@@ -10,6 +10,8 @@ INTERIOR = Case("conv-pair", Geometry(64, 32, 64, 64, 64, S2, S1), {"band_rows":
 """Four bands, and as many channels everywhere: all filters and tables have one shape."""
 RAGGED = Case("conv-pair", Geometry(45, 32, 32, 64, 32, S2, S1), {"band_rows": 5})
 """Bands of 5 output rows and a last one of 3."""
+TWO_BANDS = Case("conv-pair", Geometry(40, 32, 32, 32, 32, S2, S1), {"band_rows": 10})
+"""A first and a last band, and none between them."""
 STRIDE_1_2 = Case("conv-pair", Geometry(35, 32, 64, 32, 96, S1, S2), {"band_rows": 7})
 STRIDE_2_2 = Case("conv-pair", Geometry(66, 64, 32, 64, 32, S2, S2), {"band_rows": 5})
 PLANES = Case("conv-pair", Geometry(22, 16, 128, 32, 64, S1, S1), {"band_rows": 8})

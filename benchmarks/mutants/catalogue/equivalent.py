@@ -253,4 +253,14 @@ MUTANTS = (
         ),
         case=CONV,
     ),
+    equivalent(
+        "equivalent, fused: a product of conv2 is computed and discarded",
+        FUSED,
+        Edit(
+            _FUSED,
+            "            acc2 = second_conv(",
+            "            unused = second_conv(mid, band_taps2, bias_table2, band_out_start)\n"
+            "            acc2 = second_conv(",
+        ),
+    ),
 )

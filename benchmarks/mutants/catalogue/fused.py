@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from benchmarks.mutants.catalogue.cases import FUSED, INTERIOR, RAGGED, STRIDE_1_2, fault, faults, swapped
+from benchmarks.mutants.catalogue.cases import (
+    FUSED,
+    INTERIOR,
+    RAGGED,
+    STRIDE_1_2,
+    TWO_BANDS,
+    fault,
+    faults,
+    swapped,
+)
 from benchmarks.mutants.mutant import Case, Edit, Mutant
 
 _FILE = "fused_conv2d.py"
@@ -285,4 +294,28 @@ MUTANTS = (
     _of("main: scales are swapped", _MAIN, swapped(_MAIN, "scale1", "scale2")),
     _of("main: both biases are the first", _MAIN, _MAIN.replace("bias2", "bias1")),
     _of("main: both scales are the second", _MAIN, _MAIN.replace("scale1", "scale2")),
+    # Names that stand where another of the same kind belongs, and bounds.
+    _of(
+        "gather: the strides of planes and rows are swapped",
+        _GATHER_FROM,
+        "src_offset=[plane * band_width + band_x_row * band_image, 0]",
+    ),
+    _of(
+        "gather: one x row more than the window has",
+        "band_plane = [band.x.rows * geometry.width, C0]",
+        "band_plane = [(band.x.rows + 1) * geometry.width, C0]",
+    ),
+    _of("last band: its rows of x and y are swapped", _LAST, swapped(_LAST, "last_x", "last_y")),
+    _of("interior bands: rows of y step as those of x do", "band * rows_of_band,", "band * inner_step,"),
+    _of(
+        "the last of two bands is taken for one between them",
+        "several, interior = last_band > 0,",
+        "several, interior = last_band > 1,",
+        TWO_BANDS,
+    ),
+    _of(
+        "interior bands: are there only if they are three",
+        "last_band > 0, last_band > 1",
+        "last_band > 0, last_band > 3",
+    ),
 )

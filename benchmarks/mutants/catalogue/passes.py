@@ -9,6 +9,7 @@ from benchmarks.mutants.catalogue.cases import (
     PLANES,
     RAGGED,
     STRIDE_1_2,
+    TWO_BANDS,
     fault,
     faults,
     swapped,
@@ -259,5 +260,27 @@ MUTANTS = (
         _ALLOC,
         _ALLOC_MAIN,
         swapped(_ALLOC_MAIN, "scale1", "scale2"),
+    ),
+    _pass1(
+        "last band: its rows of x and mid are swapped",
+        _LAST_OF_MID,
+        swapped(_LAST_OF_MID, "last_x", "last_mid"),
+    ),
+    _pass2(
+        "last band: its rows of mid and y are swapped", _LAST_OF_Y, swapped(_LAST_OF_Y, "last_mid", "last_y")
+    ),
+    _pass2(
+        "mid: one row more than the window has is loaded",
+        "band_rows = [band.mid.rows * geometry.mid_width,",
+        "band_rows = [(band.mid.rows + 1) * geometry.mid_width,",
+    ),
+    fault(
+        "both passes, the last of two bands is taken for one between them",
+        ("pass1", "pass2"),
+        _FILE,
+        "several, interior = last_band > 0,",
+        "several, interior = last_band > 1,",
+        TWO_BANDS,
+        2,
     ),
 )

@@ -13,6 +13,7 @@ from benchmarks.mutants.catalogue.cases import (
     GEMM_ROWS,
     GEMM_SQUARE,
     fault,
+    swapped,
 )
 from benchmarks.mutants.mutant import Case, Mutant
 
@@ -216,5 +217,11 @@ MUTANTS = (
         "return self.geometry.m // self.band_rows",
         "return self.geometry.m // self.band_rows - 1",
         "gemm_plan.py",
+    ),
+    _conv("last band: its rows of x and y are swapped", _LAST, swapped(_LAST, "last_x", "last_y")),
+    _conv(
+        "gather: the strides of planes and rows are swapped",
+        _FROM,
+        "src_offset=[plane * band_width + band_x_row * band_image, 0]",
     ),
 )
