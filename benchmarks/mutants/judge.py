@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from emulator.engine import run_program
 from emulator.errors import KernelError
 from emulator.program import Call, For, If, Invoke, Program, Statement
 from emulator.soc import SOCS
+from emulator.terms import UndecidedError
 from golden import conv, conv_pair, gemm
 from golden.errors import UserError
 from golden.specs import Array
@@ -62,7 +64,7 @@ class Outcome:
     Attributes:
         touched: whether its typed program differs from the right one.
         numbers: wrong elements of its output on data that fill the range of int8; None if it was not run.
-        refused: why it was refused before anything was proved; empty if it was not.
+        refused: why it was refused, and so neither proved nor refuted; empty if it was not.
         wrong: elements that the proof found wrong.
         said: the findings.
         fed: the statements with other operands than in the right program.
@@ -78,7 +80,7 @@ class Outcome:
     @property
     def changed(self) -> bool:
         """Whether its results differ, or there are none."""
-        return self.refused != "" or bool(self.numbers)
+        return self.numbers != 0
 
     @property
     def detected(self) -> bool:
@@ -161,13 +163,12 @@ def _outcome(subject: Any, name: str, right: Program, arrays: Mapping[str, Array
     if same(right, program) and not subject.program(name).host:
         return Outcome(touched=False, numbers=0)
     changed = frozenset(fed(right, program))
-    try:
+    numbers = None
+    with suppress(KernelError, ValueError):  # the proof must say so too
         numbers = _wrong_numbers(subject, name, program, arrays)
-    except (KernelError, ValueError) as error:
-        return _refusal(error, changed)
     try:
         proof = proof_of(subject, name, program)
-    except (KernelError, UserError) as error:
+    except (KernelError, UserError, UndecidedError) as error:
         return _refusal(error, changed, numbers)
     said = tuple(map(_said, proof.findings)) or ((Said((), "", proof.words),) if proof.wrong else ())
     return Outcome(not same(right, program), numbers, "", proof.wrong, said, changed)
@@ -234,7 +235,15 @@ def truth_of(hint: HintSaid, line: Chain, right: Program, mended: Program) -> bo
     """
     compared = False
     for old, new in pairs(right, mended):
-        if old is None or new is None or not isinstance(new.statement, Call):
+        if old is None or new is None:
+            continue
+        if hint.operand in ("start", "stop") and isinstance(new.statement, For):
+            if chain_of(new.statement.position)[0] == (hint.file, hint.line):
+                if old.content != new.content:
+                    return False
+                compared = True
+            continue
+        if not isinstance(new.statement, Call):
             continue
         if chain_of(new.statement.position)[0] == line[0] and hint.operand in new.statement.operands:
             before, after = old.values(hint.operand), new.values(hint.operand)
