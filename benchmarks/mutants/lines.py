@@ -75,15 +75,22 @@ class Item:
         return statement.targets, statement.arguments
 
     @property
+    def operands(self) -> Mapping[str, Operand]:
+        """The operands of a call, the bounds of a loop."""
+        if isinstance(self.statement, Call):
+            return self.statement.operands
+        if isinstance(self.statement, For):
+            return {"start": self.statement.start, "stop": self.statement.stop}
+        return {}
+
+    @property
     def variables(self) -> set[str]:
         """The loop variables in its operands."""
-        operands = self.statement.operands.values() if isinstance(self.statement, Call) else ()
-        return {name for operand in operands for name in _variables(operand)}
+        return {name for operand in self.operands.values() for name in _variables(operand)}
 
     def values(self, operand: str) -> dict[tuple[int, ...], Any]:
         """The value of an operand in every round of the loops around it."""
-        assert isinstance(self.statement, Call)
-        given = self.statement.operands[operand]
+        given = self.operands[operand]
         names = [loop.variable for loop in self.loops]
         return {
             tuple(loops[name] for name in names): _value(given, loops) for loops in _rounds(self.loops, {})
