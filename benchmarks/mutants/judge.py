@@ -215,11 +215,11 @@ def truth_of(hint: HintSaid, line: Chain, right: Program, mended: Program) -> bo
         right: the program without the edits.
         mended: the program of the copy in which the text is replaced by the right value.
     """
-    compared = False
+    compared, places = False, (line[0], (hint.file, hint.line))  # a hint may be in the loop around the line
     for old, new in pairs(right, mended):
         if old is None or new is None:
             continue
-        if chain_of(new.statement.position)[0] == line[0] and hint.operand in new.operands:
+        if chain_of(new.statement.position)[0] in places and hint.operand in new.operands:
             before, after = old.values(hint.operand), new.values(hint.operand)
             if any(before[rounds] != after[rounds] for rounds in before.keys() & after.keys()):
                 return False

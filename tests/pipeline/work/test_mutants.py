@@ -214,8 +214,9 @@ def test_a_hint_is_true_if_its_value_gives_the_right_operand_in_every_round(
 def test_a_hint_can_be_about_the_bound_of_a_loop(right: Program, step_short: Program) -> None:
     loop = line_of("for conv2_k in", "blocks.py")
     hint = HintSaid("stop", "conv2_steps", "blocks.py", loop, 18)
-    assert truth_of(hint, (("blocks.py", loop),), right, right)
-    assert not truth_of(hint, (("blocks.py", loop),), right, step_short)
+    for line in (loop, line_of("conv2_acc = pl.tile.matmul_acc(", "blocks.py")):
+        assert truth_of(hint, (("blocks.py", line),), right, right)
+        assert not truth_of(hint, (("blocks.py", line),), right, step_short)
 
 
 def test_a_hints_value_takes_the_place_of_its_text_in_its_line(copy: Callable[..., Path]) -> None:
