@@ -22,10 +22,7 @@ from emulator.elements import PADDING
 from emulator.program import variables
 from emulator.sums import Mask, middle, split
 from emulator.terms import NEVER, Block, Ids, Index, Numbering
-from emulator.trace import Buffer, Copy, Event, Leave, Multiply, Recorder
-
-Line = tuple[str, int, str]
-"""A file, a line, and the operator there."""
+from emulator.trace import Buffer, Copy, Event, Leave, Line, Multiply, Recorder
 
 NOTHING = np.iinfo(np.int32).max
 """A demand for no element: what stands there does not matter."""
@@ -198,7 +195,7 @@ class _Backward:
         flat = demand.reshape(-1)
         for reading in readings:
             asked = reading.held if reading.event.line in faulty else reading.wanted
-            use = (reading.wanted != NOTHING) & (asked > PADDING)
+            use = (reading.wanted != NOTHING) & (asked >= PADDING)
             flat[reading.index[use]] = asked[use]
         if held is not None:
             self.outputs(buffer, held)

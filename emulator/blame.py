@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from emulator.backward import NOTHING, Fault, Line, Suspicion, suspicions
+from emulator.backward import NOTHING, Fault, Suspicion, suspicions
 from emulator.coordinates import Coordinates
 from emulator.elements import PADDING
 from emulator.engine import walk_program
 from emulator.errors import AccessError, KernelError, callers
 from emulator.gaps import loops_around, missing_round
-from emulator.program import Bind, Call, For, Invoke, Position, Program, Ref, flat
-from emulator.repair import Change, candidates, numbered
+from emulator.program import Bind, Call, For, If, Invoke, Position, Program, Ref, flat
+from emulator.repair import Change, candidates, numbered, numbers
 from emulator.soc import Soc
+from emulator.sources import leaves
 from emulator.terms import NEVER, Ids, Numbering
-from emulator.trace import Copy, Recorder
+from emulator.trace import Copy, Line, Recorder
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def blame(
         return (_refused(error),)
     groups = _grouped(found)
     lines = [group[0].event.line for group in groups]
-    trials = _Trials(program, soc, numbering, given, wanted)
+    trials = _Trials(program, soc, numbering, given, wanted, [[*numbers(group)] for group in groups])
     findings = [_finding(program, numbering, group, lines, trials) for group in groups]
     return tuple(_merged(findings))
 
@@ -178,7 +179,29 @@ def _grouped(found: Sequence[Suspicion]) -> list[list[Suspicion]]:
         if also is not None and suspicion.event.line in certain and also.line not in certain:
             suspicion.also = None
         lines.setdefault(suspicion.event.line, []).append(suspicion)
-    return sorted(lines.values(), key=lambda group: -sum(suspicion.count for suspicion in group))
+    groups = [group for line in lines.values() for group in _apart(line)]
+    return sorted(groups, key=lambda group: -sum(suspicion.count for suspicion in group))
+
+
+def _apart(line: Sequence[Suspicion]) -> list[list[Suspicion]]:
+    """The suspicions of one line, those apart that are wrong by another distance in another band."""
+    chains: dict[Position, list[Suspicion]] = {}
+    for suspicion in line:
+        chains.setdefault(suspicion.event.step.call.position, []).append(suspicion)
+    groups: dict[Any, list[Suspicion]] = {}
+    for chain_of in chains.values():
+        distances = frozenset(map(_distance, chain_of))
+        groups.setdefault(distances if len(distances) == 1 else None, []).extend(chain_of)
+    return [sorted(group, key=lambda each: each.event.number) for group in groups.values()]
+
+
+def _distance(suspicion: Suspicion) -> tuple[int, int] | None:
+    """How many rows and columns from where it should an operator reads or writes; None if it is not that."""
+    if suspicion.right is None:
+        return None
+    numbers = suspicion.event.numbers
+    row, column = suspicion.event.at if suspicion.fault is Fault.PLACE else numbers.get("from", (0, 0))
+    return suspicion.right[0] - row, suspicion.right[1] - column
 
 
 _SECONDS = 6.0
@@ -195,11 +218,12 @@ class _Trials:
         numbering: Numbering,
         given: Mapping[str, Ids],
         wanted: Mapping[str, Ids],
+        asked: Sequence[Sequence[Change]],
     ) -> None:
+        self._asked = asked
         self._program, self._soc, self._numbering = program, soc, numbering
         self._given, self._wanted = given, wanted
         self._until = time.process_time() + _SECONDS
-        self._now = self._wrong(program)
 
     def change(self, group: Sequence[Suspicion], lines: Sequence[Line]) -> Change | None:
         """A number that mends what a line is under suspicion of.
@@ -207,7 +231,8 @@ class _Trials:
         Either nothing is wrong with it any more, or of all `lines` under suspicion this one no longer is, and
         no other has come.
         """
-        for change in candidates(self._program, group):
+        proposed = candidates(self._program, group)
+        for change in sorted(proposed, key=lambda each: -self._shared(each)):
             if time.process_time() > self._until:
                 break
             program = change.applied(self._program)
@@ -217,11 +242,17 @@ class _Trials:
                 return change
         return None
 
+    def _shared(self, change: Change) -> int:
+        """How many lines under suspicion the same value would be right for; 0 if it is one."""
+        count = sum(any(change.alike(other) for other in asked) for asked in self._asked)
+        return count if count > 1 else 0
+
     def _better(self, program: Program, line: Line, lines: Sequence[Line]) -> bool:
-        left = {
-            suspicion.event.line
-            for suspicion in _suspicions(program, self._soc, self._numbering, self._given, self._wanted)
-        }
+        try:
+            found = _suspicions(program, self._soc, self._numbering, self._given, self._wanted)
+        except AccessError:
+            return False
+        left = {suspicion.event.line for suspicion in found}
         return line not in left and left <= set(lines)
 
     def _wrong(self, program: Program) -> float:
@@ -264,9 +295,9 @@ def _passed(program: Program, numbering: Numbering, suspicion: Suspicion) -> tup
 def _empty(program: Program, suspicion: Suspicion) -> list[Position]:
     """The assignments that gave the tile its name and stand for no operator, such as of a helper that does nothing."""
     if suspicion.fault is Fault.MISSING_TERMS and suspicion.leave is not None:
-        call, operands = suspicion.leave.step.call, ("acc", "tile")
+        call, operands = suspicion.leave.step.call, ["acc", "tile"]
     elif suspicion.fault in (Fault.READERS, Fault.SOURCE, Fault.PADDING):
-        call, operands = suspicion.event.step.call, ("tile", "a", "b", "bias", "scale")
+        call, operands = suspicion.event.step.call, ["tile", "a", "b", "bias", "scale"]
     else:
         return []
     for function in program.functions.values():
@@ -354,7 +385,7 @@ def _located(program: Program, finding: Finding, suspicion: Suspicion) -> Findin
         missing = missing_round(program, suspicion.writers, suspicion.place)
         if missing is not None:
             kind = "for" if isinstance(missing, For) else "if"
-            lines = [finding.position, *lines]
+            lines = [*_origins(missing), finding.position, *lines]
             finding = replace(finding, position=missing.position, operator=kind, rounds={})
     elif suspicion.fault in _LOOPS:
         calls = [each.step.call for each in (suspicion.event, suspicion.also) if each is not None]
@@ -369,6 +400,13 @@ def _located(program: Program, finding: Finding, suspicion: Suspicion) -> Findin
         finding = replace(finding, words=words)
     others = tuple(line for line in dict.fromkeys(lines) if line != finding.position)
     return replace(finding, others=others)
+
+
+def _origins(statement: For | If) -> Iterator[Position]:
+    """Where the constants of a branch come from."""
+    for leaf in leaves(statement.written) if isinstance(statement, If) else ():
+        if leaf.origin is not None:
+            yield leaf.origin.position
 
 
 def _operands(program: Program, call: Call) -> Iterator[Position]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, product
 
-from emulator.program import Call, For, If, Program, Statement, evaluate, flat
-from emulator.trace import Event
+from emulator.program import Call, For, If, Program, Statement, evaluate, flat, variables
+from emulator.trace import Event, line_of
 
 _ROUNDS = 4096
 """Rounds of the loops around a call that are looked at."""
@@ -40,7 +40,7 @@ def _around(statements: Sequence[Statement], call: Call) -> list[For | If]:
 def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, int]) -> For | If | None:
     """The loop that would have come to a place in the round after its last or before its first.
 
-    Or the branch that was not taken in the round that would have.
+    Or the branch that was not taken in the round that would have, or never is.
 
     Args:
         program: the program.
@@ -48,6 +48,15 @@ def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, 
         place: the row and column that nothing wrote.
     """
     last = {event.call: event for event in writers}
+    for function in program.functions.values():
+        for branch in function.decided:
+            left_out = branch.orelse if branch.condition else branch.then
+            for call in (each for each in flat(left_out) if isinstance(each, Call)):
+                loops = [each for each in _around(left_out, call) if isinstance(each, For)]
+                alike = [event for event in writers if event.line == line_of(call)]
+                for event in alike[:1]:
+                    if any(_writes(event, call, rounds, place) for rounds in islice(_all(loops), _ROUNDS)):
+                        return branch
     for event in last.values():
         call = event.step.call
         loops = loops_around(program, call)
@@ -55,13 +64,12 @@ def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, 
             outer = {each.variable: event.step.rounds[each.variable] for each in loops[number + 1 :]}
             for index in (evaluate(loop.stop, outer), evaluate(loop.start, outer) - 1):
                 rounds = _first(loops[:number], {**outer, loop.variable: index})
-                if _writes(event, rounds, place):
+                if _writes(event, call, rounds, place):
                     return loop
-        branch = next((each for each in around(program, call) if isinstance(each, If)), None)
-        if branch is not None and any(
-            _writes(event, rounds, place) for rounds in islice(_all(loops), _ROUNDS)
-        ):
-            return branch
+        inside = next((each for each in around(program, call) if isinstance(each, If)), None)
+        rounds_of = islice(_all(loops), _ROUNDS)
+        if inside is not None and any(_writes(event, call, rounds, place) for rounds in rounds_of):
+            return inside
     return None
 
 
@@ -80,13 +88,12 @@ def _all(loops: Sequence[For]) -> Iterator[dict[str, int]]:
         yield {loop.variable: index for loop, index in zip(loops, indices, strict=True)}
 
 
-def _writes(event: Event, rounds: Mapping[str, int], place: tuple[int, int]) -> bool:
-    """Whether an operator would write a place in a round."""
-    call = event.step.call
+def _writes(event: Event, call: Call, rounds: Mapping[str, int], place: tuple[int, int]) -> bool:
+    """Whether a call that writes rectangles as an event did would write a place in a round."""
     where = call.operands.get(_WHERE.get(call.operator, "offsets"))
     if not isinstance(where, tuple):
         return False
-    at = [evaluate(index, rounds) for index in where]
+    at = [evaluate(index, rounds) for index in where if variables(index) <= rounds.keys()]
     return all(
         start <= index < start + size for start, index, size in zip(at, place, event.shape, strict=True)
     )

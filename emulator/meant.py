@@ -29,9 +29,11 @@ def meant(numbering: Numbering, accumulator: Accumulator) -> tuple[Block, Index,
             continue
         depth, column, own = split(block, codes)
         depths, columns = middle(depth, own, 1), middle(column, own, 0)
-        if (columns < 0).all():
-            columns = np.arange(columns.size)
         position = _position(block, left[row], data[row], depths)
+        if (columns < 0).all():  # foreign right elements do not say which depths the left ones should have
+            columns = np.arange(columns.size)
+            if position < 0 or not _in_order(block, left[row], position):
+                continue
         positions = position + np.arange(left.shape[0]) - row
         ends = [int(each) for each in np.flatnonzero(data.any(axis=1))[[0, -1]]]
         inside = positions[0] >= 0 and positions[-1] < block.positions and columns.max() < block.columns
@@ -61,3 +63,11 @@ def _share(block: Block, row: Ids, position: int) -> float:
     """The share of a row's elements that a sum has at any depth."""
     elements = block.left(np.array([position]), np.arange(block.depth))[0]
     return float(np.isin(row[row > PADDING], elements).mean())
+
+
+def _in_order(block: Block, row: Ids, position: int) -> bool:
+    """Whether the elements of a row are those of a sum in the order of its depths."""
+    if row.size != block.depth:
+        return False
+    elements = block.left(np.array([position]), np.arange(block.depth))[0]
+    return float((row == elements).mean()) >= _MOST

@@ -246,13 +246,14 @@ class Param:
 
 @dataclass(frozen=True)
 class Function:
-    """An InCore kernel or the orchestration that calls it."""
+    """An InCore kernel or the orchestration that calls it; `decided` are the branches on constants."""
 
     position: Position
     name: str
     orchestration: bool
     params: tuple[Param, ...]
     body: tuple[Statement, ...]
+    decided: tuple[If, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

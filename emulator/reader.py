@@ -220,6 +220,7 @@ class _FunctionReader:
         self._functions = functions
         self._expanding: list[ast.FunctionDef] = []
         self._orchestration = False
+        self._decided: dict[Position, If] = {}
 
     def read(self, node: ast.FunctionDef) -> Function:
         self._orchestration = self._is_orchestration(node)
@@ -233,7 +234,8 @@ class _FunctionReader:
             self._refuse(last, f"function {node.name}", "must end by returning its outputs")
         outputs = [param.name for param in params if param.type.out]
         returned = self._return(last, outputs)
-        return Function(self._scope.at(node), node.name, self._orchestration, params, (*body, returned))
+        position, decided = self._scope.at(node), tuple(self._decided.values())
+        return Function(position, node.name, self._orchestration, params, (*body, returned), decided)
 
     def _refuse(self, node: ast.AST, construct: str, problem: str) -> NoReturn:
         raise SourceError(self._scope.at(node), construct, problem)
@@ -516,6 +518,8 @@ class _FunctionReader:
         if isinstance(condition, int):
             taken = after_then if condition else self._scope.held
             self._scope.held = before | {name: taken[name] for name in in_both}
+            branch = If(self._scope.at(node), condition, then, orelse, self._written(node.test, condition))
+            self._decided[branch.position] = branch
             yield from then if condition else orelse
         else:
             self._scope.held = before | in_both

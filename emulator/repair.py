@@ -56,6 +56,10 @@ class Change:
         }
         return replace(program, functions=functions)
 
+    def alike(self, other: Change) -> bool:
+        """Whether both give one constant the same value."""
+        return bool(self.value == other.value) and same_constant(self.leaf, other.leaf)
+
     def everywhere(self, program: Program) -> bool:
         """Whether the text stands for one number or list, wherever a helper with it is expanded."""
         values = {
@@ -117,7 +121,7 @@ def candidates(program: Program, group: Sequence[Suspicion]) -> Iterator[Change]
     windows = first.fault in (Fault.PADDING, Fault.READERS)
     if windows:  # one that only shifts what it reads has neither
         yield from _windows(group)
-    yield from _numbers(group)
+    yield from numbers(group)
     yield from _names(program, first.event)
     if not windows:
         yield from _windows(group)
@@ -140,7 +144,7 @@ def _bounds(program: Program, call: Call, moves: Sequence[tuple[str, int]]) -> I
                         yield Change(operand, leaf, leaf.value - move * distance)
 
 
-def _numbers(group: Sequence[Suspicion]) -> Iterator[Change]:
+def numbers(group: Sequence[Suspicion]) -> Iterator[Change]:
     """Constants for which all rounds ask the same value."""
     asked = [_asked(suspicion) for suspicion in group]
     for wanted in zip(*asked, strict=True) if len({len(each) for each in asked}) == 1 else ():

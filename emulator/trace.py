@@ -26,6 +26,15 @@ _FEW = 0.25
 """Share of an accumulator's sums below which flawed ones need not be known."""
 
 
+Line = tuple[str, int, str]
+"""A file, a line, and the operator there."""
+
+
+def line_of(call: Call) -> Line:
+    """The line of a call."""
+    return call.position.file, call.position.line, call.operator
+
+
 @dataclass(eq=False)
 class Buffer:
     """One life of a tile, or a tensor. `versions` are what it held when it was read, ids [rows, columns].
@@ -72,10 +81,9 @@ class Event:
         return id(self.step.call)
 
     @property
-    def line(self) -> tuple[str, int, str]:
+    def line(self) -> Line:
         """Its file, its line, and its operator: the same wherever a helper is expanded."""
-        position = self.step.call.position
-        return position.file, position.line, self.step.call.operator
+        return line_of(self.step.call)
 
     @property
     def cells(self) -> tuple[slice, slice]:

@@ -124,7 +124,9 @@ def _bare(program: Program) -> Program:
             return replace(statement, written={})
         return replace(statement, written=()) if isinstance(statement, Invoke) else statement
 
-    functions = {name: replace(each, body=bare(each.body)) for name, each in program.functions.items()}
+    functions = {
+        name: replace(each, body=bare(each.body), decided=()) for name, each in program.functions.items()
+    }
     return replace(program, functions=functions)
 
 

@@ -140,8 +140,21 @@ def items(program: Program) -> list[Item]:
 def pairs(before: Program, after: Program) -> Iterator[tuple[Item | None, Item | None]]:
     """The statements of two programs side by side; None where one has no such statement."""
     old, new = items(before), items(after)
-    matcher = SequenceMatcher(None, [item.kind for item in old], [item.kind for item in new], autojunk=False)
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+    if [item.kind for item in old] == [item.kind for item in new]:
+        yield from zip(old, new, strict=True)
+        return
+    both = ([repr((item.kind, item.content)) for item in each] for each in (old, new))
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *both, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from zip(old[i1:i2], new[j1:j2], strict=True)
+        else:
+            yield from _changed(old[i1:i2], new[j1:j2])
+
+
+def _changed(old: Sequence[Item], new: Sequence[Item]) -> Iterator[tuple[Item | None, Item | None]]:
+    """Statements that differ, side by side where they are of one kind."""
+    kinds = ([item.kind for item in each] for each in (old, new))
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *kinds, autojunk=False).get_opcodes():
         if tag == "equal":
             yield from zip(old[i1:i2], new[j1:j2], strict=True)
         else:
@@ -152,8 +165,8 @@ def pairs(before: Program, after: Program) -> Iterator[tuple[Item | None, Item |
 def fed(before: Program, after: Program) -> set[Chain]:
     """The statements of the second program that an edit of the first added or gave other operands.
 
-    Of a loop whose bounds differ these are also the calls that use its variable. Of a statement that the second
-    does not have they are the lines that called its helper; `edited` has the lines around it.
+    Of a loop whose bounds differ these are also the calls that use its variable. Of a statement that the
+    second does not have they are the lines that called its helper; `edited` has the lines around it.
     """
     found, loops = set(), set()
     for old, new in pairs(before, after):
