@@ -345,12 +345,12 @@ def _finding(
         sum(each.count for each in group),
         tuple(each.also.step.call.position for each in group if each.also is not None),
     )
-    if isinstance(first.event, Copy) and first.event.source.given and first.wanted not in first.event.held:
-        source = first.event.source.name
-        words = (
-            f"{source}, which the host makes, does not hold {numbering.name(first.wanted)}, which is needed"
-        )
-        return replace(finding, operator="host", words=words)
+    event = first.event
+    if isinstance(event, Copy) and event.source.given and not numbering.knows(event.source.name):
+        if first.wanted not in event.held:
+            name, must = event.source.name, numbering.name(first.wanted)
+            words = f"{name}, which the host makes, does not hold {must}, which is needed"
+            return replace(finding, operator="host", words=words)
     if (passed := _passed(program, numbering, first)) is not None:
         line, words = passed
         return replace(

@@ -204,6 +204,10 @@ class Numbering:
         """The block of a code that is not negative."""
         return next(block for block in reversed(self.blocks) if block.code <= code)
 
+    def knows(self, tensor: str) -> bool:
+        """Whether it is one of the workload's tensors."""
+        return tensor in self._shapes
+
     def tensor(self, element: int) -> str:
         """The tensor of an element; empty for what is in none."""
         return next((name for name, ids in self._tensors.items() if element in ids), "")
