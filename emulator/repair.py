@@ -118,8 +118,8 @@ def candidates(program: Program, group: Sequence[Suspicion]) -> Iterator[Change]
             yield from _bounds(program, event.step.call, (("stop", 1), ("start", -1)))
         elif event is not None and first.fault is Fault.TWICE:
             yield from _bounds(program, event.step.call, (("start", 1), ("stop", -1)))
-    windows = first.fault in (Fault.PADDING, Fault.READERS)
-    if windows:  # one that only shifts what it reads has neither
+    windows = first.fault is Fault.READERS
+    if windows:  # places that others read rightly: it does not only read elsewhere
         yield from _windows(group)
     yield from numbers(group)
     yield from _names(program, first.event)
