@@ -17,6 +17,7 @@ class FlawError(Exception):
 
     def __init__(self, step: Step, words: str, source: int = PADDING) -> None:
         super().__init__(f"{step}, {words}")
+        self.step, self.words = step, words
         self.source = min(source, PADDING)
 
 

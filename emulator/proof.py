@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
+from emulator.blame import Finding, blame
 from emulator.coordinates import Coordinates
 from emulator.engine import walk_program
 from emulator.flaws import FlawError
@@ -17,11 +19,17 @@ from emulator.terms import FLAWED, NEVER, Ids, Numbering
 
 @dataclass(frozen=True)
 class Proof:
-    """How many elements of the outputs were checked, how many are not as defined, and the first in words."""
+    """How many elements of the outputs were checked, how many are not as defined, and the first in words.
+
+    `findings` are the lines to blame, the one that explains most first. `places` has a mask for each output
+    that says which of its elements are wrong; it is empty if none is.
+    """
 
     checked: int
     wrong: int = 0
     words: str = ""
+    findings: tuple[Finding, ...] = ()
+    places: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict, compare=False, repr=False)
 
 
 def prove(
@@ -42,7 +50,8 @@ def prove(
     outputs = {name: np.full(ids.shape, NEVER, numbering.dtype) for name, ids in wanted.items()}
     walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
     checked = sum(ids.size for ids in wanted.values())
-    wrong = {name: np.flatnonzero(outputs[name] != ids) for name, ids in wanted.items()}
+    masks = {name: outputs[name] != ids for name, ids in wanted.items()}
+    wrong = {name: np.flatnonzero(mask) for name, mask in masks.items()}
     count = sum(places.size for places in wrong.values())
     if not count:
         return Proof(checked)
@@ -61,4 +70,9 @@ def prove(
         except FlawError as flaw:
             words.append(str(flaw))
             found = flaw.source
-    return Proof(checked, count, ": ".join(words))
+    findings: tuple[Finding, ...] = ()
+    try:
+        findings = blame(program, soc, numbering, given, wanted)
+    except Exception as error:  # no failure here may hide that the program is wrong
+        words.append(f"no line is blamed, the search failed: {type(error).__name__}: {error}")
+    return Proof(checked, count, ": ".join(words), findings, masks)

@@ -15,18 +15,29 @@ from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.diff.compare import compare
 from pipeline.diff.data import Examined, examine, gathering
-from pipeline.diff.diagnosis import Diagnosis, diagnose
+from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.files import write_files
 from pipeline.diff.render import verdict
-from pipeline.diff.steps import StageParts, parts_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.faults.host import spoiled_output
-from pipeline.faults.injection import inputs_with, why_not
-from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Diff, Job, JobContext, StageResult, State
+from pipeline.faults.injection import changes_program, inputs_with, why_not
+from pipeline.ground.jobs import (
+    BLAMED,
+    DIAGNOSIS,
+    INJECTED,
+    PROVED,
+    Diff,
+    Job,
+    JobContext,
+    StageResult,
+    State,
+)
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import Subject, subject_of, wanted_golden
+from pipeline.work.causes import cause_of
+from pipeline.work.proof import Verdict, verdict_on
 from workloads.faults import Fault, fault_named
 from workloads.form import Form
 from workloads.stages import OutputsCompared, ProgramRun, Stage
@@ -47,6 +58,7 @@ class Comparison:
     By stage, `outputs` holds the output, for later stages that read it; `diagnoses` and `examined` say why a
     wrong output is wrong, and how. `committed` lists the stages in which the fault to inject is committed;
     `excused` says why it is not committed in the others: for each reason, the programs that it holds for.
+    By stage, `recorded` says what was proved of the program that ran, if it is no longer the one of today.
     """
 
     engine: Engine
@@ -59,6 +71,7 @@ class Comparison:
     examined: dict[str, Examined] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
     excused: dict[str, list[str]] = field(default_factory=dict)
+    recorded: dict[str, Verdict] = field(default_factory=dict)
 
     def admit(self, stages: Sequence[Stage]) -> str:
         """Find out in which stages the fault to inject is committed.
@@ -173,7 +186,6 @@ class Comparison:
         `facts` and `problems` are what the engine says about its run; any problem fails the stage.
         """
         evidence = self._evidence(stage)
-        ran = isinstance(stage, ProgramRun)
         diff = compare(
             self.subject.program(stage.program).output if isinstance(stage, ProgramRun) else stage.tensor,
             evidence.actual,
@@ -187,15 +199,44 @@ class Comparison:
             diff = self._examined(stage, evidence, diff)
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
-        message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
-        result = StageResult(stage.name, State.MISMATCH, message, diffs=(diff,), facts=facts)
-        if not ran or diff.clean:
+        told = [*([] if diff.clean else [verdict(diff)]), *problems]
+        result = StageResult(stage.name, State.MISMATCH, "; ".join(told), diffs=(diff,), facts=facts)
+        if not isinstance(stage, ProgramRun) or diff.clean:
             return result
-        self.diagnoses[stage.name] = diagnosis = _diagnosis(evidence)
+        self.diagnoses[stage.name] = diagnosis = self._diagnosis(stage, evidence, diff)
         # A fault explains the output, and not what the engine found besides.
         causes = diagnosis.findings[0].hypotheses if diagnosis.findings and not problems else ()
-        facts = {**facts, DIAGNOSIS: diagnosis.line}
-        return replace(result, details=diagnosis.text, facts=facts, causes=causes)
+        facts = {**facts, DIAGNOSIS: diagnosis.line, PROVED: self.verdict(stage).proved}
+        if diagnosis.blamed:
+            facts[BLAMED] = diagnosis.blamed
+            told.append(diagnosis.blamed)
+        return replace(result, message="; ".join(told), details=diagnosis.text, facts=facts, causes=causes)
+
+    def _diagnosis(self, stage: ProgramRun, evidence: Evidence, diff: Diff) -> Diagnosis:
+        """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
+        try:
+            return cause_of(evidence, diff, self._verdicts(stage))
+        except Exception as error:
+            failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
+            return Diagnosis(line=failed, text=failed)
+
+    def _verdicts(self, stage: ProgramRun) -> dict[str, Verdict]:
+        """What is proved of the programs that a stage's output went through, in their order."""
+        before = [item for run in stage.given.values() for item in self._verdicts(run).items()]
+        return {**dict(before), stage.program: self.verdict(stage)}
+
+    def verdict(self, stage: ProgramRun) -> Verdict:
+        """What is proved of the program that ran in a stage; a proof that fails is none."""
+        if stage.name in self.recorded:
+            return self.recorded[stage.name]
+        fault = self._wanted_fault if stage.name in self.committed else None
+        name, platform = stage.program, self.job.platform
+        try:
+            if fault and changes_program(fault, self.subject, name, platform.variant):
+                return Verdict("no: a fault is injected into it")
+            return verdict_on(self.subject, name, platform.backend)
+        except Exception as error:  # no failure here may hide the mismatch
+            return Verdict(f"no: the proof failed: {type(error).__name__}: {first_line(error)}")
 
     def _examined(self, stage: Stage, evidence: Evidence, diff: Diff) -> Diff:
         """A difference with what is seen in it; where that fails, `keep` says so."""
@@ -206,12 +247,6 @@ class Comparison:
         except Exception:  # no failure here may hide the mismatch
             return diff
         return found.diff
-
-    def parts(self, stage: Stage) -> StageParts | None:
-        """The parts of a stage's computation; None if they are not described, or if it computes nothing."""
-        form = self._form(stage)
-        handed_over = isinstance(stage, ProgramRun) and bool(stage.given)
-        return parts_of(form, handed_over=handed_over) if form is not None else None
 
     def _form(self, stage: Stage) -> Form | None:
         """The form behind a stage's output: of one program, or of several, one after the other."""
@@ -242,15 +277,6 @@ class Comparison:
 
 Step = tuple[Comparison, Stage]
 """A stage of a job, and what runs it and judges its output."""
-
-
-def _diagnosis(evidence: Evidence) -> Diagnosis:
-    """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
-    try:
-        return diagnose(evidence)
-    except Exception as error:
-        failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
-        return Diagnosis(line=failed, text=failed)
 
 
 def comparison(job: Job, context: JobContext) -> Comparison:

@@ -14,13 +14,12 @@ import pytest
 from emulator.proof import Proof
 from emulator.soc import SOCS
 from emulator.terms import UndecidedError
-from pipeline.engines.base import Request
-from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Result, State, WorkloadName
 from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject, subject_of
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
-from pipeline.work.proof import decided, proof_of
+from pipeline.work.proof import proof_of, verdict_on
 from workloads.registry import workload_named
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -254,18 +253,18 @@ def test_broken_terms_are_a_compile_error_in_a_line(
     assert result.message.endswith(f": terms of workload mine: {message}")
 
 
-def found_by(backend: str, subject: Subject, folder: Path) -> tuple[State, str, str]:
+def found_by(backend: str, subject: Subject) -> tuple[State, str, str]:
     """What is decided of a matrix product that this backend has compiled."""
-    platform = Platform("p", backend, "a2a3")
-    return decided(Request("gemm", WorkloadName("gemm"), subject, platform, folder))
+    verdict = verdict_on(subject, "gemm", backend)
+    return verdict.state, verdict.message, verdict.proved
 
 
-def test_the_program_is_proved_whichever_backend_compiles_it(tmp_path: Path) -> None:
+def test_the_program_is_proved_whichever_backend_compiles_it() -> None:
     subject = subject_of(JOBS["gemm-128"])
-    assert found_by("emulator", subject, tmp_path) == (State.PASSED, "", "yes")
-    assert found_by("pypto", subject, tmp_path) == (State.PASSED, "", "yes")
+    assert found_by("emulator", subject) == (State.PASSED, "", "yes")
+    assert found_by("pypto", subject) == (State.PASSED, "", "yes")
     reason = "no: it is a tensor-level program, and only tile programs are walked"
-    assert found_by("cann", subject, tmp_path) == (State.PASSED, "", reason)
+    assert found_by("cann", subject) == (State.PASSED, "", reason)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +284,7 @@ def test_what_another_engine_compiled_and_the_emulator_refuses(
     )
     workload = workload_named("mine", str(tmp_path / "mine.py"))
     subject = Subject(workload, subject_of(JOBS["gemm-128"]).geometry, "a2a3")
-    ended, message, fact = found_by("pypto", subject, tmp_path)
+    ended, message, fact = found_by("pypto", subject)
     assert ended is state
     assert fact.startswith(told)
     assert bool(message) == (state is State.REFUTED)
