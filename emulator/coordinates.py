@@ -1,8 +1,8 @@
 """A walk on coordinates: an element is the id of what stands there, and a product is checked, not computed.
 
 An accumulator holds the operands of its products. When its sums are read they are compared, term by term,
-with what the definition says of them. A sum that differs becomes a flawed value with an id of its own, which
-matters only where it reaches an output.
+with what the definition says of them. A sum that differs becomes a flawed value, which matters only where it
+reaches an output.
 """
 
 from __future__ import annotations
@@ -12,29 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from emulator.elements import PADDING
-from emulator.flaws import sum_flaw, table_flaw
 from emulator.memory import Resident
 from emulator.program import Call, Spoil
-from emulator.sums import Accumulator, Mask, Product, Right, Step, right_of, sums_of
+from emulator.sums import Accumulator, Found, Mask, Product, Right, Step, right_of, sums_of
 from emulator.terms import FLAWED, NEVER, Ids, Numbering
 from emulator.tile import Array, Tensor, Tile, in_shape
 
 
 class Coordinates:
-    """Elements are ids of `emulator.terms`.
+    """Elements are ids of `emulator.terms`, numbered by `numbering`."""
 
-    Args:
-        numbering: the ids.
-        watched: the id of a flawed value of an earlier walk of the same program: the walk ends there with
-            `FlawError`, which says why it is.
-    """
+    strict = True
 
-    def __init__(self, numbering: Numbering, watched: int = PADDING) -> None:
+    def __init__(self, numbering: Numbering) -> None:
         self._numbering = numbering
-        self._watched = watched
         self._accumulators: dict[int, Accumulator] = {}
-        self._flaws = FLAWED
         self._right: Right | None = None
         self._call: Call
         self._loops: Mapping[str, int]
@@ -48,7 +40,7 @@ class Coordinates:
         size = resident.type.dtype.size
         return in_shape(resident, memory[resident.address : resident.end : size])
 
-    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
+    def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
         """Keep it for what is found wrong in this step."""
         self._call, self._loops = call, loops
 
@@ -76,21 +68,21 @@ class Coordinates:
         assert scale.data is not None
         entries = scale.data[0]
         accumulator, ids = self._settled(acc)
-        result = np.minimum(ids, PADDING)  # what is flawed stays so
+        result = np.full_like(ids, FLAWED)
         for found in accumulator.found:
             if found.block.table is not None:
                 right = found.block.table[found.columns] == entries[found.at]
                 becomes = found.block.result(found.positions, found.columns)
-                result[:, found.at] = np.where(found.good & right, becomes, result[:, found.at])
-        if (watched := self._mark(result, result != PADDING)) is not None:
-            column = watched[1]
-            value, entry = int(ids[watched]), int(entries[column])
-            raise table_flaw(self._numbering, self._step, accumulator.found, value, entry, column)
+                result[:, found.at] = np.where(found.good & right, becomes, FLAWED)
         return result
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
         """Refuse it: an injected fault changes numbers."""
         raise ValueError("a program with an injected fault cannot be walked on coordinates")
+
+    def _which(self, found: Found, accumulator: Accumulator) -> Mask:
+        """Which sums [m, n] are taken for those that they are meant to be."""
+        return found.good
 
     @property
     def _step(self) -> Step:
@@ -105,23 +97,9 @@ class Coordinates:
             if self._right is None or not np.array_equal(right, self._right.ids):
                 self._right = right_of(self._numbering, right)  # often those of the sums before
             accumulator.found = sums_of(self._numbering, left, self._right, accumulator.bias)
-            ids = np.zeros((left.shape[0], right.shape[1]), self._numbering.dtype)
+            ids = np.full((left.shape[0], right.shape[1]), FLAWED, self._numbering.dtype)
             for found in accumulator.found:
-                ids[:, found.at] = found.good * found.block.sum_ids(found.positions, found.columns)
+                sums = found.block.sum_ids(found.positions, found.columns)
+                ids[:, found.at] = np.where(self._which(found, accumulator), sums, FLAWED)
             accumulator.ids = ids
-            if (watched := self._mark(ids, ids != PADDING)) is not None:
-                raise sum_flaw(self._numbering, accumulator, *watched)
         return accumulator, accumulator.ids
-
-    def _mark(self, ids: Ids, good: Mask) -> tuple[int, int] | None:
-        """Give each value [m, n] that is not good an id of its own, the same in every walk of a program.
-
-        Returns the place of the watched one, if it is among them.
-        """
-        first, self._flaws = self._flaws, self._flaws - ids.size
-        if not good.all():
-            lowest = -(2 ** (8 * self._numbering.dtype.itemsize - 1))
-            places = np.flatnonzero(~good)
-            ids.reshape(-1)[places] = np.maximum(first - places, lowest)
-        place = divmod(first - self._watched, ids.shape[1])
-        return place if self._flaws < self._watched <= first else None

@@ -34,8 +34,11 @@ class Elements(Protocol):
         """The elements of a tile in its memory, in the shape of `Tile.data`; writing to them writes there."""
         ...
 
-    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
-        """The walk comes to an operator; `loops` holds the present rounds and changes later."""
+    strict: bool
+    """Whether the walk refuses to read what was never written, and outputs that are left partly unwritten."""
+
+    def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
+        """The walk comes to an operator; `loops` and what names have `held` are its present state, not copies."""
         ...
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
@@ -62,6 +65,8 @@ class Elements(Protocol):
 class Numbers:
     """Elements are the numbers that a device computes with."""
 
+    strict = True
+
     def __init__(self, reading: vreq8.Reading) -> None:
         self._reading = reading
 
@@ -73,7 +78,7 @@ class Numbers:
         """The bytes of a tile, as numbers of its dtype."""
         return in_shape(resident, memory[resident.address : resident.end].view(resident.type.dtype.numpy))
 
-    def reach(self, call: Call, loops: Mapping[str, int]) -> None:
+    def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
         """Nothing depends on it."""
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:

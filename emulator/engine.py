@@ -126,7 +126,8 @@ def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], elements: Eleme
             ]
             held.update(zip(statement.targets, outputs, strict=True))
     for tensor in tensors:
-        if tensor.written is not None and not tensor.written.all():
+        strict = elements is None or elements.strict
+        if strict and tensor.written is not None and not tensor.written.all():
             missing = int(tensor.written.size - tensor.written.sum())
             first = [int(index) for index in np.argwhere(~tensor.written)[0]]
             raise AccessError(
@@ -177,7 +178,7 @@ class _Core:
             if isinstance(statement, Call):
                 self._call = statement
                 if self._elements is not None:
-                    self._elements.reach(statement, self._loops)
+                    self._elements.reach(statement, self._loops, self._names)
                 result = _STEPS[statement.operator](self, statement.operands)
                 self._names[statement.target] = result
                 if statement.spoil is not None and self._elements is not None:
@@ -191,6 +192,11 @@ class _Core:
 
     def _refuse(self, problem: str) -> NoReturn:
         raise AccessError(self._call.position, f"pl.{self._call.operator}", problem)
+
+    def _unwritten(self, problem: str) -> None:
+        """Refuse what was never written, unless a walk is to go on."""
+        if self._elements is None or self._elements.strict:
+            self._refuse(problem)
 
     def _held(self, ref: Any) -> Any:
         assert isinstance(ref, Ref)
@@ -256,13 +262,13 @@ class _Core:
         name = tile.resident.name
         self._inside(f"tile {name}", offset, shape, tile.resident.type.shape)
         if not tile.holds(*offset, shape):
-            self._refuse(f"{list(shape)} at {list(offset)} of tile {name} holds bytes never written")
+            self._unwritten(f"{list(shape)} at {list(offset)} of tile {name} holds bytes never written")
 
     def _read_gm(self, tensor: Tensor, offset: tuple[int, int], shape: tuple[int, int]) -> Array | None:
         self._inside(f"tensor {tensor.name}", offset, shape, tensor.type.shape)
         where = tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
         if tensor.written is not None and not tensor.written[where].all():
-            self._refuse(
+            self._unwritten(
                 f"{list(shape)} at {list(offset)} of output {tensor.name} is read before it is written"
             )
         self._counts.read[tensor.name] += shape[0] * shape[1] * tensor.type.dtype.size
@@ -349,7 +355,7 @@ class _Core:
             if image.written is not None:
                 read = index if outside is None else index[~outside]
                 if not image.written[read, plane * FRACTAL_DEPTH].all():
-                    self._refuse(
+                    self._unwritten(
                         f"window tap {divmod(tap, window.kernel[1])} of C1 plane {plane} reads bytes of "
                         f"{image.resident.name} never written"
                     )

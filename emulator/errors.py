@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from emulator.program import Position
 
@@ -44,4 +45,10 @@ class CapacityError(KernelError):
 
 
 class AccessError(KernelError):
-    """A read or write is outside its bounds or off its fractal, or what is read was never written."""
+    """A read or write is outside its bounds or off its fractal, or what is read was never written.
+
+    Attributes:
+        rounds: the rounds of the loops around it, where they are known.
+    """
+
+    rounds: Mapping[str, int] = MappingProxyType({})

@@ -8,10 +8,11 @@ what was there before, do not, and must not be used.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from emulator.program import Position, TensorType, TileType
+from emulator.sources import Text
 
 Made = frozenset[tuple[Position, int]]
 """The assignments, by line and column, one of which made a tile; several where branches or rounds meet."""
@@ -37,7 +38,8 @@ class Renewal:
 class Held:
     """A tile or tensor in scope: the program's name for it, its type, and which parameter a tensor is.
 
-    Names whose `made` meet may hold one tile. A name must not be used if it is `old`.
+    Names whose `made` meet may hold one tile. A name must not be used if it is `old`. `passed` is the
+    argument that a helper's parameter stands for.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Held:
     parameter: str
     made: Made
     old: Renewal | None = None
+    passed: Text | None = field(default=None, compare=False, repr=False)
 
     def like(self, other: Held) -> bool:
         """Whether both are one variable of the program."""
@@ -86,7 +89,10 @@ def joined(one: Mapping[str, Held], other: Mapping[str, Held]) -> dict[str, Held
 
 
 def _either(one: Held, other: Held) -> Held:
-    return one if one is other else replace(one, made=one.made | other.made, old=one.old or other.old)
+    if one is other:
+        return one
+    passed = one.passed if one.passed is other.passed else None
+    return replace(one, made=one.made | other.made, old=one.old or other.old, passed=passed)
 
 
 def updated(before: Mapping[str, Held], after: Mapping[str, Held]) -> dict[str, Held]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from math import prod
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator.soc import Space
+
+if TYPE_CHECKING:
+    from emulator.sources import Leaf, Written
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,20 @@ def evaluate(expr: Expr, loops: Mapping[str, int]) -> int:
     return _OPERATIONS[expr.op](evaluate(expr.left, loops), evaluate(expr.right, loops))
 
 
+def variables(expr: Operand) -> frozenset[str]:
+    """The loop variables that an index, or a pair of them, depends on."""
+    if isinstance(expr, tuple):
+        return frozenset().union(*map(variables, expr))
+    if isinstance(expr, Binary):
+        return variables(expr.left) | variables(expr.right)
+    return frozenset({expr.name}) if isinstance(expr, LoopVar) else frozenset()
+
+
+def fold(expr: Binary) -> Expr:
+    """An operation, computed if both of its sides are constants."""
+    return evaluate(expr, {}) if isinstance(expr.left, int) and isinstance(expr.right, int) else expr
+
+
 @dataclass(frozen=True)
 class Ref:
     """A tile or tensor, by the name that holds it."""
@@ -142,7 +159,8 @@ Spoil = Callable[[Mapping[str, Any], Any], None]
 class Call:
     """`target = pl.<operator>(...)`. `result` is the type the target then has.
 
-    Only fault injection sets `spoil`; a run calls it after the operator has computed.
+    Only fault injection sets `spoil`; a run calls it after the operator has computed. `written` is what the
+    source says for each operand; here and in other statements it is empty in programs made by hand.
     """
 
     position: Position
@@ -151,6 +169,7 @@ class Call:
     operands: Mapping[str, Operand]
     result: TileType | TensorType
     spoil: Spoil | None = None
+    written: Mapping[str, Written] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -164,13 +183,14 @@ class Bind:
 
 @dataclass(frozen=True)
 class For:
-    """`for variable in pl.range(start, stop)`."""
+    """`for variable in pl.range(start, stop)`; `written` is what the source says for both bounds."""
 
     position: Position
     variable: str
     start: Expr
     stop: Expr
     body: tuple[Statement, ...]
+    written: tuple[Written, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -181,6 +201,7 @@ class If:
     condition: Expr
     then: tuple[Statement, ...]
     orelse: tuple[Statement, ...]
+    written: Written = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -191,6 +212,7 @@ class Invoke:
     targets: tuple[str, ...]
     function: str
     arguments: tuple[str, ...]
+    written: tuple[Leaf, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

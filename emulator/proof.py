@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from emulator.blame import Finding, blame
 from emulator.coordinates import Coordinates
 from emulator.engine import walk_program
-from emulator.flaws import FlawError
+from emulator.errors import AccessError
 from emulator.program import Program
 from emulator.soc import Soc
 from emulator.terms import FLAWED, NEVER, Ids, Numbering
@@ -19,10 +20,14 @@ from emulator.terms import FLAWED, NEVER, Ids, Numbering
 
 @dataclass(frozen=True)
 class Proof:
-    """How many elements of the outputs were checked, how many are not as defined, and the first in words.
+    """Whether a program is right.
 
-    `findings` are the lines to blame, the one that explains most first. `places` has a mask for each output
-    that says which of its elements are wrong; it is empty if none is.
+    Attributes:
+        checked: elements of the outputs.
+        wrong: how many of them are not as defined; all of them if the program is refused.
+        words: what the first wrong one must hold, or why the program is refused; empty if it is right.
+        findings: the lines to blame, the one that explains most first.
+        places: which elements of each output are wrong, a mask in its shape; empty if that is not known.
     """
 
     checked: int
@@ -37,6 +42,8 @@ def prove(
 ) -> Proof:
     """Walk a program on coordinates and compare its outputs with the elements that they must be.
 
+    A program that reads or writes what it must not, or leaves an output partly unwritten, is refuted too.
+
     Args:
         program: the typed program, without injected faults.
         soc: the soc whose capacities apply.
@@ -45,34 +52,33 @@ def prove(
         wanted: the ids that the outputs must have, by parameter.
 
     Raises:
-        CapacityError, AccessError: as `emulator.engine.compile_program`.
+        CapacityError: a memory is over its capacity.
     """
     outputs = {name: np.full(ids.shape, NEVER, numbering.dtype) for name, ids in wanted.items()}
-    walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
     checked = sum(ids.size for ids in wanted.values())
-    masks = {name: outputs[name] != ids for name, ids in wanted.items()}
-    wrong = {name: np.flatnonzero(mask) for name, mask in masks.items()}
-    count = sum(places.size for places in wrong.values())
+    try:
+        walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
+    except AccessError as error:
+        return _blamed(Proof(checked, checked, str(error)), program, soc, numbering, given, wanted)
+    places = {name: outputs[name] != ids for name, ids in wanted.items()}
+    count = sum(int(mask.sum()) for mask in places.values())
     if not count:
         return Proof(checked)
-    output = next(name for name, places in wrong.items() if places.size)
-    place = wrong[output][0]
+    output = next(name for name, mask in places.items() if mask.any())
+    place = int(places[output].argmax())
+    must, has = (int(ids.reshape(-1)[place]) for ids in (wanted[output], outputs[output]))
     index = ", ".join(map(str, np.unravel_index(place, wanted[output].shape)))
-    must, has = (numbering.name(int(ids.reshape(-1)[place])) for ids in (wanted[output], outputs[output]))
-    found = int(outputs[output].reshape(-1)[place])
-    first = f"{output}[{index}]"
-    holds = f" holds {has}," if found > FLAWED else ""
-    words = [f"{first}, which{holds} must hold {must}" if holds or must != first else first]
-    while found <= FLAWED:
-        try:
-            walk_program(program, soc, {**given, **outputs}, Coordinates(numbering, found))
-            break
-        except FlawError as flaw:
-            words.append(str(flaw))
-            found = flaw.source
-    findings: tuple[Finding, ...] = ()
+    first, belongs = f"{output}[{index}]", numbering.name(must)
+    holds = f" holds {numbering.name(has)}," if has > FLAWED else ""
+    words = f"{first}, which{holds} must hold {belongs}" if holds or belongs != first else first
+    proof = Proof(checked, count, words, places=places)
+    return _blamed(proof, program, soc, numbering, given, wanted)
+
+
+def _blamed(proof: Proof, *program: Any) -> Proof:
+    """The proof with the lines to blame; a search that fails must not hide that the program is wrong."""
     try:
-        findings = blame(program, soc, numbering, given, wanted)
-    except Exception as error:  # no failure here may hide that the program is wrong
-        words.append(f"no line is blamed, the search failed: {type(error).__name__}: {error}")
-    return Proof(checked, count, ": ".join(words), findings, masks)
+        return replace(proof, findings=blame(*program))
+    except Exception as error:
+        failed = f"the search for the line failed: {type(error).__name__}: {error}"
+        return replace(proof, words=f"{proof.words}; {failed}")

@@ -35,43 +35,53 @@ from emulator.program import (
     Statement,
     TensorType,
     TileType,
-    evaluate,
     flat,
+    fold,
 )
 from emulator.soc import Space
+from emulator.sources import (
+    ARITHMETIC,
+    COMPARISONS,
+    Context,
+    Definition,
+    Index,
+    Leaf,
+    Operands,
+    Text,
+    Written,
+    written,
+)
 
-_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
-_COMPARISONS = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 _LOOPS = ("range", "unroll", "pipeline")
 _DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32, "UINT64": DType.UINT64, "FP32": DType.FP32}
 
 
 @dataclass(frozen=True)
-class Inline:
-    """A helper to be expanded where it is called: its source and the constants around its definition."""
+class Inline(Definition):
+    """A helper to be expanded where it is called."""
 
-    file: str
     node: ast.FunctionDef
-    names: Mapping[str, Any]
 
 
 @dataclass
 class Scope:
     """What source names mean at one place: held tiles and tensors, indices, and Python constants around."""
 
-    file: str
-    constants: Mapping[str, Any]
+    here: Context
     held: dict[str, Held] = field(default_factory=dict)
-    indices: dict[str, Expr] = field(default_factory=dict)
-    caller: Position | None = None
 
     def at(self, node: ast.AST) -> Position:
         """The place of a node in the source being read."""
-        return Position(self.file, getattr(node, "lineno", 0), self.caller)
+        return self.here.at(node)
 
     def constant(self, name: str) -> Any:
         """The Python constant of a name; None where there is none, or a tile, tensor or index hides it."""
-        return None if name in self.held or name in self.indices else self.constants.get(name)
+        hidden = name in self.held or name in self.here.indices
+        return None if hidden else self.here.constants.get(name)
+
+    def bind(self, indices: Mapping[str, Index]) -> None:
+        """Give the indices other values, from here on."""
+        self.here = replace(self.here, indices=indices)
 
 
 def read_program(cls: type, names: Mapping[str, Any]) -> Program:
@@ -89,17 +99,19 @@ def read_program(cls: type, names: Mapping[str, Any]) -> Program:
     if not methods:
         raise SourceError(Position(cls.__module__, 0), f"class {cls.__name__}", "has no @pl.function method")
     code = methods[0].__code__
-    definitions = _definitions(code.co_filename)
+    module = _module(code.co_filename)
+    definitions = _definitions(module)
     node = _class_at(definitions, cls.__name__, code.co_firstlineno)
     if node is None:
         position = Position(code.co_filename, code.co_firstlineno)
         raise SourceError(position, f"class {cls.__name__}", "its source file cannot be read")
     _refuse_twin_classes(definitions, node, code.co_filename)
     position = Position(code.co_filename, node.lineno)
+    definition = Definition(code.co_filename, module, node, names)
     functions: dict[str, Function] = {}
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
-            functions[item.name] = _FunctionReader(code.co_filename, names, functions).read(item)
+            functions[item.name] = _FunctionReader(definition, functions).read(item)
         elif not _is_docstring(item):
             where = Position(code.co_filename, item.lineno)
             raise SourceError(where, "class body", "only @pl.function methods belong in a program")
@@ -115,30 +127,35 @@ def read_inline(helper: FunctionType, names: Mapping[str, Any]) -> Inline:
         SourceError: its source cannot be read.
     """
     code = helper.__code__
-    for node in _definitions(code.co_filename):
+    module = _module(code.co_filename)
+    for node in _definitions(module):
         if isinstance(node, ast.FunctionDef) and _first_line(node) == code.co_firstlineno:
-            return Inline(code.co_filename, node, names)
+            return Inline(code.co_filename, module, node, names)
     position = Position(code.co_filename, code.co_firstlineno)
     raise SourceError(position, helper.__name__, "its source file cannot be read")
 
 
 def read_ahead(file: str) -> None:
     """Parse a source file now, for all kernels that are later read from it."""
-    _definitions(file)
+    _definitions(_module(file))
 
 
 _Definition = ast.FunctionDef | ast.ClassDef
 
 
-def _definitions(file: str) -> tuple[_Definition, ...]:
-    """All functions and classes of a source file, at whatever depth."""
-    return _defined_in(file, "".join(linecache.getlines(file)))
+def _module(file: str) -> ast.Module:
+    return _parsed(file, "".join(linecache.getlines(file)))
 
 
 @lru_cache(maxsize=32)
-def _defined_in(file: str, text: str) -> tuple[_Definition, ...]:
-    nodes = ast.walk(ast.parse(text, file))
-    return tuple(node for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+def _parsed(file: str, text: str) -> ast.Module:
+    return ast.parse(text, file)
+
+
+@lru_cache(maxsize=32)
+def _definitions(module: ast.Module) -> tuple[_Definition, ...]:
+    """All functions and classes of a source file, at whatever depth."""
+    return tuple(node for node in ast.walk(module) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
 
 
 def _first_line(node: _Definition) -> int:
@@ -172,6 +189,11 @@ def _within(node: ast.ClassDef, factory: ast.FunctionDef) -> bool:
     return factory.lineno < node.lineno <= (factory.end_lineno or 0)
 
 
+@lru_cache(maxsize=256)
+def _used_names(node: ast.FunctionDef) -> tuple[str, ...]:
+    return tuple({used.id: None for used in ast.walk(node) if isinstance(used, ast.Name)})
+
+
 def _is_docstring(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.Expr)
@@ -193,8 +215,8 @@ def _dotted(node: ast.expr) -> str:
 class _FunctionReader:
     """Reads one function; `functions` are those read before it, which an orchestration may call."""
 
-    def __init__(self, file: str, names: Mapping[str, Any], functions: Mapping[str, Function]) -> None:
-        self._scope = Scope(file, names)
+    def __init__(self, definition: Definition, functions: Mapping[str, Function]) -> None:
+        self._scope = Scope(Context(definition, definition.names))
         self._functions = functions
         self._expanding: list[ast.FunctionDef] = []
         self._orchestration = False
@@ -288,7 +310,7 @@ class _FunctionReader:
         if len(node.targets) != 1 or not names or len(names) != len(elements):
             self._refuse(node, "assignment", "must assign to one plain name, or to the outputs of a call")
         for name in names:
-            if name in self._scope.indices:
+            if name in self._scope.here.indices:
                 self._refuse(node, f"assignment to {name}", "is an index here: take another name")
         if not isinstance(node.value, ast.Call):
             self._refuse(node, f"assignment to {names[0]}", "the right side must be a call of an operator")
@@ -329,16 +351,18 @@ class _FunctionReader:
         label = f"pl.{operator.name}"
         operands: dict[str, Operand] = {}
         typed: dict[str, Any] = {}
+        texts: dict[str, Text] = {}
         for name, kind, value in self._arguments_of(call, operator):
             operands[name], typed[name] = self._operand(value, kind, f"{label}({name})")
+            texts[name] = self._text(value)
         try:
             result = operator.infer(**typed)
         except MisfitError as misfit:
             raise TypeMismatchError(self._scope.at(node), label, str(misfit)) from None
         if isinstance(result, TensorType) and not result.out:
-            written = operands[operator.destination]
-            assert isinstance(written, Ref)
-            self._refuse(node, label, f"writes {written.name}, which is not marked pl.Out")
+            output = operands[operator.destination]
+            assert isinstance(output, Ref)
+            self._refuse(node, label, f"writes {output.name}, which is not marked pl.Out")
         if operator.destination:
             source = call.args[list(operator.positional).index(operator.destination)]
             if not (isinstance(source, ast.Name) and source.id == target):
@@ -348,7 +372,16 @@ class _FunctionReader:
             held = self._hold(node, target, self._scope.held[target], Change.WRITTEN)
         else:
             held = self._hold(node, target, Held(target, result, "", self._made(node)), Change.REPLACED)
-        return Call(self._scope.at(node), held, operator.name, operands, result)
+        written = Operands(texts, operands)
+        return Call(self._scope.at(node), held, operator.name, operands, result, written=written)
+
+    def _text(self, node: ast.expr) -> Text:
+        """Where an operand is written; a tile that a helper is given, where the caller passes it."""
+        held = self._scope.held.get(node.id) if isinstance(node, ast.Name) else None
+        return (held.passed if held else None) or Text(node, self._scope.here)
+
+    def _written(self, node: ast.expr, value: Operand) -> Written:
+        return written(self._text(node), value)
 
     def _operator(self, call: ast.Call) -> Operator:
         called = _dotted(call.func)
@@ -432,15 +465,18 @@ class _FunctionReader:
         if len(node.iter.args) not in (1, 2):
             self._refuse(node, called, "takes (stop) or (start, stop)")
         variable = node.target.id
-        if variable in self._scope.indices or variable in self._scope.held:
+        if variable in self._scope.here.indices or variable in self._scope.held:
             self._refuse(node, called, f"{variable} already means something here; use another name")
         bounds = [self._expr(bound, called) for bound in node.iter.args]
         start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
         rounds = stop - start if isinstance(start, int) and isinstance(stop, int) else None
-        held, indices = dict(self._scope.held), dict(self._scope.indices)
+        said = [self._written(bound, value) for bound, value in zip(node.iter.args, bounds, strict=True)]
+        if len(said) == 1:
+            said.insert(0, Leaf("0", 0, self._scope.at(node), node.iter.col_offset))
+        held, indices = dict(self._scope.held), self._scope.here.indices
         while True:  # a further round begins with the names as a round leaves them
             self._scope.held = dict(held)
-            self._scope.indices = {**indices, variable: LoopVar(variable)}
+            self._scope.bind({**indices, variable: Index(LoopVar(variable))})
             body = tuple(self._block(node.body))
             left = self._scope.held
             again = held | joined(held, left)
@@ -448,10 +484,11 @@ class _FunctionReader:
                 break
             held = again
         # A name first bound in a loop ends with it.
-        self._scope.held, self._scope.indices = updated(held, left) if rounds else again, indices
+        self._scope.held = updated(held, left) if rounds else again
+        self._scope.bind(indices)
         if rounds is None or rounds > 1:
             self._refuse_carried_twins(body)
-        return For(self._scope.at(node), variable, start, stop, body)
+        return For(self._scope.at(node), variable, start, stop, body, tuple(said))
 
     def _refuse_carried_twins(self, body: Sequence[Statement]) -> None:
         """Refuse two names of one tile that were bound before a loop and are bound again in it.
@@ -467,12 +504,13 @@ class _FunctionReader:
     def _if(self, node: ast.If) -> Iterator[Statement]:
         """A branch. Both sides are read and checked; where the condition is a constant only one is kept."""
         condition = self._condition(node.test)
-        before, indices = dict(self._scope.held), dict(self._scope.indices)
+        before, indices = dict(self._scope.held), self._scope.here.indices
         then = tuple(self._block(node.body))
         after_then = self._scope.held
-        self._scope.held, self._scope.indices = dict(before), dict(indices)
+        self._scope.held = dict(before)
+        self._scope.bind(indices)
         orelse = tuple(self._block(node.orelse))
-        self._scope.indices = indices
+        self._scope.bind(indices)
         # A name that only one branch binds ends with the branch.
         in_both = joined(after_then, self._scope.held)
         if isinstance(condition, int):
@@ -481,12 +519,13 @@ class _FunctionReader:
             yield from then if condition else orelse
         else:
             self._scope.held = before | in_both
-            yield If(self._scope.at(node), condition, then, orelse)
+            said = self._written(node.test, condition)
+            yield If(self._scope.at(node), condition, then, orelse, said)
 
     def _condition(self, node: ast.expr) -> Expr:
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
             left, right = self._expr(node.left, "if"), self._expr(node.comparators[0], "if")
-            return _fold(Binary(_COMPARISONS[type(node.ops[0])], left, right))
+            return fold(Binary(COMPARISONS[type(node.ops[0])], left, right))
         if isinstance(node, ast.Name) and isinstance(flag := self._scope.constant(node.id), bool):
             return int(flag)
         self._refuse(node, "if", f"{ast.unparse(node)}: must be a comparison of indices or a Python bool")
@@ -537,7 +576,11 @@ class _FunctionReader:
             self._hold(node, name, held, Change.WRITTEN) for name, held in zip(targets, outputs, strict=True)
         ]
         names = tuple(held.name for held in arguments)
-        return Invoke(self._scope.at(node), tuple(held_targets), function.name, names)
+        said = tuple(
+            Leaf(ast.unparse(argument), Ref(name), self._scope.at(argument), argument.col_offset)
+            for argument, name in zip(call.args, names, strict=True)
+        )
+        return Invoke(self._scope.at(node), tuple(held_targets), function.name, names, said)
 
     def _refuse_output_twins(
         self, node: ast.AST, called: str, params: Sequence[Param], arguments: Sequence[Held]
@@ -566,17 +609,16 @@ class _FunctionReader:
             self._refuse(node, name, "calls itself")
         self._refuse_hidden_names(node, helper)
         arguments = [self._argument(argument, name) for argument in call.args]
-        for param, argument in zip(params, arguments, strict=True):
-            self._scope.held.pop(param, None)
-            self._scope.indices.pop(param, None)
+        scope, position, around = self._scope, self._scope.at(node), self._scope.here
+        indices = dict(around.indices)
+        for param, passed, argument in zip(params, call.args, arguments, strict=True):
+            scope.held.pop(param, None)
+            indices.pop(param, None)
             if isinstance(argument, Held):
-                self._scope.held[param] = argument
+                scope.held[param] = replace(argument, passed=Text(passed, around))
             else:
-                self._scope.indices[param] = argument
-        scope, position = self._scope, self._scope.at(node)
-        around = scope.file, scope.constants, scope.caller
-        scope.file, scope.constants = helper.file, {**helper.names, **scope.constants}
-        scope.caller = position
+                indices[param] = Index(argument, Text(passed, around))
+        scope.here = Context(helper, {**helper.names, **around.constants}, indices, position, around)
         self._expanding.append(helper.node)
         *nodes, last = helper.node.body
         body = list(self._block(nodes))
@@ -585,8 +627,9 @@ class _FunctionReader:
             self._refuse(last, name, "an inline helper ends by returning one name")
         result = self._held(last.value, name)
         self._expanding.pop()
-        scope.file, scope.constants, scope.caller = around
-        written = {
+        # Parameters stay bound.
+        scope.here = replace(around, indices=scope.here.indices)
+        in_place = {
             leaf.target
             for leaf in flat(body)
             if isinstance(leaf, Call) and OPERATORS[leaf.operator].destination
@@ -594,8 +637,8 @@ class _FunctionReader:
         for param, passed, argument in zip(params, call.args, arguments, strict=True):
             if isinstance(passed, ast.Name) and isinstance(argument, Held) and passed.id != target:
                 old = Renewal(target, position)
-                self._follow(old, passed.id, argument, param, result, written=argument.name in written)
-        bound = self._hold(node, target, result)
+                self._follow(old, passed.id, argument, param, result, written=argument.name in in_place)
+        bound = self._hold(node, target, replace(result, passed=None))
         if bound != result.name:
             yield Bind(position, bound, result.name)
 
@@ -608,7 +651,7 @@ class _FunctionReader:
         if (now.old or written) and passed.made & result.made:
             names[name] = replace(passed, old=old)
         elif now.old and (own := names.get(param, now)).name == passed.name and not own.old:
-            names[name] = own
+            names[name] = replace(own, passed=passed.passed)
 
     def _argument(self, node: ast.expr, helper: str) -> Held | Expr:
         if isinstance(node, ast.Name) and node.id in self._scope.held:
@@ -617,14 +660,13 @@ class _FunctionReader:
 
     def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
         """Refuse a constant that differs between helper and caller: PyPTO would take the caller's."""
-        for used in ast.walk(helper.node):
-            if not isinstance(used, ast.Name):
-                continue
-            if used.id in helper.names and used.id in self._scope.constants:
-                own, around = helper.names[used.id], self._scope.constants[used.id]
+        names, constants = helper.names, self._scope.here.constants
+        for used in _used_names(helper.node):
+            if used in names and used in constants:
+                own, around = names[used], constants[used]
                 if own is not around and own != around:
                     problem = (
-                        f"its {used.id} is hidden by the caller's: {_shown(own)} in the helper, "
+                        f"its {used} is hidden by the caller's: {_shown(own)} in the helper, "
                         f"{_shown(around)} in the caller; rename one"
                     )
                     self._refuse(node, helper.node.name, problem)
@@ -658,24 +700,24 @@ class _FunctionReader:
                 self._refuse(node, what, f"{ast.unparse(node)}: the index must be a constant inside the list")
             return sizes[index]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return _fold(Binary("-", 0, self._expr(node.operand, what)))
-        if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
+            return fold(Binary("-", 0, self._expr(node.operand, what)))
+        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
             left, right = self._expr(node.left, what), self._expr(node.right, what)
             if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and not (isinstance(right, int) and right > 0):
                 self._refuse(node, what, f"{ast.unparse(node)}: the divisor must be a positive constant")
-            return _fold(Binary(_ARITHMETIC[type(node.op)], left, right))
+            return fold(Binary(ARITHMETIC[type(node.op)], left, right))
         if isinstance(node, ast.Attribute):
             self._refuse(node, what, f"{ast.unparse(node)}: bind it to a name in the factory first")
         self._refuse(node, what, f"{ast.unparse(node)}: not an index expression of the language")
 
     def _index_name(self, node: ast.Name, what: str) -> Expr:
-        if node.id in self._scope.indices:
-            return self._scope.indices[node.id]
+        if node.id in self._scope.here.indices:
+            return self._scope.here.indices[node.id].value
         if node.id in self._scope.held:
             self._refuse(node, what, f"{node.id} is a tile or tensor: an index is needed")
-        if node.id not in self._scope.constants:
+        if node.id not in self._scope.here.constants:
             self._refuse(node, what, f"{node.id} is not defined here")
-        value = self._scope.constants[node.id]
+        value = self._scope.here.constants[node.id]
         if type(value) is not int:
             self._refuse(node, what, f"{node.id} is {_shown(value)}: must be a plain Python int")
         return value
@@ -698,7 +740,3 @@ def _shown(constant: Any) -> str:
 def _first_words(node: ast.stmt) -> str:
     """The first line of a statement, without the colon of what has a body."""
     return ast.unparse(node).splitlines()[0].rstrip(":")
-
-
-def _fold(expr: Binary) -> Expr:
-    return evaluate(expr, {}) if isinstance(expr.left, int) and isinstance(expr.right, int) else expr

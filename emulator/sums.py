@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,14 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.elements import PADDING
-from emulator.errors import callers
 from emulator.program import Call
 from emulator.terms import ZERO, Block, Ids, Index, Numbering
 
 Mask = npt.NDArray[np.bool_]
-
-_VOTES = 16
-"""Terms that are asked which sum a flawed one was meant to be."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +36,6 @@ class Step:
 
     call: Call
     rounds: Mapping[str, int]
-
-    def __str__(self) -> str:
-        place = self.call.position
-        lines = " < ".join(map(str, (place, *callers(place))))
-        rounds = ", ".join(f"{name} {index}" for name, index in self.rounds.items())
-        operator = self.call.operator.rpartition(".")[2]
-        return f"at {lines} ({operator}{rounds and '; '}{rounds})"
 
 
 @dataclass(frozen=True)
@@ -235,12 +223,3 @@ def _attempt(block: Block, left: Ids, depths: Index, first: Index, number: int) 
         positions[rows] = block.with_element(int(depths[place]), left[rows, place], number)
     positions[left[np.arange(first.size), first] <= PADDING] = -1
     return positions, left == block.left(np.maximum(positions, 0), depths)
-
-
-def voted(block: Block, left: Ids, depths: Index, own: Mask) -> int:
-    """The position that most of some left operands [k] belong to, the first among them; -1 if none does."""
-    places = np.flatnonzero(own & (left > PADDING))
-    some = places[np.unique(np.linspace(0, places.size - 1, _VOTES).astype(int))] if places.size else places
-    votes = Counter(int(block.with_element(int(depths[place]), left[[place]])[0]) for place in some)
-    votes.pop(-1, None)
-    return votes.most_common(1)[0][0] if votes else -1

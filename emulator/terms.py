@@ -23,7 +23,7 @@ NEVER = -1
 """The id of an element that was never written."""
 
 FLAWED = -2
-"""The largest id of a flawed value; each has an id of its own, from here down."""
+"""The id of a flawed value: a sum, or what became of one, that is none of those defined."""
 
 ZERO, NONE = -2, -1
 """Codes of padding and of what is no right element of any sum."""
@@ -203,6 +203,19 @@ class Numbering:
     def block_of(self, code: int) -> Block:
         """The block of a code that is not negative."""
         return next(block for block in reversed(self.blocks) if block.code <= code)
+
+    def tensor(self, element: int) -> str:
+        """The tensor of an element; empty for what is in none."""
+        return next((name for name, ids in self._tensors.items() if element in ids), "")
+
+    def read_by(self, tensor: str) -> str:
+        """The tensor whose sums read a tensor; empty if none does."""
+        for block in self.blocks:
+            sums = block.sums
+            operands = (sums.left, sums.right, sums.bias, sums.table)
+            if any(operand is not None and operand[0] == tensor for operand in operands):
+                return sums.result[0]
+        return ""
 
     def name(self, element: int) -> str:
         """An element in words."""

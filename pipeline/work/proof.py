@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.blame import Finding, chain
-from emulator.errors import AccessError, CapacityError
+from emulator.errors import CapacityError
 from emulator.program import Program
 from emulator.proof import Proof, prove
 from emulator.soc import SOCS
@@ -49,7 +49,7 @@ class Verdict:
     @property
     def why(self) -> str:
         """What is wrong with a program that is refuted, in a line that begins with the line to blame."""
-        return self.findings[0].words if self.findings else self.message
+        return str(self.findings[0]) if self.findings else self.message
 
     @property
     def blamed(self) -> str:
@@ -67,13 +67,10 @@ class Verdict:
 
 
 def _told(finding: Finding) -> Iterator[str]:
-    """A finding, the further lines that would explain it, and what would mend it."""
-    yield f"  {finding.words}" + (f" (explains {finding.elements} elements)" if finding.elements else "")
+    """A finding, and the further lines that would explain it."""
+    yield f"  {finding}" + (f" (explains {finding.elements} elements)" if finding.elements else "")
     if finding.others:
-        yield f"    or: {'; '.join(map(chain, finding.others))}"
-    if (hint := finding.hint) is not None:
-        right = "no single number" if hint.right is None else hint.right
-        yield f"    {hint.operand}: {hint.text} at {chain(hint.position)} is {hint.value}; right: {right}"
+        yield f"    or {'; or '.join(map(chain, finding.others))}"
 
 
 _VERDICTS: dict[tuple[object, ...], Verdict] = {}
@@ -102,10 +99,6 @@ def _decided(subject: Subject, name: str) -> Verdict:
         return Verdict(f"no: the emulator does not read it: {reason_of(error)}")
     try:
         proof = proof_of(subject, name, program)
-    except AccessError as error:
-        tensor = subject.program(name).tensor
-        finding = Finding(error.position, error.operator.removeprefix("pl."), {}, tensor, str(error), 0)
-        return Verdict(f"no: {error}", State.REFUTED, str(error), (finding,))
     except (UndecidedError, CapacityError) as error:
         return Verdict(f"no: {error}")
     except WorkloadError:
@@ -117,9 +110,11 @@ def _decided(subject: Subject, name: str) -> Verdict:
         raise blamed(error, what, str(subject.definition.sources[0])) from error
     if not proof.wrong:
         return Verdict(YES)
+    places = proof.places.get(subject.program(name).output)
+    if places is None:
+        return Verdict(f"no: {proof.words}", State.REFUTED, proof.words, proof.findings)
     count = f"{proof.wrong} of {proof.checked} elements are wrong"
-    message = f"{count}; the first is {proof.words}"
-    places = proof.places[subject.program(name).output]
+    message = ": ".join([f"{count}; the first is {proof.words}", *map(str, proof.findings[:1])])
     return Verdict(f"no: {count}", State.REFUTED, message, proof.findings, places)
 
 

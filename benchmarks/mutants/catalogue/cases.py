@@ -1,0 +1,49 @@
+"""Geometries that reach the mutants, and words that the catalogue is written in."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.mutant import Case, Edit, Mutant
+from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
+
+S2, S1 = Conv(3, 2, 1), Conv(3, 1, 1)
+INTERIOR = Case("conv-pair", Geometry(64, 32, 64, 64, 64, S2, S1), {"band_rows": 8})
+"""Four bands, and as many channels everywhere: all filters and tables have one shape."""
+RAGGED = Case("conv-pair", Geometry(45, 32, 32, 64, 32, S2, S1), {"band_rows": 5})
+"""Bands of 5 output rows and a last one of 3."""
+STRIDE_1_2 = Case("conv-pair", Geometry(35, 32, 64, 32, 96, S1, S2), {"band_rows": 7})
+STRIDE_2_2 = Case("conv-pair", Geometry(66, 64, 32, 64, 32, S2, S2), {"band_rows": 5})
+PLANES = Case("conv-pair", Geometry(22, 16, 128, 32, 64, S1, S1), {"band_rows": 8})
+"""Four C1 planes of x, as many as pass1 keeps."""
+CONV = Case("conv", ConvGeometry(32, 32, 64, 32, Conv(5, 1, 2)), {"band_rows": 4})
+GEMM = Case("gemm", GemmGeometry(512, 1152, 32))
+GEMM_BLOCKS = Case("gemm", GemmGeometry(64, 4096, 256))
+"""Several blocks of b, each with several tiles."""
+
+FUSED, PASS1, PASS2, GEMM_ONLY, CONV_ONLY = ("fused",), ("pass1",), ("pass2",), ("gemm",), ("conv",)
+FIRST_TILES = ("first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
+WHOLE_K = ("fused", "first-tile-packed", "first-tile-fused-alloc")
+"""Programs whose conv1 goes over the whole of K in one loop."""
+WITH_CONV1 = ("fused", "pass1", *FIRST_TILES)
+WITH_CONV2 = ("fused", "pass2")
+
+
+def fault(
+    name: str, programs: tuple[str, ...], file: str, old: str, new: str, case: Case = INTERIOR, count: int = 1
+) -> Mutant:
+    """A fault of one edit."""
+    return Mutant(name, ((Edit(file, old, new, count),),), programs, case)
+
+
+def faults(name: str, programs: tuple[str, ...], *edits: Edit, case: Case = INTERIOR) -> Mutant:
+    """One fault of several edits."""
+    return Mutant(name, (edits,), programs, case)
+
+
+def several(name: str, programs: tuple[str, ...], *edits: Edit, case: Case = INTERIOR) -> Mutant:
+    """Several faults of one edit each."""
+    return Mutant(name, tuple((edit,) for edit in edits), programs, case)
+
+
+def equivalent(name: str, programs: tuple[str, ...], *edits: Edit, case: Case = INTERIOR) -> Mutant:
+    """A change of programs that changes no result."""
+    return Mutant(name, (edits,), programs, case, equivalent=True)

@@ -1,0 +1,237 @@
+"""What numbers and proof say of one edited copy of `kernels/`, and whether it is true.
+
+Runs in a process of its own, whose `kernels` is the copy: `pipeline` and `workloads` are imported there only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.mutants.lines import Chain, Line, chain_of, edited, fed, pairs, same
+from benchmarks.mutants.mutant import Case, Mutant
+from emulator.engine import run_program
+from emulator.errors import KernelError
+from emulator.program import Call, Program
+from emulator.soc import SOCS
+from golden import conv, conv_pair, gemm
+from golden.errors import UserError
+from golden.specs import Array
+
+SOC = "a2a3"
+DEFINITIONS = {
+    "conv-pair": conv_pair.DEFINITION,
+    "conv": conv.DEFINITION,
+    "gemm": gemm.DEFINITION,
+}
+"""The definitions do not depend on `kernels`: the golden is computed once, before any copy is imported."""
+
+_STEP = re.compile(r"at (\S+\.py:\d+(?: < \S+\.py:\d+)*) \((\w+)")
+
+
+@dataclass(frozen=True)
+class HintSaid:
+    """A number that is said to be wrong: a text in a line of the source, and the value that is right."""
+
+    operand: str
+    text: str
+    file: str
+    line: int
+    right: Any
+
+
+@dataclass(frozen=True)
+class Said:
+    """One finding: its line with its callers, and further lines that would explain it as well."""
+
+    line: Chain
+    operator: str
+    words: str
+    others: tuple[Chain, ...] = ()
+    hint: HintSaid | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one program of a mutant.
+
+    Attributes:
+        touched: whether its typed program differs from the right one.
+        numbers: wrong elements of its output on data that fill the range of int8; None if it was not run.
+        refused: why it was refused before anything was proved; empty if it was not.
+        wrong: elements that the proof found wrong.
+        said: the findings.
+        fed: the statements with other operands than in the right program.
+    """
+
+    touched: bool
+    numbers: int | None = None
+    refused: str = ""
+    wrong: int = 0
+    said: tuple[Said, ...] = ()
+    fed: frozenset[Chain] = frozenset()
+
+    @property
+    def changed(self) -> bool:
+        """Whether its results differ, or there are none."""
+        return self.refused != "" or bool(self.numbers)
+
+    @property
+    def detected(self) -> bool:
+        """Whether it was found without data."""
+        return self.refused != "" or self.wrong > 0
+
+
+def golden_of(case: Case) -> Mapping[str, Array]:
+    """The inputs of a case, which fill the range of int8, and its right outputs."""
+    definition = DEFINITIONS[case.workload]
+    tensors = definition.make("full-range@7", case.geometry)
+    return {**tensors.arrays("vreq8"), **definition.computed(case.geometry, tensors, "vreq8")}
+
+
+def programs_of(case: Case) -> dict[str, Program]:
+    """The typed programs of a case, by name, without those that are refused."""
+    from pipeline.ground.programs import typed_program
+
+    programs, subject = {}, _subject(case)
+    for program in subject.workload.programs:
+        try:
+            programs[program.name] = typed_program(subject, program.name)
+        except Exception:  # an edit can raise anything; the judge says what
+            continue
+    return programs
+
+
+def outcomes(mutant: Mutant, right: Mapping[str, Program], arrays: Mapping[str, Array]) -> dict[str, Outcome]:
+    """What becomes of each program of a mutant, with the copy imported as `kernels`.
+
+    Args:
+        mutant: the mutant.
+        right: the typed programs of its case without the edits.
+        arrays: the case's inputs and right outputs.
+    """
+    subject = _subject(mutant.case)
+    return {
+        program.name: _outcome(subject, program.name, right[program.name], arrays)
+        for program in subject.workload.programs
+        if program.name in right
+    }
+
+
+def _subject(case: Case) -> Any:
+    from pipeline.ground.subject import Subject
+    from workloads.registry import workload_named
+
+    return Subject(workload_named(case.workload), case.geometry, SOC, case.options)
+
+
+def _outcome(subject: Any, name: str, right: Program, arrays: Mapping[str, Array]) -> Outcome:
+    from pipeline.ground.programs import check_main, typed_program
+    from pipeline.work.proof import proof_of
+
+    try:
+        program = typed_program(subject, name)
+        check_main(program, subject, name)
+    except (KernelError, UserError, SyntaxError, ArithmeticError, LookupError, TypeError) as error:
+        return _refusal(error, frozenset())
+    if same(right, program) and not subject.program(name).host:
+        return Outcome(touched=False, numbers=0)
+    changed = frozenset(fed(right, program))
+    try:
+        numbers = _wrong_numbers(subject, name, program, arrays)
+    except (KernelError, ValueError) as error:
+        return _refusal(error, changed)
+    try:
+        proof = proof_of(subject, name, program)
+    except (KernelError, UserError) as error:
+        return _refusal(error, changed, numbers)
+    said = _said(proof.words) if proof.wrong else ()
+    return Outcome(not same(right, program), numbers, "", proof.wrong, said, changed)
+
+
+def _wrong_numbers(subject: Any, name: str, program: Program, arrays: Mapping[str, Array]) -> int:
+    from pipeline.ground.memory import untouched_output
+
+    entry = subject.program(name)
+    made = {key: make(subject.geometry, subject.plan, arrays) for key, make in entry.host.items()}
+    output = untouched_output(*subject.workload.output_of(name, subject.geometry, subject.plan))
+    given = {key: np.ascontiguousarray({**arrays, **made}[key]) for key in entry.inputs}
+    run_program(program, SOCS[SOC], {**given, entry.output: output})
+    return int((output != arrays[entry.tensor][: output.shape[0]]).sum())
+
+
+def _refusal(error: Exception, changed: frozenset[Chain], numbers: int | None = None) -> Outcome:
+    words = f"{type(error).__name__}: {error}"
+    line = chain_of(error.position) if isinstance(error, KernelError) else ()
+    said = (Said(line, getattr(error, "operator", ""), words),) if line else ()
+    return Outcome(True, numbers, words, said=said, fed=changed)
+
+
+def _said(words: str) -> tuple[Said, ...]:
+    """The findings in the words of a proof: the last line that is named is that of the first cause."""
+    steps = _STEP.findall(words)
+    if not steps:
+        return (Said((), "", words),)
+    places, operator = steps[-1]
+    chain = tuple((file, int(line)) for file, line in (place.split(":") for place in places.split(" < ")))
+    return (Said(chain, operator, words),)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a true finding of one fault names."""
+
+    edited: frozenset[Line]
+    fed: frozenset[Chain]
+
+    def exact(self, line: Chain) -> bool:
+        """Whether a line is one of the statements that the fault changes, or called the helper of one."""
+        return any(line == chain[-len(line) :] for chain in self.fed) if line else False
+
+    def pins(self, line: Chain) -> bool:
+        """Whether a line, or one that called it, was edited; or it is `exact`."""
+        return bool(self.edited & set(line)) or self.exact(line)
+
+
+def targets(folders: Sequence[Path], changed: Sequence[frozenset[Chain]]) -> tuple[Target, ...]:
+    """What a true finding names, for each fault: from the copy that has it alone, and what it feeds there."""
+    return tuple(
+        Target(frozenset(edited(folder)), chains) for folder, chains in zip(folders, changed, strict=True)
+    )
+
+
+def truth_of(hint: HintSaid, line: Chain, right: Program, mended: Program) -> bool:
+    """Whether a hint is true: with its value in place, the operand is as in the right program in every round.
+
+    Args:
+        hint: the hint.
+        line: the line of its finding.
+        right: the program without the edits.
+        mended: the program of the copy in which the text is replaced by the right value.
+    """
+    compared = False
+    for old, new in pairs(right, mended):
+        if old is None or new is None or not isinstance(new.statement, Call):
+            continue
+        if chain_of(new.statement.position)[0] == line[0] and hint.operand in new.statement.operands:
+            before, after = old.values(hint.operand), new.values(hint.operand)
+            if any(before[rounds] != after[rounds] for rounds in before.keys() & after.keys()):
+                return False
+            compared = True
+    return compared
+
+
+def mended(folder: Path, hint: HintSaid) -> bool:
+    """Write a hint's value into a copy in place of its text; False if the text is not in that line."""
+    path = folder / "kernels" / hint.file
+    lines = path.read_text().splitlines(keepends=True)
+    value = repr(list(hint.right) if isinstance(hint.right, tuple) else hint.right)
+    where = re.compile(rf"(?<![\w.]){re.escape(hint.text)}(?!\w)")
+    lines[hint.line - 1], count = where.subn(value, lines[hint.line - 1], count=1)
+    path.write_text("".join(lines))
+    return count == 1
