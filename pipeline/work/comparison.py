@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from emulator.errors import AccessError
 from golden.cache import Golden, golden_for, whose
 from golden.inputs import save_inputs
 from golden.specs import Array
@@ -37,7 +38,7 @@ from pipeline.ground.jobs import (
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import Subject, subject_of, wanted_golden
 from pipeline.work.causes import cause_of
-from pipeline.work.proof import Verdict, verdict_on
+from pipeline.work.proof import Verdict, walked
 from workloads.faults import Fault, fault_named
 from workloads.form import Form
 from workloads.stages import OutputsCompared, ProgramRun, Stage
@@ -121,7 +122,8 @@ class Comparison:
             inputs = inputs_with(fault, self.subject, stage.program, self.golden.tensors, variant, given)
             done = self.engine.run(replace(request, fault=fault.id if fault else ""), inputs)
         except CompileError as error:
-            return timed(replace(refused(stage.name, self.context, error), facts=injected), start)
+            result = refused(stage.name, self.context, error, lambda: self.verdict(stage))
+            return timed(replace(result, facts={**result.facts, **injected}), start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (output,) = done.outputs.values()
@@ -226,7 +228,7 @@ class Comparison:
         return {**dict(before), stage.program: self.verdict(stage)}
 
     def verdict(self, stage: ProgramRun) -> Verdict:
-        """What is proved of the program that ran in a stage; a proof that fails is none."""
+        """What is proved of the program that ran in a stage."""
         if stage.name in self.recorded:
             return self.recorded[stage.name]
         fault = self._wanted_fault if stage.name in self.committed else None
@@ -234,9 +236,9 @@ class Comparison:
         try:
             if fault and changes_program(fault, self.subject, name, platform.variant):
                 return Verdict("no: a fault is injected into it")
-            return verdict_on(self.subject, name, platform.backend)
-        except Exception as error:  # no failure here may hide the mismatch
-            return Verdict(f"no: the proof failed: {type(error).__name__}: {first_line(error)}")
+        except Exception:  # it is refused, and so is another one
+            return Verdict("no: a fault is injected into it")
+        return walked(self.subject, name, platform.backend)
 
     def _examined(self, stage: Stage, evidence: Evidence, diff: Diff) -> Diff:
         """A difference with what is seen in it; where that fails, `keep` says so."""
@@ -308,10 +310,18 @@ def missing_output(stage: Stage, needed: str) -> StageResult:
     return StageResult(stage.name, State.SKIPPED, f"needs the output of {needed}, which gave none")
 
 
-def refused(name: str, context: JobContext, error: CompileError) -> StageResult:
-    """The result of a stage whose program the engine refuses."""
+def refused(
+    name: str, context: JobContext, error: CompileError, verdict: Callable[[], Verdict] | None = None
+) -> StageResult:
+    """The result of a stage whose program the engine refuses.
+
+    If it accesses what it must not, `verdict` is asked which line is to blame.
+    """
     left = named(error.artefacts, context)
-    return StageResult(name, State.COMPILE_ERROR, first_line(error), str(error), artefacts=left)
+    result = StageResult(name, State.COMPILE_ERROR, first_line(error), str(error), artefacts=left)
+    if verdict is None or not isinstance(error.__cause__, AccessError) or not (found := verdict()).refuted:
+        return result
+    return replace(result, details=f"{error}\n{found.account}", facts=found.facts)
 
 
 def first_line(error: Exception) -> str:

@@ -16,7 +16,7 @@ from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Ids, Numbering, UndecidedError
 from pipeline.engines.registry import takes_tiles
-from pipeline.ground.jobs import YES, State
+from pipeline.ground.jobs import BLAMED, DIAGNOSIS, PROGRAM_WRONG, YES, State
 from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject
 from workloads.base import WorkloadError
@@ -60,6 +60,11 @@ class Verdict:
         return f"{first.operator} of {first.tensor} at {chain(first.position)}"
 
     @property
+    def facts(self) -> Mapping[str, str]:
+        """The facts of a stage whose program is refuted."""
+        return {DIAGNOSIS: PROGRAM_WRONG + self.why, BLAMED: self.blamed}
+
+    @property
     def account(self) -> str:
         """All that is known, the first line about the program as a whole, then each line to blame."""
         told = [line for finding in self.findings for line in _told(finding)]
@@ -90,6 +95,14 @@ def verdict_on(subject: Subject, name: str, backend: str) -> Verdict:
     if key not in _VERDICTS:
         _VERDICTS[key] = _decided(subject, name)
     return _VERDICTS[key]
+
+
+def walked(subject: Subject, name: str, backend: str) -> Verdict:
+    """As `verdict_on`, for a program with which something is wrong already: a proof that fails is none."""
+    try:
+        return verdict_on(subject, name, backend)
+    except Exception as error:
+        return Verdict(f"no: the proof failed: {type(error).__name__}: {reason_of(error)}")
 
 
 def _decided(subject: Subject, name: str) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from golden.definition import DefinitionError
 from pipeline.diff.diagnosis import Diagnosis
@@ -15,7 +16,6 @@ from pipeline.ground.jobs import (
     BLAMED,
     DIAGNOSIS,
     INJECTED,
-    PROGRAM_WRONG,
     PROVED,
     VERIFY,
     WRONG_STEP,
@@ -39,7 +39,7 @@ from pipeline.work.comparison import (
     request_for,
     timed,
 )
-from pipeline.work.proof import verdict_on
+from pipeline.work.proof import verdict_on, walked
 from pipeline.work.versus import steps_of, with_odd_one
 from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
@@ -193,7 +193,8 @@ def _compile(engine: Engine, context: JobContext, request: Request) -> StageResu
     try:
         compiled = engine.compile(request)
     except CompileError as error:
-        return timed(refused(name, context, error), start)
+        again = partial(walked, request.subject, name, request.platform.backend)
+        return timed(refused(name, context, error, again), start)
     except NotSupportedError as error:
         return timed(StageResult(name, State.SKIPPED, str(error)), start)
     left = named(compiled.artefacts, context)
@@ -201,8 +202,9 @@ def _compile(engine: Engine, context: JobContext, request: Request) -> StageResu
     facts = {**compiled.facts, PROVED: verdict.proved}
     result = StageResult(name, verdict.state, facts=facts, metrics=compiled.metrics, artefacts=left)
     if verdict.refuted:
-        facts |= {BLAMED: verdict.blamed, DIAGNOSIS: PROGRAM_WRONG + verdict.why}
-        result = replace(result, message=verdict.message, details=verdict.account, facts=facts)
+        result = replace(
+            result, message=verdict.message, details=verdict.account, facts={**facts, **verdict.facts}
+        )
     return timed(result, start)
 
 
@@ -220,7 +222,7 @@ def concluded(
     diagnoses = [work.diagnoses[stage.name] for work, stage in steps if stage.name in work.diagnoses]
     explaining = max(diagnoses, key=lambda found: found.tells, default=Diagnosis())
     causes = tuple(explaining.findings[0].hypotheses) if explaining.findings else ()
-    refuted = next((stage.facts for stage in stages if stage.state is State.REFUTED), {})
+    refuted = next((stage.facts for stage in stages if BLAMED in stage.facts), {})
     explained = {name: refuted.get(name, "") for name in (DIAGNOSIS, BLAMED)}
     if any(explaining.tells):
         explained = {DIAGNOSIS: explaining.line, BLAMED: explaining.blamed}
