@@ -136,6 +136,12 @@ def faults(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def mutants(session: nox.Session) -> None:
+    """Make mistakes in copies of the kernels: does the proof detect them, and does it name the line?"""
+    shared(session, "-m", "benchmarks.mutants")
+
+
+@nox.session(python=False, requires=["environment"])
 def lint(session: nox.Session) -> None:
     """Lint and format check of the code; lint of the workflows and of the shell scripts."""
     session.run(PYTHON, "-m", "ruff", "check", ".", external=True)

@@ -24,6 +24,9 @@ from emulator.sums import Mask, middle, split
 from emulator.terms import NEVER, Block, Ids, Index, Numbering
 from emulator.trace import Buffer, Copy, Event, Leave, Multiply, Recorder
 
+Line = tuple[str, int, str]
+"""A file, a line, and the operator there."""
+
 NOTHING = np.iinfo(np.int32).max
 """A demand for no element: what stands there does not matter."""
 
@@ -55,6 +58,8 @@ class Fault(Enum):
     """It begins with a bias where none belongs, or the reverse."""
     TABLE = "table"
     """It requantises what stays as it is, or the reverse."""
+    STALE = "stale"
+    """It is the last to write in its round, and leaves places as an earlier round wrote them."""
     UNWRITTEN = "unwritten"
     """Nothing writes what is needed after what it writes."""
 
@@ -76,6 +81,7 @@ class Suspicion:
             other offset would do, or if the fault is none of an offset.
         terms: how many terms are missing, and the first of them, a left and a right element; of a bias or table
             that is wrong, the sum in place of the left element.
+        leave: where sums that lack terms leave their accumulator.
     """
 
     fault: Fault
@@ -88,13 +94,14 @@ class Suspicion:
     also: Event | None = None
     right: tuple[int, int] | None = None
     terms: tuple[int, int, int] = (0, PADDING, PADDING)
+    leave: Leave | None = None
 
 
 @dataclass(eq=False)
 class Reading:
-    """What an event demands of places of a buffer, counted row by row, and what they held."""
+    """What events, the last one first, demand of places of a buffer, counted row by row, and what they held."""
 
-    event: Event
+    events: list[Event]
     index: Index
     wanted: Ids
     held: Ids
@@ -103,6 +110,11 @@ class Reading:
 
     def __post_init__(self) -> None:
         self.wrong: Mask = (self.wanted != self.held) & (self.wanted != NOTHING)
+
+    @property
+    def event(self) -> Event:
+        """The first of the events."""
+        return self.events[-1]
 
 
 def suspicions(recorder: Recorder, numbering: Numbering, wanted: Mapping[Buffer, Ids]) -> list[Suspicion]:
@@ -115,7 +127,7 @@ def suspicions(recorder: Recorder, numbering: Numbering, wanted: Mapping[Buffer,
     """
     backward = _Backward(numbering, recorder)
     for buffer, ids in wanted.items():
-        backward.demand[buffer] = ids.reshape(buffer.shape).astype(np.int64)
+        backward.demand[buffer] = ids.reshape(buffer.shape).astype(numbering.dtype)
         backward.outputs(buffer, recorder.contents(buffer))
     for event in reversed(recorder.events):
         backward.step(event)
@@ -135,8 +147,8 @@ class _Backward:
             if not isinstance(event, Multiply):
                 self.writers.setdefault(event.target, []).append(event)
         self.misplaced: set[Event] = set()
-        self.unsure = False
-        self._where: dict[Buffer, tuple[Ids, Index]] = {}
+        self._last: dict[Buffer, Event] = {}
+        self._alike: dict[Buffer, dict[tuple[int, ...], Reading]] = {}
         self._results: dict[int, tuple[Ids, Index]] = {}
 
     # -- what a buffer should have held
@@ -147,6 +159,7 @@ class _Backward:
             return
         if self.readings.get(event.target):
             self.settle(event.target)
+        self._last.setdefault(event.target, event)
         demands = self.demand.get(event.target)
         if demands is None:
             return
@@ -164,36 +177,50 @@ class _Backward:
     def settle(self, buffer: Buffer) -> None:
         """Decide whether its readers or what is before them are at fault; the demands that are left stay."""
         readings = self.readings.pop(buffer)
+        self._alike.pop(buffer, None)
         wrong = [reading for reading in readings if reading.wrong.any() or reading.padded]
-        faulty: dict[int, Fault] = {}
+        faulty: dict[Line, Fault] = {}
         also: Event | None = None
         if wrong:
             faulty = self._faulty_readers(buffer, readings, wrong)
             if not faulty:
                 moved, also = self._movable(buffer, readings, wrong)
-                faulty = {reading.event.call: Fault.SOURCE for reading in wrong if moved}
+                faulty = {reading.event.line: Fault.SOURCE for reading in wrong if moved}
         for reading in wrong:
-            if reading.event.call in faulty:
-                self._blame_reader(reading, faulty[reading.event.call], buffer, also)
-        flat = self.demand.setdefault(buffer, np.full(buffer.shape, NOTHING, np.int64)).reshape(-1)
+            for event in reading.events if reading.event.line in faulty else ():
+                self._blame_reader(event, reading, faulty[event.line], buffer, also)
+        demand = self.demand.setdefault(buffer, np.full(buffer.shape, NOTHING, self.numbering.dtype))
+        held = next((each.event.held for each in readings if isinstance(each.event, Copy)), None)
+        if held is not None:
+            self._stale(buffer, demand, held)
+        flat = demand.reshape(-1)
         for reading in readings:
-            asked = reading.held if reading.event.call in faulty else reading.wanted
+            asked = reading.held if reading.event.line in faulty else reading.wanted
             use = (reading.wanted != NOTHING) & (asked > PADDING)
             flat[reading.index[use]] = asked[use]
-        if buffer.versions:
-            self.outputs(buffer, buffer.versions[-1])
+        if held is not None:
+            self.outputs(buffer, held)
+
+    def _stale(self, buffer: Buffer, demand: Ids, held: Ids) -> None:
+        """Blame the last write of a later round for places that it left as this round reads them."""
+        later = self._last.pop(buffer, None)
+        stale = (demand != NOTHING) & (demand != held)
+        if later is not None and stale.any():
+            row, column = divmod(int(stale.reshape(-1).argmax()), buffer.shape[1])
+            wanted, count = int(demand[row, column]), int(stale.sum())
+            self.suspect(Fault.STALE, later, (row, column), wanted, int(held[row, column]), count)
+            demand[stale] = NOTHING
 
     def _blame_reader(
-        self, reading: Reading, fault: Fault, buffer: Buffer, also: Event | None = None
+        self, event: Event, reading: Reading, fault: Fault, buffer: Buffer, also: Event | None = None
     ) -> None:
-        event = reading.event
         right = _offset(event, reading.demand) if isinstance(event, Copy) else None
         if reading.wrong.any() and not reading.padded:
             first = int(reading.wrong.reshape(-1).argmax())
             cell = int(reading.index.reshape(-1)[first])
             self.suspect(
                 fault,
-                reading.event,
+                event,
                 divmod(cell, buffer.shape[1]),
                 reading.wanted.reshape(-1)[first],
                 reading.held.reshape(-1)[first],
@@ -207,16 +234,17 @@ class _Backward:
             count, row, column, wanted = reading.padded
             count += int(reading.wrong.sum())
             held = PADDING if wanted != PADDING else int(reading.held[row, column])
-            self.suspect(
-                fault, reading.event, (row, column), wanted, held, count, reading.demand, also, right
-            )
+            self.suspect(fault, event, (row, column), wanted, held, count, reading.demand, also, right)
 
     def _faulty_readers(
         self, buffer: Buffer, readings: Sequence[Reading], wrong: Sequence[Reading]
-    ) -> dict[int, Fault]:
+    ) -> dict[Line, Fault]:
         """The calls that padding, or a place that others demand otherwise, shows to be wrong."""
-        faulty = {reading.event.call: Fault.PADDING for reading in wrong if reading.padded}
-        low, high = np.full(buffer.size, NOTHING, np.int64), np.full(buffer.size, -NOTHING, np.int64)
+        faulty = {reading.event.line: Fault.PADDING for reading in wrong if reading.padded}
+        low, high = (
+            np.full(buffer.size, NOTHING, self.numbering.dtype),
+            np.full(buffer.size, -NOTHING, self.numbering.dtype),
+        )
         for reading in readings:
             use = reading.wanted != NOTHING
             np.minimum.at(low, reading.index[use], reading.wanted[use])
@@ -225,15 +253,15 @@ class _Backward:
         if disputed.any():
             for reading in wrong:
                 if disputed[reading.index[reading.wrong]].any():
-                    faulty.setdefault(reading.event.call, Fault.READERS)
+                    faulty.setdefault(reading.event.line, Fault.READERS)
         if faulty:  # others that demand the same in their stead are misled in the same way
             theirs = np.zeros(buffer.size, bool)
             for reading in wrong:
-                if reading.event.call in faulty:
+                if reading.event.line in faulty:
                     theirs[reading.index[reading.wrong]] = True
             for reading in wrong:
                 if theirs[reading.index[reading.wrong]].any():
-                    faulty.setdefault(reading.event.call, Fault.SOURCE)
+                    faulty.setdefault(reading.event.line, Fault.SOURCE)
         return faulty
 
     def _movable(
@@ -246,11 +274,11 @@ class _Backward:
         """
         if not all(isinstance(reading.event, Copy) for reading in wrong):
             return False, None
-        held = buffer.versions[-1]
+        held = next(reading.event.held for reading in readings if isinstance(reading.event, Copy))
         distances = {id(reading): _distance(held, reading) for reading in wrong}
         if any(distance is None for distance in distances.values()):
             return False, None
-        demand = np.full(buffer.size, NOTHING, np.int64)
+        demand = np.full(buffer.size, NOTHING, self.numbering.dtype)
         for reading in readings:
             use = reading.wanted != NOTHING
             demand[reading.index[use]] = reading.wanted[use]
@@ -281,11 +309,22 @@ class _Backward:
             padded = int(amiss.sum()), row, column, int(demand.reshape(-1)[first])
         use = inside & (demand != PADDING)
         held = event.held.reshape(-1)[np.maximum(index, 0)]
-        reading = Reading(event, index, np.where(use, demand, NOTHING), held, demand, padded)
-        if not event.source.given:
-            self.readings.setdefault(event.source, []).append(reading)
-        elif reading.wrong.any() or padded:
-            self._blame_reader(reading, Fault.SOURCE if reading.wrong.any() else Fault.PADDING, event.source)
+        reading = Reading([event], index, np.where(use, demand, NOTHING), held, demand, padded)
+        if event.source.given:
+            if reading.wrong.any() or padded:
+                fault = Fault.SOURCE if reading.wrong.any() else Fault.PADDING
+                self._blame_reader(event, reading, fault, event.source)
+            return
+        readings = self.readings.setdefault(event.source, [])
+        first, last = int(index.reshape(-1)[0]), int(index.reshape(-1)[-1])
+        key = event.call, first, last, hash(demand.tobytes())
+        alike = self._alike.setdefault(event.source, {}).setdefault(key, reading)
+        if alike is reading:
+            readings.append(reading)
+        elif np.array_equal(alike.index, index):
+            alike.events.append(event)
+        else:
+            readings.append(reading)
 
     # -- where sums were stored
 
@@ -308,8 +347,20 @@ class _Backward:
                 int(demand[store.cells][row, column]),
                 int(other.sum()),
                 np.where(other, store.ids, NOTHING),
-                right=right,
+                self._windows(store, demand),
+                right,
             )
+
+    def _windows(self, store: Leave, demand: Ids) -> Event | None:
+        """What made the left operands of a misplaced tile, if it could read those of the tile that belongs there."""
+        there = demand[store.cells]
+        block = self._block(there[there != NOTHING])
+        windows = self.writers.get(store.products[0].a, [None])[0]
+        if block is None or not isinstance(windows, Copy):
+            return None
+        rows, _ = self._rows_and_columns(block, there)
+        elements = block.left(rows[rows >= 0], np.arange(block.depth))
+        return windows if np.isin(elements[elements > PADDING], windows.held).all() else None
 
     def _misplaced(self, buffer: Buffer, demand: Ids, held: Ids) -> Mapping[Leave, Mask]:
         """The stores whose sums belong elsewhere in a buffer, and which of them do."""
@@ -405,7 +456,7 @@ class _Backward:
 
     def _read(self, event: Event, buffer: Buffer, wanted: Ids, held: Ids) -> None:
         index = np.arange(buffer.size).reshape(buffer.shape)
-        reading = Reading(event, index, wanted, held, wanted)
+        reading = Reading([event], index, wanted, held, wanted)
         self.readings.setdefault(buffer, []).append(reading)
 
     def _whole(self, fault: Fault, event: Event, demand: Ids, wanted: int, held: int) -> None:
@@ -452,21 +503,21 @@ class _Backward:
         )
         depth, _, own = split(block, self.numbering.codes(right))
         by_right, by_left = middle(depth, own, 1), self._left_depths(block, rows, left)
-        depths, unsure = _paired(by_left, by_right, block.depth)
+        depths = _paired(by_left, by_right, block.depth)
         self._complete(event, block, rows, columns, depths, of, demand)
         known = depths >= 0
         asked = np.maximum(depths, 0)
         must_left = np.where((rows >= 0)[:, None] & known, block.left(np.maximum(rows, 0), asked), NOTHING)
+        must_left = must_left.astype(left.dtype)
         must_right = np.where(
             (columns >= 0) & known[:, None], block.right(asked, np.maximum(columns, 0)), NOTHING
-        )
+        ).astype(left.dtype)
         silent = (right == PADDING).all(axis=1)  # what is multiplied by 0 does not matter
         must_left[:, silent] = NOTHING
         for number, product in enumerate(products):
             mine = of == number
             self._read(product, product.a, must_left[:, mine], product.left)
             self._read(product, product.b, must_right[mine], product.right)
-        self.unsure |= unsure
 
     def _left_depths(self, block: Block, rows: Index, left: Ids) -> Index:
         """The depth that most rows' elements in each column of left operands have; -1: none, -2: all padding."""
@@ -519,7 +570,7 @@ class _Backward:
                 fault = Fault.DISCARDED if also else Fault.MISSING_TERMS
                 blamed = products[0] if also else products[-1]
                 terms = self._term(block, rows, columns, int(missing[0]), int(missing.size))
-                self.suspect(fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms)
+                self.suspect(fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms, leave=event)
 
     def _term(
         self, block: Block, rows: Index, columns: Index, depth: int, count: int
@@ -587,10 +638,11 @@ class _Backward:
         also: Event | None = None,
         right: tuple[int, int] | None = None,
         terms: tuple[int, int, int] = (0, PADDING, PADDING),
+        leave: Leave | None = None,
     ) -> None:
         """Note that an operator is at fault."""
         self.found.append(
-            Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, right, terms)
+            Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, right, terms, leave)
         )
 
 
@@ -631,10 +683,9 @@ def _steady(readings: Sequence[Reading], distances: Mapping[int, tuple[int, int]
     operands = _MOVING.get(readings[0].event.step.call.operator, ())
     for operand in operands:
         seen: dict[tuple[int, ...], tuple[int, int] | None] = {}
-        for reading in readings:
-            step = reading.event.step
-            names = variables(step.call.operands[operand])
-            key = (reading.event.call, *(step.rounds[name] for name in sorted(names)))
+        for reading, event in ((reading, event) for reading in readings for event in reading.events):
+            names = variables(event.step.call.operands[operand])
+            key = (event.call, *(event.step.rounds[name] for name in sorted(names)))
             distance = distances.get(id(reading), (0, 0))
             if distance == _FAR or seen.setdefault(key, distance) != distance:
                 break
@@ -662,22 +713,25 @@ def _offset(event: Copy, demand: Ids) -> tuple[int, int] | None:
     return int(offsets[0, 0]), int(offsets[0, 1])
 
 
-def _paired(by_left: Index, by_right: Index, depth: int) -> tuple[Index, bool]:
-    """The depth of each pair of operands, where left and right say different ones, and whether that is open.
+def _paired(by_left: Index, by_right: Index, depth: int) -> Index:
+    """The depth of each pair of operands, where left and right may say different ones.
 
     The side is right that has every depth exactly once; if both have, the one that has them in order.
     """
-    if ((by_left == by_right) | (by_left == -2)).all():
-        return by_right, False
+    if ((by_left == by_right) | (by_left == -2)).all() and (by_right >= 0).any():
+        return by_right
     left, right = (_once(side, depth) for side in (by_left, by_right))
     if left and right:
         ordered = [bool((np.diff(side[side >= 0]) > 0).all()) for side in (by_left, by_right)]
-        return (by_left if ordered[0] and not ordered[1] else by_right), True
+        return by_left if ordered[0] and not ordered[1] else by_right
     if left:
-        return by_left, False
+        return by_left
     if right:
-        return by_right, False
-    return np.where(by_right >= 0, by_right, by_left), False
+        return by_right
+    known = np.where(by_right >= 0, by_right, by_left)
+    if (known < 0).any() and known.size == depth:  # in the order in which they are defined
+        return np.where(known >= 0, known, np.arange(depth)) if (known >= 0).any() else np.arange(depth)
+    return known
 
 
 def _once(depths: Index, depth: int) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from emulator.backward import NOTHING, Fault, Suspicion, suspicions
+from emulator.backward import NOTHING, Fault, Line, Suspicion, suspicions
 from emulator.coordinates import Coordinates
 from emulator.elements import PADDING
 from emulator.engine import walk_program
 from emulator.errors import AccessError, KernelError, callers
-from emulator.program import Position, Program, Ref
+from emulator.program import Bind, Call, Invoke, Position, Program, Ref, flat
 from emulator.repair import Change, candidates, loops_around, numbered
 from emulator.soc import Soc
 from emulator.terms import NEVER, Ids, Numbering
@@ -108,7 +108,7 @@ def blame(
     except AccessError as error:
         return (_refused(error),)
     groups = _grouped(found)
-    lines = [_line(group[0]) for group in groups]
+    lines = [group[0].event.line for group in groups]
     trials = _Trials(program, soc, numbering, given, wanted)
     findings = [_finding(program, numbering, group, lines, trials) for group in groups]
     return tuple(_merged(findings))
@@ -128,15 +128,6 @@ def _suspicions(
     return suspicions(recorder, numbering, {recorder.output(name): ids for name, ids in wanted.items()})
 
 
-Line = tuple[str, int, str]
-"""A file, a line, and the operator there."""
-
-
-def _line(suspicion: Suspicion) -> Line:
-    call = suspicion.event.step.call
-    return call.position.file, call.position.line, call.operator
-
-
 def _merged(findings: Sequence[Finding]) -> list[Finding]:
     """The findings, those with one cause together: one number, or one operator of a helper in several lines."""
     causes: dict[Any, list[Finding]] = {}
@@ -145,6 +136,8 @@ def _merged(findings: Sequence[Finding]) -> list[Finding]:
         cause: Any = finding
         if hint is not None:
             cause = hint.text, hint.position.file, hint.origin or hint.position.line, hint.right
+        elif finding.operator == "call":
+            cause = finding.position
         elif callers_of is not None:
             cause = finding.operator, finding.position.file, callers_of.file, callers_of.line
         causes.setdefault(id(cause) if cause is finding else cause, []).append(finding)
@@ -152,10 +145,12 @@ def _merged(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _together(alike: Sequence[Finding]) -> Finding:
-    first, *others = alike
+    first = alike[0]
+    words = "; ".join(dict.fromkeys(each.words for each in alike)) if first.operator == "call" else first.words
     lines = (position for finding in alike for position in (finding.position, *finding.others))
     return replace(
         first,
+        words=words,
         elements=sum(finding.elements for finding in alike),
         others=tuple(position for position in dict.fromkeys(lines) if position != first.position),
     )
@@ -167,10 +162,19 @@ def _refused(error: AccessError) -> Finding:
 
 
 def _grouped(found: Sequence[Suspicion]) -> list[list[Suspicion]]:
-    """The suspicions of each line, those with most elements first."""
+    """The suspicions of each line, those with most elements first.
+
+    Where one of two lines is at fault, and something else is seen of one of them, it is that one.
+    """
+    certain = {suspicion.event.line for suspicion in found if suspicion.also is None}
     lines: dict[Line, list[Suspicion]] = {}
     for suspicion in sorted(found, key=lambda each: each.event.number):
-        lines.setdefault(_line(suspicion), []).append(suspicion)
+        also = suspicion.also
+        if also is not None and also.line in certain and suspicion.event.line not in certain:
+            continue
+        if also is not None and suspicion.event.line in certain and also.line not in certain:
+            suspicion.also = None
+        lines.setdefault(suspicion.event.line, []).append(suspicion)
     return sorted(lines.values(), key=lambda group: -sum(suspicion.count for suspicion in group))
 
 
@@ -194,7 +198,7 @@ class _Trials:
         self._until = time.process_time() + _SECONDS
         self._now = self._wrong(program)
 
-    def hint(self, group: Sequence[Suspicion], lines: Sequence[Line]) -> Hint | None:
+    def change(self, group: Sequence[Suspicion], lines: Sequence[Line]) -> Change | None:
         """A number that mends what a line is under suspicion of.
 
         Either nothing is wrong with it any more, or less is and of all `lines` under suspicion this one no
@@ -206,14 +210,14 @@ class _Trials:
             program = change.applied(self._program)
             wrong = self._wrong(program)
             if wrong == 0 or (
-                wrong < self._now and len(lines) > 1 and self._better(program, _line(group[0]), lines)
+                wrong < self._now and len(lines) > 1 and self._better(program, group[0].event.line, lines)
             ):
-                return _hint(change)
+                return change
         return None
 
     def _better(self, program: Program, line: Line, lines: Sequence[Line]) -> bool:
         left = {
-            _line(suspicion)
+            suspicion.event.line
             for suspicion in _suspicions(program, self._soc, self._numbering, self._given, self._wanted)
         }
         return line not in left and left <= set(lines)
@@ -233,8 +237,64 @@ class _Trials:
 def _hint(change: Change) -> Hint:
     leaf = change.leaf
     origin = "" if leaf.origin is None else f"{leaf.origin.text}, {leaf.origin.position}"
-    value, right = (each.name if isinstance(each, Ref) else each for each in (leaf.value, change.value))
+    value = leaf.text if isinstance(leaf.value, Ref) else leaf.value
+    right = change.text if isinstance(change.value, Ref) else change.value
     return Hint(change.operand, leaf.text, leaf.position, value, right, origin)
+
+
+def _passed(program: Program, numbering: Numbering, suspicion: Suspicion) -> tuple[Position, str] | None:
+    """The line in `main` that passes another tensor than the parameter is named for, and what is wrong with it."""
+    call = suspicion.event.step.call
+    wanted, held = (numbering.tensor(each) for each in (suspicion.wanted, suspicion.held))
+    operand = call.operands.get("tensor")
+    if not isinstance(operand, Ref) or operand.name != wanted or held in ("", wanted):
+        return None
+    for invoke in program.main.body:
+        if isinstance(invoke, Invoke):
+            function = program.functions[invoke.function]
+            names = [param.name for param in function.params]
+            if any(each is call for each in flat(function.body)) and operand.name in names:
+                given = invoke.arguments[names.index(operand.name)]
+                return invoke.position, f"main passes {given} for {operand.name} of {function.name}"
+    return None
+
+
+def _empty(program: Program, suspicion: Suspicion) -> list[Position]:
+    """The assignments that gave the tile its name and stand for no operator, such as of a helper that does nothing."""
+    if suspicion.fault is Fault.MISSING_TERMS and suspicion.leave is not None:
+        call, operands = suspicion.leave.step.call, ("acc", "tile")
+    elif suspicion.fault in (Fault.READERS, Fault.SOURCE, Fault.PADDING):
+        call, operands = suspicion.event.step.call, ("tile", "a", "b", "bias", "scale")
+    else:
+        return []
+    for function in program.functions.values():
+        statements = [*flat(function.body)]
+        if any(each is call for each in statements):
+            lines = {
+                (line.file, line.line)
+                for each in statements
+                if isinstance(each, Call)
+                for line in callers(each.position)
+            }
+            binds = {each.target: each for each in statements if isinstance(each, Bind)}
+            given = [call.operands.get(operand) for operand in operands]
+            names = [ref.name for ref in given if isinstance(ref, Ref)]
+            found = []
+            while names and (bind := binds.pop(names[0], None)) is not None:
+                names = [bind.source]
+                if (bind.position.file, bind.position.line) not in lines:
+                    found.append(bind.position)
+            return found
+    return []
+
+
+def _in_parts(change: Change) -> str:
+    """What would be right of a text that stands for other numbers in other bands."""
+    leaf = change.leaf
+    if not change.parts:
+        return f"{leaf.text}, {chain(leaf.position)}, is {leaf.value} there, {change.value} would be right"
+    parts = [f"{value} as number {at + 1}" for at, value in change.parts.items() if leaf.value[at] != value]
+    return f"{' and '.join(parts)} of {leaf.text} would be right in every round"
 
 
 def _finding(
@@ -245,14 +305,28 @@ def _finding(
     position, operator = call.position, call.operator
     others = [each.also.step.call.position for each in group if each.also is not None]
     around = loops_around(program, call)
-    if first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN) and around:
+    if first.fault in _LOOPS and around:
         position, operator = around[0].position, "for"
     elif first.fault is Fault.TWICE and around:
         others = [around[0].position, *others]
-    hint = trials.hint(group, lines)
+    if (passed := _passed(program, numbering, first)) is not None:
+        argument, words = passed
+        others = [position]
+        count = sum(each.count for each in group)
+        tensor = _tensor(numbering, first)
+        return Finding(argument, "call", {}, tensor, words, count, tuple(others))
+    empty = _empty(program, first)
+    others += empty
+    change = trials.change(group, lines)
     words = _words(numbering, first)
-    if hint is None and numbered(group):
+    if empty:
+        words = f"{words}; or {chain(empty[0])}, an assignment without an operator, should have one"
+    if change is None and numbered(group):
         words = f"{words}; no single number would mend every round"
+    elif change is not None and not change.everywhere(program):
+        words = f"{words}; {_in_parts(change)}"
+        change = None
+    hint = None if change is None else _hint(change)
     return Finding(
         position,
         operator,
@@ -264,6 +338,9 @@ def _finding(
         hint,
     )
 
+
+_LOOPS = (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE)
+"""Faults of a loop that ends too early, if there is one."""
 
 _OF_SUMS = (Fault.PLACE, Fault.TWICE, Fault.MISSING_TERMS, Fault.DISCARDED, Fault.UNWRITTEN)
 
@@ -288,9 +365,15 @@ def _words(numbering: Numbering, suspicion: Suspicion) -> str:
     row, column = suspicion.place
     if fault is Fault.PLACE:
         there = f", where {has} belongs" if has else ""
+        windows = ""
+        if suspicion.also is not None:
+            also = suspicion.also.step.call
+            windows = (
+                f", or {also.operator.rpartition('.')[2]}, {also.position}, reads the windows of another tile"
+            )
         return (
             f"it stores {must} at [{row}, {column}] of {event.target.name}{there}; every sum is made, so "
-            f"the place is wrong"
+            f"the place is wrong{windows}"
         )
     if fault is Fault.TWICE:
         return f"{name(left)} x {name(right)} is added to the sum of {must} a second time"
@@ -305,6 +388,11 @@ def _words(numbering: Numbering, suspicion: Suspicion) -> str:
         if must:
             return f"the sum of {name(left)} is stored as it is, {must} must requantise it"
         return f"the sum of {name(left)} is requantised, but is defined as it is"
+    if fault is Fault.STALE:
+        return (
+            f"after it [{row}, {column}] of {event.target.name} still holds {has} of an earlier round where {must} is "
+            f"needed, the first of {suspicion.count} such elements"
+        )
     if fault is Fault.UNWRITTEN:
         return (
             f"nothing writes {must} to [{row}, {column}] of {event.target.name}, the first of "

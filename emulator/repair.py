@@ -36,13 +36,15 @@ _AROUND = 3
 class Change:
     """Another value for a constant, in an operand of an operator or a bound of a loop.
 
-    With `parts` only these numbers of a list change, in each list that the same text stands for.
+    With `parts` only these numbers of a list change, in each list that the same text stands for. `text` is how the source
+    names the other value, if it is a tile or tensor.
     """
 
     operand: str
     leaf: Leaf
     value: Any
     parts: Mapping[int, int] = field(default_factory=dict)
+    text: str = ""
 
     def applied(self, program: Program) -> Program:
         """The program with the value wherever this text is read."""
@@ -51,6 +53,18 @@ class Change:
             for name, function in program.functions.items()
         }
         return replace(program, functions=functions)
+
+    def everywhere(self, program: Program) -> bool:
+        """Whether the text stands for one number or list, wherever a helper with it is expanded."""
+        values = {
+            self._value(leaf) if self._same(leaf) else leaf.value
+            for function in program.functions.values()
+            for statement in flat(function.body)
+            if isinstance(statement, Call)
+            for leaf in leaves(statement.written.get(self.operand, ()))
+            if same_constant(leaf, self.leaf)
+        }
+        return isinstance(self.value, Ref) or len(values) < 2
 
     def _block(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
         return tuple(map(self._statement, statements))
@@ -113,7 +127,7 @@ def _loops(statements: Sequence[Statement], call: Call) -> list[For]:
 def candidates(program: Program, group: Sequence[Suspicion]) -> Iterator[Change]:
     """Changes that might mend what a line is under suspicion of, the likelier first."""
     first = group[0]
-    if first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN):
+    if first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE):
         yield from _bounds(program, first.event.step.call, (("stop", 1), ("start", -1)))
     elif first.fault is Fault.TWICE:
         yield from _bounds(program, first.event.step.call, (("start", 1), ("stop", -1)))
@@ -259,19 +273,27 @@ def _solved(event: Event, operand: str, component: int | None, leaf: Leaf, wante
 
 
 def _names(program: Program, event: Event) -> Iterator[Change]:
-    """Other tiles and tensors of the same type for what an operator reads."""
+    """Other tiles and tensors of the same type for what an operator reads, by names of the same function."""
     call = event.step.call
     for function in program.functions.values():
-        if any(statement is call for statement in flat(function.body)):
-            types: dict[str, Any] = {param.name: param.type for param in function.params}
-            types |= {each.target: each.result for each in flat(function.body) if isinstance(each, Call)}
-            for operand, value in call.operands.items():
-                if not isinstance(value, Ref) or operand not in call.written:
-                    continue
-                for leaf in leaves(call.written[operand]):
-                    for name, kind in types.items():
-                        if name != value.name and kind == types.get(value.name):
-                            yield Change(operand, leaf, Ref(name))
+        if not any(statement is call for statement in flat(function.body)):
+            continue
+        types: dict[str, Any] = {param.name: param.type for param in function.params}
+        types |= {each.target: each.result for each in flat(function.body) if isinstance(each, Call)}
+        names = {name: Ref(name) for name in (param.name for param in function.params)}
+        known = [(call.position.file, None, name, ref) for name, ref in names.items()]
+        for each in flat(function.body):
+            for tree in each.written.values() if isinstance(each, Call) else ():
+                for leaf in leaves(tree):
+                    if isinstance(leaf.value, Ref):
+                        known.append((leaf.position.file, leaf.position.caller, leaf.text, leaf.value))
+        for operand, value in call.operands.items():
+            for leaf in leaves(call.written.get(operand, ())):
+                where = leaf.position.file, leaf.position.caller
+                for file, caller, text, ref in dict.fromkeys(known):
+                    if (file, caller) == where and ref != value and isinstance(value, Ref):
+                        if types.get(ref.name) == types.get(value.name):
+                            yield Change(operand, leaf, ref, text=text)
 
 
 def _windows(group: Sequence[Suspicion]) -> Iterator[Change]:
@@ -297,9 +319,12 @@ def _others(operand: str, value: Any) -> Iterator[Mapping[int, int]]:
         yield dict(enumerate(reversed(value)))
     elif operand == "padding":
         for first in (2, 0):
-            yield from ({first: one, first + 1: other} for one, other in product(near, repeat=2))
+            pairs = ({first: one, first + 1: other} for one, other in product(near, repeat=2))
+            # Those that leave the output its size come first: only their windows are elsewhere.
+            yield from sorted(pairs, key=lambda pair: sum(pair.values()) != sum(value[first : first + 2]))
         yield from (dict(enumerate(four)) for four in product(near, repeat=4))
     else:
+        yield from (dict.fromkeys(range(len(value)), other) for other in near[1:])
         yield from ({at: other} for at in range(len(value)) for other in near[1:])
         yield from (dict(enumerate(both)) for both in product(near[1:], repeat=len(value)))
 

@@ -7,20 +7,23 @@ where it was made. So a second fault further on is a second finding.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from emulator.coordinates import Coordinates
 from emulator.image import tap_rows, window_of
+from emulator.meant import meant
 from emulator.program import Call, Ref, Spoil, evaluate
 from emulator.soc import FRACTAL_DEPTH
 from emulator.sums import Accumulator, Found, Mask, Step, middle, split
-from emulator.terms import FLAWED, NEVER, Ids, Index, Numbering
+from emulator.terms import FLAWED, NEVER, Block, Ids, Index, Numbering
 from emulator.tile import Array, Tensor, Tile
+
+_FEW = 0.25
+"""Share of an accumulator's sums below which flawed ones need not be known."""
 
 
 @dataclass(eq=False)
@@ -69,6 +72,12 @@ class Event:
         return id(self.step.call)
 
     @property
+    def line(self) -> tuple[str, int, str]:
+        """Its file, its line, and its operator: the same wherever a helper is expanded."""
+        position = self.step.call.position
+        return position.file, position.line, self.step.call.operator
+
+    @property
     def cells(self) -> tuple[slice, slice]:
         """The rectangle as an index of the target."""
         (row, column), (rows, columns) = self.at, self.shape
@@ -82,14 +91,15 @@ class Copy(Event):
     source: Buffer
     held: Ids
 
-    @cached_property
+    @property
     def index(self) -> Index:
         """Which element of the source, counted row by row, went to each of the target's; -1 is padding."""
         call, columns = self.step.call, self.source.shape[1]
         if call.operator == "tile.img2col":
             return self._unfolded(call)
         row, column = self.numbers["from"]
-        rows, cols = row + np.arange(self.shape[0]), column + np.arange(self.shape[1])
+        rows = row + np.arange(self.shape[0], dtype=np.int32)
+        cols = column + np.arange(self.shape[1], dtype=np.int32)
         return rows[:, None] * columns + cols
 
     def _unfolded(self, call: Call) -> Index:
@@ -98,7 +108,7 @@ class Copy(Event):
             operands["image_shape"], operands["kernel_size"], operands["stride"], operands["padding"]
         )
         (count, depth), taps = self.shape, window.kernel[0] * window.kernel[1]
-        index = np.empty(self.shape, np.intp)
+        index = np.empty(self.shape, np.int32)
         for group in range(depth // FRACTAL_DEPTH):
             plane, tap = divmod(self.numbers["pos_k"] // FRACTAL_DEPTH + group, taps)
             rows, outside = tap_rows(window, self.numbers["pos_m"], count, divmod(tap, window.kernel[1]))
@@ -151,6 +161,8 @@ class Recorder(Coordinates):
         self.events: list[Event] = []
         self._buffers: dict[int, tuple[Tile | Tensor, Buffer]] = {}
         self._added: dict[int, list[Multiply]] = {}
+        self._meant: dict[int, tuple[Block, Index, Index] | None] = {}
+        self._rights: dict[bytes, Ids] = {}
         self._open: tuple[Call, Mapping[str, Tile | Tensor], dict[str, Any]] | None = None
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
@@ -236,6 +248,18 @@ class Recorder(Coordinates):
         super().accumulate(acc, a, b)
         self._note(acc, a, b, None)
 
+    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+        """As on coordinates; sums that are flawed are those that they are meant to be."""
+        accumulator, ids = super()._settled(acc)
+        if id(accumulator) not in self._meant:
+            flawed = ids == FLAWED
+            known = meant(self._numbering, accumulator) if flawed.mean() > _FEW else None
+            self._meant[id(accumulator)] = known
+            if known is not None:
+                block, positions, columns = known
+                ids[flawed] = block.sum_ids(positions, columns)[flawed]
+        return accumulator, ids
+
     def settle(self, acc: Tile) -> None:
         """As on coordinates; the sums leave."""
         super().settle(acc)
@@ -254,6 +278,9 @@ class Recorder(Coordinates):
             result[:, found.at] = np.where(self._which(found, accumulator), becomes, FLAWED)
             own = found.block.table
             good[:, found.at] &= False if own is None else own[found.columns] == entries[found.at]
+        if (known := self._meant[id(accumulator)]) is not None:
+            block, positions, columns = known
+            result = np.where(result == FLAWED, block.result(positions, columns), result)
         self._leave(accumulator, self.buffer(scale), entries, result, good)
         return result
 
@@ -286,6 +313,8 @@ class Recorder(Coordinates):
         if bias is not None or self._open[0].operator != "tile.matmul_acc":
             self._added[id(accumulator)] = []
         product = accumulator.products[-1]
+        right = self._rights.setdefault(product.right.tobytes(), product.right)  # many are the same
+        product = accumulator.products[-1] = replace(product, right=right)
         noted = self._open[2]
         noted["accumulator"] = id(accumulator)
         noted["product"] = (

@@ -108,7 +108,13 @@ def no_refusal_holds_a_repr() -> Iterator[None]:
     def reading(init: Callable[..., None]) -> Callable[..., None]:
         def read(self: Exception, *arguments: Any) -> None:
             init(self, *arguments)
-            if type(self).__module__.partition(".")[0] in ("emulator", "golden", "kernels"):
+            if type(self).__module__.partition(".")[0] in (
+                "emulator",
+                "golden",
+                "kernels",
+                "workloads",
+                "pipeline",
+            ):
                 assert not REPR.search(str(self)), f"a refusal holds a repr: {self}"
 
         return read

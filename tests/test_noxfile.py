@@ -88,6 +88,7 @@ def ended(process: subprocess.Popen[str]) -> int:
         (["tests", "--", "tests/golden"], "python -m pytest -n auto --dist worksteal tests/golden"),
         (["typecheck"], "python -m mypy"),
         (["bench", "--", "list_start"], "python -m benchmarks.list_start"),
+        (["mutants", "--", "gather"], "python -m benchmarks.mutants gather"),
     ],
 )
 def test_arguments_reach_what_a_session_calls(words: list[str], call: str, nox: Nox, checkout: Path) -> None:

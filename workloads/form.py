@@ -82,10 +82,13 @@ class Convolution:
     def __post_init__(self) -> None:
         layer, tile = self.layer, self.tile
         if sorted(self.order) != list(range(len(self.parts))):
-            self._refuse(f"order {self.order} must name each of its {len(self.parts)} parts once, from 0")
+            self._refuse(
+                f"order {list(self.order)} must name each of its {len(self.parts)} parts once, from 0"
+            )
         if tile.positions != tile.rows * layer.out_width or tile.step * tile.steps != layer.depth:
             self._refuse(
-                f"{tile} must have rows of {layer.out_width} positions and steps that add up to {layer.depth}"
+                f"a tile of {tile.rows} rows, {tile.positions} positions and K = {tile.steps} x {tile.step} "
+                f"must have rows of {layer.out_width} positions and steps that add up to {layer.depth}"
             )
         for part in self.parts:
             if part.rows < 1 or part.rows % tile.rows:

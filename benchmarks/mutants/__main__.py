@@ -51,7 +51,8 @@ def lines(verdict: Verdict) -> Iterator[str]:
         for words in said if outcome.detected else []:
             yield f"           {name}: {words}"
         for found in program.misleading:
-            yield f"           {name}: misleading: {found.line}"
+            named = " < ".join(f"{file}:{line}" for file, line in found.line)
+            yield f"           {name}: not there, or with a false hint: {named}"
 
 
 def figures(verdicts: Sequence[Verdict]) -> Iterator[str]:

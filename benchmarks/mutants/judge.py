@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ import numpy as np
 
 from benchmarks.mutants.lines import Chain, Line, chain_of, edited, fed, pairs, same
 from benchmarks.mutants.mutant import Case, Mutant
+from emulator.blame import Finding
 from emulator.engine import run_program
 from emulator.errors import KernelError
-from emulator.program import Call, Program
+from emulator.program import Call, For, If, Invoke, Program, Statement
 from emulator.soc import SOCS
+from emulator.terms import UndecidedError
 from golden import conv, conv_pair, gemm
 from golden.errors import UserError
 from golden.specs import Array
@@ -30,8 +33,6 @@ DEFINITIONS = {
     "gemm": gemm.DEFINITION,
 }
 """The definitions do not depend on `kernels`: the golden is computed once, before any copy is imported."""
-
-_STEP = re.compile(r"at (\S+\.py:\d+(?: < \S+\.py:\d+)*) \((\w+)")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Outcome:
     Attributes:
         touched: whether its typed program differs from the right one.
         numbers: wrong elements of its output on data that fill the range of int8; None if it was not run.
-        refused: why it was refused before anything was proved; empty if it was not.
+        refused: why it was refused, and so neither proved nor refuted; empty if it was not.
         wrong: elements that the proof found wrong.
         said: the findings.
         fed: the statements with other operands than in the right program.
@@ -79,7 +80,7 @@ class Outcome:
     @property
     def changed(self) -> bool:
         """Whether its results differ, or there are none."""
-        return self.refused != "" or bool(self.numbers)
+        return self.numbers != 0
 
     @property
     def detected(self) -> bool:
@@ -101,10 +102,30 @@ def programs_of(case: Case) -> dict[str, Program]:
     programs, subject = {}, _subject(case)
     for program in subject.workload.programs:
         try:
-            programs[program.name] = typed_program(subject, program.name)
+            programs[program.name] = _bare(typed_program(subject, program.name))
         except Exception:  # an edit can raise anything; the judge says what
             continue
     return programs
+
+
+def _bare(program: Program) -> Program:
+    """A program without what its source says, which cannot leave its process."""
+
+    def bare(statements: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(map(one, statements))
+
+    def one(statement: Statement) -> Statement:
+        if isinstance(statement, For):
+            return replace(statement, body=bare(statement.body), written=())
+        if isinstance(statement, If):
+            both = {"then": bare(statement.then), "orelse": bare(statement.orelse)}
+            return replace(statement, **both, written=())
+        if isinstance(statement, Call):
+            return replace(statement, written={})
+        return replace(statement, written=()) if isinstance(statement, Invoke) else statement
+
+    functions = {name: replace(each, body=bare(each.body)) for name, each in program.functions.items()}
+    return replace(program, functions=functions)
 
 
 def outcomes(mutant: Mutant, right: Mapping[str, Program], arrays: Mapping[str, Array]) -> dict[str, Outcome]:
@@ -142,15 +163,14 @@ def _outcome(subject: Any, name: str, right: Program, arrays: Mapping[str, Array
     if same(right, program) and not subject.program(name).host:
         return Outcome(touched=False, numbers=0)
     changed = frozenset(fed(right, program))
-    try:
+    numbers = None
+    with suppress(KernelError, ValueError):  # the proof must say so too
         numbers = _wrong_numbers(subject, name, program, arrays)
-    except (KernelError, ValueError) as error:
-        return _refusal(error, changed)
     try:
         proof = proof_of(subject, name, program)
-    except (KernelError, UserError) as error:
+    except (KernelError, UserError, UndecidedError) as error:
         return _refusal(error, changed, numbers)
-    said = _said(proof.words) if proof.wrong else ()
+    said = tuple(map(_said, proof.findings)) or ((Said((), "", proof.words),) if proof.wrong else ())
     return Outcome(not same(right, program), numbers, "", proof.wrong, said, changed)
 
 
@@ -172,14 +192,13 @@ def _refusal(error: Exception, changed: frozenset[Chain], numbers: int | None = 
     return Outcome(True, numbers, words, said=said, fed=changed)
 
 
-def _said(words: str) -> tuple[Said, ...]:
-    """The findings in the words of a proof: the last line that is named is that of the first cause."""
-    steps = _STEP.findall(words)
-    if not steps:
-        return (Said((), "", words),)
-    places, operator = steps[-1]
-    chain = tuple((file, int(line)) for file, line in (place.split(":") for place in places.split(" < ")))
-    return (Said(chain, operator, words),)
+def _said(finding: Finding) -> Said:
+    hint = finding.hint
+    told = hint and HintSaid(
+        hint.operand, hint.text, Path(hint.position.file).name, hint.position.line, hint.right
+    )
+    others = tuple(map(chain_of, finding.others))
+    return Said(chain_of(finding.position), finding.operator, str(finding), others, told)
 
 
 @dataclass(frozen=True)
@@ -216,7 +235,15 @@ def truth_of(hint: HintSaid, line: Chain, right: Program, mended: Program) -> bo
     """
     compared = False
     for old, new in pairs(right, mended):
-        if old is None or new is None or not isinstance(new.statement, Call):
+        if old is None or new is None:
+            continue
+        if hint.operand in ("start", "stop") and isinstance(new.statement, For):
+            if chain_of(new.statement.position)[0] == (hint.file, hint.line):
+                if old.content != new.content:
+                    return False
+                compared = True
+            continue
+        if not isinstance(new.statement, Call):
             continue
         if chain_of(new.statement.position)[0] == line[0] and hint.operand in new.statement.operands:
             before, after = old.values(hint.operand), new.values(hint.operand)
@@ -230,7 +257,7 @@ def mended(folder: Path, hint: HintSaid) -> bool:
     """Write a hint's value into a copy in place of its text; False if the text is not in that line."""
     path = folder / "kernels" / hint.file
     lines = path.read_text().splitlines(keepends=True)
-    value = repr(list(hint.right) if isinstance(hint.right, tuple) else hint.right)
+    value = hint.right if isinstance(hint.right, str) else repr(hint.right)
     where = re.compile(rf"(?<![\w.]){re.escape(hint.text)}(?!\w)")
     lines[hint.line - 1], count = where.subn(value, lines[hint.line - 1], count=1)
     path.write_text("".join(lines))

@@ -58,18 +58,30 @@ class Mutant:
         return tuple(edit for fault in self.faults for edit in fault)
 
 
-def copied(folder: Path, edits: Sequence[Edit]) -> Path:
-    """Copy the package `kernels` into a folder and edit it there.
+def edited_texts(edits: Sequence[Edit]) -> dict[str, str]:
+    """The source of each file that is edited, after the edits.
 
     Raises:
         CatalogueError: a text does not occur as often as its edit says.
     """
-    shutil.copytree(KERNELS, folder / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    texts: dict[str, str] = {}
     for edit in edits:
-        path = folder / "kernels" / edit.file
-        text = path.read_text()
+        text = texts.get(edit.file) or (KERNELS / edit.file).read_text()
         found = text.count(edit.old)
         if found != edit.count:
             raise CatalogueError(f"{edit.file} has this text {found} times, not {edit.count}: {edit.old}")
-        path.write_text(text.replace(edit.old, edit.new))
+        texts[edit.file] = text.replace(edit.old, edit.new)
+    return texts
+
+
+def copied(folder: Path, edits: Sequence[Edit]) -> Path:
+    """Copy the package `kernels` into a folder and edit it there; the folder.
+
+    Raises:
+        CatalogueError: a text does not occur as often as its edit says.
+    """
+    texts = edited_texts(edits)
+    shutil.copytree(KERNELS, folder / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    for file, text in texts.items():
+        (folder / "kernels" / file).write_text(text)
     return folder

@@ -20,7 +20,7 @@ from benchmarks.mutants.judge import (
     truth_of,
 )
 from benchmarks.mutants.lines import fed
-from benchmarks.mutants.mutant import Case, Mutant, copied
+from benchmarks.mutants.mutant import Case, CatalogueError, Mutant, copied
 from benchmarks.mutants.processes import ORIGINAL, in_copy
 from emulator.program import Program
 from golden.specs import Array
@@ -90,10 +90,10 @@ class Verdict:
         """The verdict in a word."""
         if self.mistakes:
             return "CATALOGUE"
+        if any(judged.outcome.detected and not judged.outcome.changed for judged in self.programs.values()):
+            return "UNPROVED"
         if self.equivalent:
-            return (
-                "UNPROVED" if any(judged.outcome.detected for judged in self.programs.values()) else "proved"
-            )
+            return "proved"
         if not self.detected:
             return "UNDETECTED"
         if self.refused:
@@ -114,20 +114,20 @@ def _right(case: Case) -> tuple[Mapping[str, Program], Mapping[str, Array]]:
 
 
 def verdict_of(mutant: Mutant) -> Verdict:
-    """Judge a mutant in copies of its own.
+    """Judge a mutant in copies of its own."""
+    try:
+        return _verdict_of(mutant)
+    except (CatalogueError, TimeoutError) as error:
+        return Verdict(mutant.name, mutant.equivalent, len(mutant.faults), mistakes=(str(error),))
 
-    Raises:
-        CatalogueError: an edit does not apply.
-    """
+
+def _verdict_of(mutant: Mutant) -> Verdict:
     right, arrays = _right(mutant.case)
     with tempfile.TemporaryDirectory(prefix="mutant-") as scratch:
         folder = copied(_new(scratch, "all"), mutant.edits)
         alone = [copied(_new(scratch, str(number)), edits) for number, edits in enumerate(mutant.faults)]
-        try:
-            found = in_copy(folder, outcomes, mutant, right, arrays)
-            read = [in_copy(each, programs_of, mutant.case) for each in alone] if len(alone) > 1 else []
-        except TimeoutError as error:
-            return Verdict(mutant.name, mutant.equivalent, len(alone), mistakes=(str(error),))
+        found = in_copy(folder, outcomes, mutant, right, arrays)
+        read = [in_copy(each, programs_of, mutant.case) for each in alone] if len(alone) > 1 else []
         programs = {}
         for name, outcome in found.items():
             if not (outcome.touched if mutant.equivalent else outcome.changed or outcome.detected):
@@ -190,6 +190,7 @@ def _mistakes(mutant: Mutant, found: Mapping[str, Outcome]) -> list[str]:
     if mutant.equivalent:
         touched = {name for name, outcome in found.items() if outcome.touched}
         said = [f"it is equivalent, but changes the results of {name}" for name in sorted(changed)]
+        said += [] if touched else ["it changes no program"]
         wrong = sorted(touched ^ set(mutant.programs))
         return said + [f"whether it changes {name} is declared wrongly" for name in wrong]
     wrong = sorted(changed ^ set(mutant.programs))

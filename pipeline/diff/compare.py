@@ -132,10 +132,10 @@ def _problem(actual: Array, golden: Array) -> str:
     if actual.dtype != golden.dtype:
         return f"dtype is {actual.dtype}, must be {golden.dtype}"
     if golden.ndim != 2:
-        return f"the golden has shape {golden.shape}: must be [rows * width, channels]"
+        return f"the golden has shape {list(golden.shape)}: must be [rows * width, channels]"
     if actual.shape != golden.shape:
         held = counted(actual.size, "element")
-        return f"shape is {actual.shape} ({held}), must be {golden.shape} ({golden.size})"
+        return f"shape is {list(actual.shape)} ({held}), must be {list(golden.shape)} ({golden.size})"
     if golden.size == 0:
         return "nothing to compare: the golden has no elements"
     return ""

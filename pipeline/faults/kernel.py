@@ -150,7 +150,7 @@ class _Faulty:
         assert isinstance(stride, tuple)
         assert isinstance(stride[0], int)
         wrong = 2 if stride[0] == 1 else stride[0] - 1
-        return replace(call, operands={**call.operands, "stride": (wrong, wrong)})
+        return replace(call, operands={**call.operands, "stride": (wrong, wrong)}, written={})
 
     def _past_edge(self, body: Block) -> Block:
         spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"))
@@ -202,8 +202,12 @@ class _Faulty:
         loop = block[loops[-1]]
         assert isinstance(loop, For)
         last = Binary("-", loop.stop, 1)
-        again = replace(loop, start=last, body=_each_call(loop.body, replace))  # calls of its own
-        steps = (replace(loop, stop=last),) if self.fault.family == "k-step-skipped" else (loop, again)
+        again = replace(loop, start=last, body=_each_call(loop.body, replace), written=())  # calls of its own
+        steps = (
+            (replace(loop, stop=last, written=()),)
+            if self.fault.family == "k-step-skipped"
+            else (loop, again)
+        )
         return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
 
     def _without_reset(self, block: Block) -> Block:
@@ -213,7 +217,7 @@ class _Faulty:
             if not isinstance(call, Call) or call.operator != "tile.matmul_bias":
                 return call
             operands = {"acc": Ref(call.target), "a": call.operands["a"], "b": call.operands["b"]}
-            onto = replace(call, operator="tile.matmul_acc", operands=operands)
+            onto = replace(call, operator="tile.matmul_acc", operands=operands, written={})
             return If(call.position, Binary("==", LoopVar(loop.variable), loop.start), (call,), (onto,))
 
         return tuple(
@@ -238,7 +242,7 @@ class _Faulty:
                 "src_offset": (0, 0),
                 "shapes": (FRACTAL_ROWS, FRACTAL_DEPTH),
             }
-            return (statement, replace(gathered, operands=over))
+            return (statement, replace(gathered, operands=over, written={}))
 
         return tuple(found for statement in block for found in changed(statement))
 

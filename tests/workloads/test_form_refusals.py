@@ -24,15 +24,16 @@ def fused() -> Form:
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
-        ({"order": (0, 1)}, r"convolution 2: order \(0, 1\) must name each of its 3 parts once, from 0"),
-        ({"order": (0, 1, 1)}, r"convolution 2: order \(0, 1, 1\) must name each of its 3 parts once"),
+        ({"order": (0,)}, r"convolution 2: order \[0\] must name each of its 3 parts once, from 0"),
+        ({"order": (0, 1)}, r"convolution 2: order \[0, 1\] must name each of its 3 parts once, from 0"),
+        ({"order": (0, 1, 1)}, r"convolution 2: order \[0, 1, 1\] must name each of its 3 parts once"),
         (
             {"tile": replace(fused().last.tile, steps=1)},
-            "convolution 2: Tile.* must have rows of 8 positions",
+            r"convolution 2: a tile of 2 rows, 16 positions and K = 1 x \d+ must have rows of 8 positions",
         ),
         (
             {"tile": replace(fused().last.tile, positions=8)},
-            "convolution 2: Tile.* and steps that add up to 576",
+            "convolution 2: a tile of 2 rows, 8 positions and K = .* and steps that add up to 576",
         ),
         (
             {"parts": (Part(0, 3, fused().last.parts[0].window), *fused().last.parts[1:])},

@@ -1,8 +1,17 @@
-"""All mutants."""
+"""All mutants, by the file that they edit."""
 
 from __future__ import annotations
 
-from benchmarks.mutants.catalogue import issue
+from benchmarks.mutants.catalogue import blocks, equivalent, fused, issue, pairs, passes, plans, single
 from benchmarks.mutants.mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (*issue.MUTANTS,)
+MUTANTS: tuple[Mutant, ...] = (
+    *issue.MUTANTS,
+    *fused.MUTANTS,
+    *blocks.MUTANTS,
+    *passes.MUTANTS,
+    *plans.MUTANTS,
+    *single.MUTANTS,
+    *pairs.MUTANTS,
+    *equivalent.MUTANTS,
+)

@@ -20,6 +20,50 @@ _LAST = "last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, last_y)"
 _CONV1_K = "conv1_taps,\n                conv1_k * conv1_step,"
 _CONV2_K = "conv2_taps,\n                conv2_k * conv2_step,"
 
+CONTINUED = (
+    Edit(
+        _TWO,
+        "    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid)\n",
+        """    tile = plan.conv2
+    second_conv = conv2_tile(pl, plan.shape2, replace(tile, steps=tile.steps - 2), band.mid)
+    more_shape, more_filter = [tile.positions, tile.step], [tile.step, plan.shape2.channels]
+    more_image, more_padding = (band.mid.rows, plan.shape2.width), band.mid.padding
+    more_kernel, more_stride = plan.shape2.kernel, plan.shape2.stride
+    more_first, more_second = (tile.steps - 2) * tile.step, (tile.steps - 1) * tile.step
+
+    @pl.inline
+    def more_of(more_acc: Any, more_map: Any, more_taps: Any, more_position: Any, more_k: Any) -> Any:
+        more_a = pl.tile.img2col(
+            more_map,
+            more_position,
+            more_k,
+            more_shape,
+            image_shape=more_image,
+            kernel_size=more_kernel,
+            stride=more_stride,
+            padding=more_padding,
+        )
+        more_b = pl.tile.extract(
+            more_taps, more_k, 0, shape=more_filter, target_memory=pl.MemorySpace.Right
+        )
+        more_acc = pl.tile.matmul_acc(more_acc, more_a, more_b)
+        return more_acc
+""",
+    ),
+    Edit(
+        _TWO,
+        """band_start + out_tile * band_tile)
+            band_y = pl.tile.fixpipe_store(
+                acc, band_scale,""",
+        """band_start + out_tile * band_tile)
+            more1 = more_of(acc, mid_rows, band_taps, band_start + out_tile * band_tile, more_first)
+            more2 = more_of(more1, mid_rows, band_taps, band_start + out_tile * band_tile, more_second)
+            band_y = pl.tile.fixpipe_store(
+                more2, band_scale,""",
+    ),
+)
+"""Pass2 in which a helper adds the last two K steps, each to an accumulator of a name of its own."""
+
 MUTANTS = (
     fault(
         "fused, gather of x: the plane stride is one x row short",
@@ -185,45 +229,7 @@ MUTANTS = (
     faults(
         "pass2, a helper: the accumulator is passed under its first name after it went on under another",
         PASS2,
-        Edit(
-            _TWO,
-            "    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid)\n",
-            """    tile = plan.conv2
-    second_conv = conv2_tile(pl, plan.shape2, replace(tile, steps=tile.steps - 2), band.mid)
-    more_shape, more_filter = [tile.positions, tile.step], [tile.step, plan.shape2.channels]
-    more_image, more_padding = (band.mid.rows, plan.shape2.width), band.mid.padding
-    more_kernel, more_stride = plan.shape2.kernel, plan.shape2.stride
-    more_first, more_second = (tile.steps - 2) * tile.step, (tile.steps - 1) * tile.step
-
-    @pl.inline
-    def more_of(more_acc: Any, more_map: Any, more_taps: Any, more_position: Any, more_k: Any) -> Any:
-        more_a = pl.tile.img2col(
-            more_map,
-            more_position,
-            more_k,
-            more_shape,
-            image_shape=more_image,
-            kernel_size=more_kernel,
-            stride=more_stride,
-            padding=more_padding,
-        )
-        more_b = pl.tile.extract(
-            more_taps, more_k, 0, shape=more_filter, target_memory=pl.MemorySpace.Right
-        )
-        more_acc = pl.tile.matmul_acc(more_acc, more_a, more_b)
-        return more_acc
-""",
-        ),
-        Edit(
-            _TWO,
-            """band_start + out_tile * band_tile)
-            band_y = pl.tile.fixpipe_store(
-                acc, band_scale,""",
-            """band_start + out_tile * band_tile)
-            more1 = more_of(acc, mid_rows, band_taps, band_start + out_tile * band_tile, more_first)
-            more2 = more_of(acc, mid_rows, band_taps, band_start + out_tile * band_tile, more_second)
-            band_y = pl.tile.fixpipe_store(
-                more2, band_scale,""",
-        ),
+        *CONTINUED[:-1],
+        Edit(_TWO, CONTINUED[-1].old, CONTINUED[-1].new.replace("more_of(more1,", "more_of(acc,")),
     ),
 )

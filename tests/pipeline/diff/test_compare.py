@@ -141,19 +141,19 @@ def test_a_tile_that_ends_inside_an_image_row_is_compared_whole() -> None:
         (
             np.zeros((4, 32), np.int8),
             np.zeros((8, 32), np.int8),
-            "shape is (4, 32) (128 elements), must be (8, 32) (256)",
+            "shape is [4, 32] (128 elements), must be [8, 32] (256)",
         ),
         (
             np.zeros((16, 16), np.int8),
             np.zeros((8, 32), np.int8),
-            "shape is (16, 16) (256 elements), must be (8, 32) (256)",
+            "shape is [16, 16] (256 elements), must be [8, 32] (256)",
         ),
         (
             np.zeros((0, 32), np.int8),
             np.zeros((0, 32), np.int8),
             "nothing to compare: the golden has no elements",
         ),
-        (np.zeros(8, np.int8), np.zeros(8, np.int8), "the golden has shape (8,)"),
+        (np.zeros(8, np.int8), np.zeros(8, np.int8), "the golden has shape [8]"),
         (np.zeros((8, 32), np.float32), np.zeros((8, 32), np.float32), "the golden is float32"),
     ],
 )

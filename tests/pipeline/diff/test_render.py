@@ -65,7 +65,7 @@ def test_a_matrix_is_told_by_rows_and_columns() -> None:
 def test_a_problem_is_the_verdict() -> None:
     golden = np.zeros((4, 32), np.int8)
     diff = compare("mid", golden[:2], golden, width=2, band_rows=1, sentinel=None)
-    assert verdict(diff).startswith("mid: not comparable: shape is (2, 32)")
+    assert verdict(diff).startswith("mid: not comparable: shape is [2, 32]")
 
 
 def test_facts_stand_in_the_line_and_are_the_hint() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from emulator.program import Call, For, If, Operand, Program, Statement, flat
+from emulator.sources import folded
 from golden.geometry import Conv, Geometry
 from pipeline.faults.kernel import faulty_program
 from pipeline.ground.programs import typed_program
@@ -45,3 +46,17 @@ def test_a_call_in_a_branch_has_the_fault_too(name: str) -> None:
     branching = replace(right, functions=kernel)
     faulty = calls(faulty_program(FAULTS[name], right, form, "vreq8"))
     assert calls(faulty_program(FAULTS[name], branching, form, "vreq8")) == faulty != calls(right)
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_what_is_written_says_nothing_of_what_the_fault_changed(name: str) -> None:
+    """The source does not say the wrong number, so nothing may be said of it in the source's words."""
+    right, form = typed_program(SUBJECT, "fused"), SUBJECT.form("fused")
+    assert form is not None
+    faulty = faulty_program(FAULTS[name], right, form, "vreq8")
+    for statement in flat(statement for one in faulty.functions.values() for statement in one.body):
+        if isinstance(statement, Call):
+            said = {operand: folded(tree) for operand, tree in statement.written.items()}
+            assert said == {operand: statement.operands[operand] for operand in said}
+        elif isinstance(statement, For):
+            assert tuple(map(folded, statement.written)) in ((), (statement.start, statement.stop))

@@ -77,6 +77,11 @@ def test_the_pairs_cover_bands_channels_and_strides(
     of_pairs: list[Plan] = [plan for plan in plans.values() if isinstance(plan, Plan)]
     assert len(pairs) == len(of_pairs)
     assert {1, 2} <= {len(plan.bands) for plan in of_pairs}
+    small = [plan for plan in of_pairs if plan.geometry.macs < MC62.macs / 10]
+    assert any(
+        len(plan.bands) > 3 and plan.geometry.cin == plan.geometry.cmid == plan.geometry.cout
+        for plan in small
+    )
     assert any(plan.geometry.out_height % plan.band_rows and len(plan.bands) > 2 for plan in of_pairs)
     assert {32, 64, 96} <= {channels for one in pairs for channels in (one.cin, one.cmid, one.cout)}
     assert {1, 2} == {one.conv1.stride for one in pairs} == {one.conv2.stride for one in pairs}

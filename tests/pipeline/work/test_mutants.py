@@ -1,363 +1,230 @@
-"""Mistakes of every kind in copies of the kernels and the plan are refuted, reorderings are proved.
+"""Mistakes in copies of the kernels are refuted or refused, reorderings are proved, and the judge is right.
 
-Nothing here is timed or compared with a list: numbers say whether an edit changes results.
+Whether an edit changes results is decided by numbers. `nox -s mutants` judges the whole catalogue.
 """
 
 from __future__ import annotations
 
-import importlib
-import re
+import ast
+import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import msgspec
 import pytest
 
-import kernels
-from emulator.engine import run_program
-from emulator.errors import KernelError
-from emulator.soc import SOCS
-from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
-from pipeline.ground.memory import untouched_output
+from benchmarks.mutants.catalogue import MUTANTS, equivalent, pairs
+from benchmarks.mutants.catalogue.cases import INTERIOR
+from benchmarks.mutants.judge import HintSaid, Target, mended, truth_of
+from benchmarks.mutants.lines import Chain, edited, fed, items
+from benchmarks.mutants.mutant import KERNELS, CatalogueError, Edit, copied, edited_texts
+from emulator.program import For, Program
+from kernels.plan import Plan
 from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject
-from pipeline.work.proof import proof_of
 from workloads.registry import workload_named
 
+ROOT = KERNELS.parent
 
-@dataclass(frozen=True)
-class Edit:
-    """A text of one file of `kernels/` and what stands there instead, `times` times."""
-
-    file: str
-    old: str
-    new: str
-    times: int = 1
-
-
-@dataclass(frozen=True)
-class Case:
-    """Programs of a workload in a geometry."""
-
-    workload: str
-    geometry: Any
-    options: Mapping[str, int]
-
-
-S2, S1 = Conv(3, 2, 1), Conv(3, 1, 1)
-INTERIOR = Case("conv-pair", Geometry(64, 32, 64, 64, 64, S2, S1), {"band_rows": 8})
-"""Four bands, and as many channels everywhere."""
-RAGGED = Case("conv-pair", Geometry(45, 32, 32, 64, 32, S2, S1), {"band_rows": 5})
-STRIDE_2_2 = Case("conv-pair", Geometry(66, 64, 32, 64, 32, S2, S2), {"band_rows": 5})
-CONV = Case("conv", ConvGeometry(32, 32, 64, 32, Conv(5, 1, 2)), {"band_rows": 4})
-GEMM = Case("gemm", GemmGeometry(512, 1152, 32), {})
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """Edits, the case that reaches them, and the programs that they make wrong (or leave right)."""
-
-    edits: tuple[Edit, ...]
-    programs: tuple[str, ...]
-    case: Case = INTERIOR
+JUDGED = (
+    "fused, gather of x: the plane stride is one x row short",
+    "fused, loads: filter2 is loaded from filter1",
+    "plan, window: the shift is not brought back into step with the stride",
+    "pass2, a helper: the accumulator is passed under its first name after it went on under another",
+    "fused, the last band gathers nothing and reads the feature map of the band before",
+    "fused, interior bands: the loop ends one too early",
+    "fused, moves: the second bias table is filled from the first bias",
+    "fused, main: scales are swapped",
+    "conv2, K loop: every step begins a new sum",
+    "planes, the last plane is not added",
+    "pass1, store: tiles in reverse order",
+    "first-tile-fused-alloc: main swaps filters",
+    "plan, rows held: rounded down to whole fractals",
+    "conv, main: x and the filter are swapped",
+    "gemm, main: a and b are swapped",
+    "gemm, K loop: b lags one step behind",
+    "two at once, fused: bias1 from bias2, scale2 from scale1",
+    "two at once, pass1: interior bands one x row lower, the last two rows too high",
+    "equivalent, fused: the last band in place of the first, which then mends it",
+    "equivalent, fused: one feature map serves all bands, each gathers the whole of it",
+    "equivalent, pass1: the third plane is added before the second",
+    "equivalent, pass2, a helper: the accumulator goes on under a new name each time",
+    "equivalent, plan: pass1's bands are half as high",
+    "equivalent, gemm: blocks from the last",
+    "equivalent, conv: tiles of y from the end",
+)
+"""One of each kind: what is edited, in which program, for which geometry."""
 
 
-def _of(file: str, old: str, new: str, *programs: str, times: int = 1, case: Case = INTERIOR) -> Mutant:
-    return Mutant((Edit(file, old, new, times),), programs, case)
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What is said of them by a process that has not imported the kernels."""
+    pytest.importorskip("torch")
+    file = tmp_path_factory.mktemp("mutants") / "verdicts.json"
+    command = [sys.executable, "-m", "benchmarks.mutants", *JUDGED, "--json", str(file)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    return {verdict["name"]: verdict for verdict in msgspec.json.decode(file.read_bytes())}
 
 
-_FUSED, _TWO, _BLOCKS, _PLAN = "fused_conv2d.py", "unfused_conv2d.py", "blocks.py", "plan.py"
-_CONV1 = ("fused", "pass1", "first-tile-load", "first-tile-packed", "first-tile-fused-alloc")
-_MID_PLACE = "[mid_tile * band_mid_tile, 0]"
-_Y_PLACE = "band_out_width + out_tile * band_out_tile"
-_CONV2_TAP = "conv2_taps,\n                conv2_k * conv2_step,"
-_CONV1_TAP = "conv1_taps,\n                conv1_k * conv1_step,"
-_CONV2_START = "conv2_taps, 0, 0,"
-_CONV2_POSITION = "conv2_position,\n                conv2_k * conv2_step,"
-_CONV2_WINDOW = "conv2_image, conv2_padding = (window.rows, shape.width), window.padding"
-_BAND_X = "inner_x + (band - 1) * inner_step,"
-_LAST = "y = last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, last_y)"
-
-MUTANTS: Mapping[str, Mutant] = {
-    "gather: plane stride one row short": _of(
-        _FUSED, "= geometry.height * geometry.width,", "= (geometry.height - 1) * geometry.width,", "fused"
-    ),
-    "conv1 start: skip ignored": _of(
-        _FUSED,
-        "band_mid_start = band.x.skip * geometry.mid_width",
-        "band_mid_start = 0",
-        "fused",
-        case=RAGGED,
-    ),
-    "mid: tiles in reverse order": _of(
-        _FUSED, _MID_PLACE, "[(band_mid_tiles - 1 - mid_tile) * band_mid_tile, 0]", "fused"
-    ),
-    "y: each tile where the next belongs": _of(
-        _FUSED, _Y_PLACE, "band_out_width + (out_tile + 1) % band_out_tiles * band_out_tile", "fused"
-    ),
-    "interior bands: all read the first one's x": _of(_FUSED, _BAND_X, "inner_x,", "fused"),
-    "last band: two x rows too high": _of(
-        _FUSED, "last_x, last_y = bands[-1].x.row,", "last_x, last_y = bands[-1].x.row - 2,", "fused"
-    ),
-    "filter2 loaded from filter1": _of(_FUSED, "f2 = pl.load(filter2,", "f2 = pl.load(filter1,", "fused"),
-    "last band: tables swapped": _of(
-        _FUSED, _LAST, _LAST.replace("s1", "s0").replace("s2", "s1").replace("s0", "s2"), "fused"
-    ),
-    "conv2: filter one step behind": _of(
-        _BLOCKS, _CONV2_TAP, _CONV2_TAP.replace("conv2_k *", "(conv2_k - 1) *"), "fused", "pass2"
-    ),
-    "conv2: taps transposed": _of(
-        _BLOCKS,
-        _CONV2_TAP,
-        _CONV2_TAP.replace("conv2_k *", "(conv2_k // 9 * 9 + conv2_k % 3 * 3 + conv2_k % 9 // 3) *"),
-        "fused",
-        "pass2",
-    ),
-    "conv2: taps rotated": Mutant(
-        (
-            Edit(
-                _BLOCKS, _CONV2_TAP, _CONV2_TAP.replace("conv2_k *", "(conv2_k // 9 * 9 + 8 - conv2_k % 9) *")
-            ),
-            Edit(_BLOCKS, _CONV2_START, "conv2_taps, 256, 0,"),
-        ),
-        ("fused", "pass2"),
-    ),
-    "conv1: last step with the first one's filter": _of(
-        _BLOCKS,
-        _CONV1_TAP,
-        _CONV1_TAP.replace("conv1_k *", "conv1_k % (conv1_steps - 1) *"),
-        *_CONV1,
-    ),
-    "conv1: filter in units of 32": _of(
-        _BLOCKS,
-        _CONV1_TAP,
-        _CONV1_TAP.replace("conv1_step", "32"),
-        "fused",
-        "first-tile-packed",
-        "first-tile-fused-alloc",
-    ),
-    "conv2: windows one column to the left": _of(
-        _BLOCKS,
-        _CONV2_WINDOW,
-        _CONV2_WINDOW.replace("window.padding", "(*window.padding[:2], 2, 0)"),
-        "fused",
-        "pass2",
-    ),
-    "conv2: all paddings in every band": _of(
-        _BLOCKS, _CONV2_WINDOW, _CONV2_WINDOW.replace("window.padding", "(1, 1, 1, 1)"), "fused", "pass2"
-    ),
-    "conv1: rows not strided": _of(
-        _BLOCKS,
-        "conv1_kernel, conv1_stride = shape.kernel, shape.stride",
-        "conv1_kernel, conv1_stride = shape.kernel, (1, 2)",
-        "fused",
-        "pass1",
-    ),
-    "conv2: last plane of mid is the one before": _of(
-        _BLOCKS, _CONV2_POSITION, _CONV2_POSITION.replace("conv2_k *", "conv2_k % 9 *"), "fused", "pass2"
-    ),
-    "pass1, interior: band in place of band - 1": _of(
-        _TWO, "inner_x + (band - 1) * inner_step", "inner_x + band * inner_step", "pass1"
-    ),
-    "pass2: mid one row higher": Mutant(
-        (
-            Edit(_TWO, "inner_mid + (band - 1) * inner_step", "inner_mid - 1 + (band - 1) * inner_step"),
-            Edit(_TWO, "last_mid, last_y = bands[-1].mid.row,", "last_mid, last_y = bands[-1].mid.row - 1,"),
-        ),
-        ("pass2",),
-    ),
-    "window: shift not in step with the stride": _of(
-        _PLAN,
-        "top = -shift if shift < 0 else -shift % conv.stride",
-        "top = max(-shift, 0)",
-        "fused",
-        "pass1",
-        case=RAGGED,
-    ),
-    "window: start one row early": _of(
-        _PLAN, "max(first, 0), size - held)", "max(first, 0), size - held - 1)", "fused", "pass1", "pass2"
-    ),
-    "x window: one row short": _of(
-        _PLAN,
-        "held = min(rows_read(geometry.conv1, longest), geometry.height)",
-        "held = min(rows_read(geometry.conv1, longest) - 1, geometry.height)",
-        "fused",
-        "pass1",
-    ),
-    "window: left padding one more, right one less": _of(
-        _PLAN,
-        "(top, bottom, conv.padding, conv.padding)",
-        "(top, bottom, conv.padding + 1, conv.padding - 1)",
-        *_CONV1,
-        "pass2",
-    ),
-    "bias of the other convolution": _of(_FUSED, "b2 = pl.load(bias2,", "b2 = pl.load(bias1,", "fused"),
-    "conv1 without bias": _of(
-        _BLOCKS,
-        "conv1_acc = pl.tile.matmul_bias(conv1_a, conv1_b, conv1_bias)",
-        "conv1_acc = pl.tile.matmul(conv1_a, conv1_b)",
-        *_CONV1,
-    ),
-    "conv2: one step short": _of(
-        _BLOCKS,
-        "for conv2_k in pl.range(1, conv2_steps):",
-        "for conv2_k in pl.range(1, conv2_steps - 1):",
-        "fused",
-        "pass2",
-    ),
-    "conv2: the first step twice": _of(
-        _BLOCKS,
-        "for conv2_k in pl.range(1, conv2_steps):",
-        "for conv2_k in pl.range(conv2_steps):",
-        "fused",
-        "pass2",
-    ),
-    "conv: plane stride": _of(
-        "conv2d.py",
-        "= geometry.height * geometry.width,",
-        "= (geometry.height - 1) * geometry.width,",
-        "conv",
-        case=CONV,
-    ),
-    "conv: interior bands all read the same x": _of("conv2d.py", _BAND_X, "inner_x,", "conv", case=CONV),
-    "gemm: b one step behind": _of(
-        "gemm.py",
-        "b_block,\n                                    k * step,",
-        "b_block,\n                                    (k - 1) * step,",
-        "gemm",
-        case=GEMM,
-    ),
-    "gemm: bands of c turned": _of(
-        "gemm.py",
-        "[band * rows + row * tile_m,",
-        "[(bands - 1 - band) * rows + row * tile_m,",
-        "gemm",
-        case=GEMM,
-    ),
-}
-"""Those of the issue's list, in its order, but the one that the emulator computes rightly; then others."""
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_mistake_is_detected_and_a_reordering_is_proved(name: str, verdicts: Mapping[str, Any]) -> None:
+    verdict = verdicts[name]
+    assert not verdict["mistakes"]
+    outcomes = [program["outcome"] for program in verdict["programs"].values()]
+    assert outcomes
+    for outcome in outcomes:
+        if verdict["equivalent"]:
+            assert (outcome["numbers"], outcome["refused"], outcome["wrong"]) == (0, "", 0)
+        elif not outcome["refused"]:
+            assert outcome["wrong"] >= (outcome["numbers"] or 1) > 0
+            assert outcome["numbers"] != 0
+            assert outcome["said"]
 
 
-_WHOLE_LOOP = "for conv2_k in pl.range(1, conv2_steps):"
-EQUIVALENT: Mapping[str, Mutant] = {
-    "conv2: K loop from the end": Mutant(
-        (
-            Edit(_BLOCKS, _CONV2_TAP, _CONV2_TAP.replace("conv2_k *", "(conv2_steps - conv2_k) *")),
-            Edit(_BLOCKS, _CONV2_POSITION, _CONV2_POSITION.replace("conv2_k *", "(conv2_steps - conv2_k) *")),
-        ),
-        ("fused", "pass2"),
-    ),
-    "mid and y: tiles from the end": Mutant(
-        (
-            Edit(_FUSED, "band_mid_start + mid_tile *", "band_mid_start + (band_mid_tiles - 1 - mid_tile) *"),
-            Edit(_FUSED, _MID_PLACE, _MID_PLACE.replace("mid_tile *", "(band_mid_tiles - 1 - mid_tile) *")),
-            Edit(_FUSED, "band_out_start + out_tile *", "band_out_start + (band_out_tiles - 1 - out_tile) *"),
-            Edit(_FUSED, _Y_PLACE, _Y_PLACE.replace("out_tile *", "(band_out_tiles - 1 - out_tile) *")),
-        ),
-        ("fused",),
-    ),
-    "interior bands from the bottom": Mutant(
-        (
-            Edit(_FUSED, _BAND_X, "inner_x + (last_band - 1 - band) * inner_step,"),
-            Edit(_FUSED, "band * rows_of_band,", "(last_band - band) * rows_of_band,"),
-        ),
-        ("fused",),
-    ),
-    "the last band twice": _of(_FUSED, _LAST, f"{_LAST}\n                {_LAST}", "fused"),
-    "the last band in place of the first, which then mends it": _of(
-        _FUSED,
-        "y = first_of_y(x, f1, b1, s1, f2, b2, s2, y, 0, 0)",
-        "y = last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, 0)\n"
-        "            y = first_of_y(x, f1, b1, s1, f2, b2, s2, y, 0, 0)",
-        "fused",
-    ),
-}
+def test_every_edit_of_the_catalogue_applies() -> None:
+    for mutant in MUTANTS:
+        for text in edited_texts(mutant.edits).values():
+            ast.parse(text)
+    assert not [name for name, count in Counter(mutant.name for mutant in MUTANTS).items() if count > 1]
 
 
-def copied(folder: Path, edits: tuple[Edit, ...]) -> str:
-    """A copy of the kernels as a package in a folder, with the edits made; its name."""
-    package = f"kernels_{folder.name}".replace("-", "_")
-    (folder / package).mkdir()
-    for path in Path(kernels.__file__).parent.glob("*.py"):
-        text = path.read_text()
-        for edit in edits:
-            if edit.file == path.name:
-                assert text.count(edit.old) == edit.times, f"{edit.old} in {path.name}"
-                text = text.replace(edit.old, edit.new)
-        text = re.sub(r"^from kernels\b", f"from {package}", text, flags=re.MULTILINE)
-        (folder / package / path.name).write_text(text)
-    return package
+def test_faults_of_a_mutant_apply_alone_and_keep_the_lines_of_each_other() -> None:
+    for mutant in pairs.MUTANTS:
+        for fault in mutant.faults:
+            for file, text in edited_texts(fault).items():
+                assert text.count("\n") == (KERNELS / file).read_text().count("\n")
+
+
+def test_the_catalogue_is_as_wide_as_it_must_be() -> None:
+    assert sum(not mutant.equivalent for mutant in MUTANTS) >= 24 + 90
+    assert len(pairs.MUTANTS) >= 10
+    assert len(equivalent.MUTANTS) >= 15
+    assert len({mutant.case.workload for mutant in MUTANTS}) == 3
+
+
+def test_an_edit_that_does_not_apply_is_refused() -> None:
+    with pytest.raises(CatalogueError, match="0 times, not 1"):
+        edited_texts([Edit("plan.py", "no such text", "")])
+
+
+# -- the judge
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return Subject(workload_named(INTERIOR.workload), INTERIOR.geometry, "a2a3", INTERIOR.options)
+
+
+@pytest.fixture(scope="module")
+def right(subject: Subject) -> Program:
+    return typed_program(subject, "fused")
+
+
+@pytest.fixture(scope="module")
+def last_band_higher(subject: Subject) -> Program:
+    """Its last band reads x two rows further up than it must."""
+    plan: Plan = subject.plan
+    *bands, last = plan.bands
+    last = replace(last, x=replace(last.x, row=last.x.row - 2))
+    return typed_program(subject, "fused", replace(plan, bands=(*bands, last)))
+
+
+@pytest.fixture(scope="module")
+def step_short(subject: Subject) -> Program:
+    """Its conv2 leaves the last K step out."""
+    plan: Plan = subject.plan
+    return typed_program(
+        subject, "fused", replace(plan, conv2=replace(plan.conv2, steps=plan.conv2.steps - 1))
+    )
+
+
+def line_of(text: str, file: str = "fused_conv2d.py") -> int:
+    """The one line of a kernel's source that begins with a text."""
+    lines = (KERNELS / file).read_text().splitlines()
+    (found,) = (number for number, line in enumerate(lines, 1) if line.strip().startswith(text))
+    return found
+
+
+@pytest.fixture(scope="module")
+def last_gather() -> Chain:
+    inner = line_of("feature_map = pl.tile.gather_row(")
+    return (("fused_conv2d.py", inner), ("fused_conv2d.py", line_of("y = last_of_y(")))
+
+
+def test_a_number_feeds_the_calls_whose_operands_it_changes(
+    right: Program, last_band_higher: Program, last_gather: Chain
+) -> None:
+    assert fed(right, last_band_higher) == {last_gather}
+    assert fed(right, right) == set()
+
+
+def test_a_bound_feeds_the_loop_and_the_calls_that_use_its_variable(
+    right: Program, step_short: Program
+) -> None:
+    found = {chain[0] for chain in fed(right, step_short)}
+    loop = line_of("for conv2_k in", "blocks.py")
+    assert ("blocks.py", loop) in found
+    assert found <= {("blocks.py", line) for line in range(loop, loop + 25)}
+    assert not {line for _, line in found} & {line_of("conv2_acc = pl.tile.matmul_acc(", "blocks.py")}
+
+
+def test_a_line_is_pinned_if_it_its_caller_or_what_it_feeds_is_the_edited_one(last_gather: Chain) -> None:
+    helper, caller = last_gather
+    target = Target(frozenset({("plan.py", 1)}), frozenset({last_gather}))
+    assert target.pins(last_gather)
+    assert target.pins((caller,))
+    assert not target.pins((helper, ("fused_conv2d.py", 1)))
+    assert not target.pins((helper,))
+    assert not target.pins(())
+    assert Target(frozenset({caller}), frozenset()).pins((helper, caller))
+    assert not Target(frozenset({caller}), frozenset()).exact((helper, caller))
 
 
 @pytest.fixture
-def edited(tmp_path: Path) -> Iterator[Callable[[Mutant], Subject]]:
-    """`edited(mutant)`: its case, with plan and programs of an edited copy of the kernels."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(tmp_path))
-
-    def edit(mutant: Mutant) -> Subject:
-        package, case = copied(tmp_path, mutant.edits), mutant.case
-        plans = importlib.import_module(f"{package}.plan")
-        convs = importlib.import_module(f"{package}.conv_plan")
-        gemms = importlib.import_module(f"{package}.gemm_plan")
-        plan = {
-            "conv-pair": lambda geometry, limits, options: plans.tile_bands(geometry, limits, **options),
-            "conv": lambda geometry, limits, options: convs.tile_conv_bands(geometry, limits, **options),
-            "gemm": lambda geometry, limits, options: gemms.make_gemm_plan(geometry, limits),
-        }[case.workload]
-        workload = workload_named(case.workload)
-        programs = tuple(
-            replace(program, factory=re.sub(r"^kernels", package, str(program.factory)))
-            for program in workload.programs
-        )
-        return Subject(replace(workload, plan=plan, programs=programs), case.geometry, "a2a3", case.options)
-
-    yield edit
-    sys.path.remove(str(tmp_path))
-    for name in set(sys.modules) - before:
-        if name.startswith("kernels_"):
-            del sys.modules[name]
+def copy(tmp_path: Path) -> Callable[..., Path]:
+    return lambda *edits: copied(tmp_path, edits)
 
 
-def wrong_numbers(subject: Subject, name: str) -> int:
-    """How many elements of a program's output are wrong on data that fill the range of int8."""
-    entry, definition = subject.program(name), subject.definition
-    tensors = definition.make("full-range@7", subject.geometry)
-    arrays = tensors.arrays("vreq8") | dict(definition.computed(subject.geometry, tensors, "vreq8"))
-    made = {key: make(subject.geometry, subject.plan, arrays) for key, make in entry.host.items()}
-    output = untouched_output(*subject.workload.output_of(name, subject.geometry, subject.plan))
-    given = {key: np.ascontiguousarray((arrays | made)[key]) for key in entry.inputs}
-    run_program(typed_program(subject, name), SOCS["a2a3"], {**given, entry.output: output})
-    return int((output != arrays[entry.tensor][: output.shape[0]]).sum())
+def test_a_statement_of_several_lines_is_edited_as_a_whole(copy: Callable[..., Path]) -> None:
+    folder = copy(Edit("fused_conv2d.py", "dst_offset=[0, plane * band_c0]", "dst_offset=[0, 0]"))
+    first = line_of("feature_map = pl.tile.gather_row(")
+    assert edited(folder) == {("fused_conv2d.py", line) for line in range(first, first + 7)}
 
 
-def outcome(subject: Subject, name: str) -> str:
-    """Whether a program is proved or refuted; the numbers must say the same."""
-    try:
-        proof = proof_of(subject, name, typed_program(subject, name))
-    except KernelError:
-        return "refused"
-    numbers = wrong_numbers(subject, name)
-    assert proof.wrong >= numbers
-    assert (proof.wrong > 0) == (numbers > 0)
-    assert bool(proof.words) == (proof.wrong > 0)
-    return "refuted" if proof.wrong else "proved"
+def test_of_a_removed_call_the_statements_around_it_are_edited(copy: Callable[..., Path]) -> None:
+    call = "y = last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, last_y)"
+    gone = Edit("fused_conv2d.py", f"            if several:\n                {call}\n", "")
+    found = {line for _, line in edited(copy(gone))}
+    assert {line_of("if interior:"), line_of("for band in pl.range"), line_of("y = inner_of_y(")} <= found
+    assert line_of("y = first_of_y(") not in found
 
 
-@pytest.mark.usefixtures("torch_installed")
-@pytest.mark.parametrize("name", MUTANTS)
-def test_a_mistake_is_refuted(name: str, edited: Callable[[Mutant], Subject]) -> None:
-    mutant = MUTANTS[name]
-    subject = edited(mutant)
-    outcomes = {program.name: outcome(subject, program.name) for program in subject.workload.programs}
-    assert {key for key, found in outcomes.items() if found == "refuted"} == set(mutant.programs)
+def test_a_hint_is_true_if_its_value_gives_the_right_operand_in_every_round(
+    right: Program, last_band_higher: Program, last_gather: Chain
+) -> None:
+    hint = HintSaid("src_offset", "last_x", "fused_conv2d.py", line_of("y = last_of_y("), 43)
+    assert truth_of(hint, last_gather, right, right)
+    assert not truth_of(hint, last_gather, right, last_band_higher)
+    assert not truth_of(replace(hint, operand="no_such"), last_gather, right, right)
 
 
-@pytest.mark.usefixtures("torch_installed")
-@pytest.mark.parametrize("name", EQUIVALENT)
-def test_a_reordering_is_proved(name: str, edited: Callable[[Mutant], Subject]) -> None:
-    subject = edited(EQUIVALENT[name])
-    assert {outcome(subject, program.name) for program in subject.workload.programs} == {"proved"}
+def test_a_hints_value_takes_the_place_of_its_text_in_its_line(copy: Callable[..., Path]) -> None:
+    folder = copy()
+    line = line_of("y = last_of_y(")
+    hint = HintSaid("src_offset", "last_x", "fused_conv2d.py", line, 43)
+    assert mended(folder, hint)
+    text = (folder / "kernels" / "fused_conv2d.py").read_text().splitlines()
+    assert text[line - 1].strip() == "y = last_of_y(x, f1, b1, s1, f2, b2, s2, y, 43, last_y)"
+    assert not mended(folder, hint)
+
+
+def test_an_operand_has_a_value_in_every_round(right: Program) -> None:
+    interior = [item for item in items(right) if [loop.variable for loop in item.loops] == ["band", "plane"]]
+    (gather,) = (item for item in interior if not isinstance(item.statement, For))
+    assert gather.values("dst_offset") == {
+        (band, plane): (0, 32 * plane) for band in (1, 2) for plane in (0, 1)
+    }

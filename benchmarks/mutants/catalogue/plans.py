@@ -1,0 +1,241 @@
+"""Mistakes in how a conv pair is tiled: the kernels are right, the numbers that they are given are not."""
+
+from __future__ import annotations
+
+from benchmarks.mutants.catalogue.cases import (
+    INTERIOR,
+    RAGGED,
+    STRIDE_1_2,
+    STRIDE_2_2,
+    UNITS,
+    WHOLE_K,
+    WITH_CONV1,
+    WITH_CONV2,
+    fault,
+)
+from benchmarks.mutants.mutant import Case, Mutant
+
+_TWO_BY_TWO = ("fused", "pass1", "pass2")
+
+
+def _of(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
+    return fault(f"plan, {name}", programs, "plan.py", old, new, case)
+
+
+MUTANTS = (
+    _of("window: no padding below", ("fused", "pass2"), "bottom = max(0, end - start - held)", "bottom = 0"),
+    _of(
+        "window: ends one row too early",
+        ("fused", "pass2"),
+        "- conv.padding + conv.kernel\n",
+        "- conv.padding + conv.kernel - 1\n",
+    ),
+    _of(
+        "window: no padding above",
+        (*WITH_CONV1, "pass2"),
+        "top = -shift if shift < 0 else -shift % conv.stride",
+        "top = 0",
+    ),
+    _of(
+        "window: one row of padding above in every band",
+        ("fused", "pass1"),
+        "top = -shift if shift < 0 else -shift % conv.stride",
+        "top = 1",
+    ),
+    _of(
+        "window: paddings above and below are swapped",
+        (*WITH_CONV1, "pass2"),
+        "(top, bottom, conv.padding, conv.padding)",
+        "(bottom, top, conv.padding, conv.padding)",
+    ),
+    _of(
+        "window: left padding one less, right padding one more",
+        (*WITH_CONV1, "pass2"),
+        "(top, bottom, conv.padding, conv.padding)",
+        "(top, bottom, conv.padding - 1, conv.padding + 1)",
+    ),
+    _of(
+        "window: the skip is counted without the padding above",
+        ("fused", "pass1"),
+        "(shift + top) // conv.stride",
+        "max(shift, 0) // conv.stride",
+        RAGGED,
+    ),
+    _of(
+        "window: the skip is in rows of the input",
+        ("fused", "pass1"),
+        "(shift + top) // conv.stride",
+        "(shift + top)",
+        RAGGED,
+    ),
+    _of(
+        "window: the first row is counted without the padding",
+        (*WITH_CONV1, "pass2"),
+        "first = row * conv.stride - conv.padding",
+        "first = row * conv.stride",
+    ),
+    _of(
+        "window: rows are not strided",
+        (*WITH_CONV1, "pass2"),
+        "first = row * conv.stride - conv.padding",
+        "first = row - conv.padding",
+    ),
+    _of(
+        "window: the start is not kept inside the image",
+        ("fused", "pass2"),
+        "min(max(first, 0), size - held)",
+        "max(first, 0)",
+    ),
+    _of(
+        "window: the start is kept inside an image one row lower",
+        (*WITH_CONV1, "pass2"),
+        "min(max(first, 0), size - held)",
+        "min(max(first, 1), size - held)",
+    ),
+    _of(
+        "x window: of the mid rows one further down",
+        WITH_CONV1,
+        "return window(geometry.conv1, mid_row, mid_rows,",
+        "return window(geometry.conv1, mid_row + 1, mid_rows,",
+    ),
+    _of(
+        "bands: the x window is that of the rows of y",
+        ("fused",),
+        "_x_window(geometry, mid.row, mid_rows, mid_rows)",
+        "_x_window(geometry, row, mid_rows, mid_rows)",
+    ),
+    _of(
+        "bands: the mid window is one row of y further down",
+        WITH_CONV2,
+        "window(geometry.conv2, row, rows,",
+        "window(geometry.conv2, row + 1, rows,",
+    ),
+    _of(
+        "bands: the mid window is computed with conv1",
+        (*WITH_CONV1, "pass2"),
+        "window(geometry.conv2, row, rows,",
+        "window(geometry.conv1, row, rows,",
+    ),
+    _of(
+        "bands: the last is as high as the others",
+        WITH_CONV2,
+        "rows = min(band_rows, geometry.out_height - row)",
+        "rows = band_rows",
+        RAGGED,
+    ),
+    _of(
+        "bands: the last is as high as a tile",
+        WITH_CONV2,
+        "rows = min(band_rows, geometry.out_height - row)",
+        "rows = band_rows if row + band_rows <= geometry.out_height else 1",
+        RAGGED,
+    ),
+    _of(
+        "pass1: x windows of the mid rows one further down",
+        ("pass1",),
+        "_x_window(geometry, row, rows, height)",
+        "_x_window(geometry, row + 1, rows, height)",
+    ),
+    _of(
+        "pass1: the last band is as high as the others",
+        ("pass1",),
+        "rows = min(height, geometry.mid_height - row)",
+        "rows = height",
+        RAGGED,
+    ),
+    _of(
+        "rows read: the kernel is one row too small",
+        _TWO_BY_TWO,
+        "return (rows - 1) * conv.stride + conv.kernel",
+        "return (rows - 1) * conv.stride + conv.kernel - 1",
+    ),
+    _of(
+        "rows read: the stride is that of one row",
+        ("fused", "pass1"),
+        "return (rows - 1) * conv.stride + conv.kernel",
+        "return (rows - 1) + conv.kernel",
+    ),
+    _of(
+        "rows held: rounded down to whole fractals",
+        WITH_CONV2,
+        "-(-rows_read(conv, rows) // unit) * unit",
+        "rows_read(conv, rows) // unit * unit",
+        UNITS,
+    ),
+    _of(
+        "ACC tile: one K step too few",
+        (*WHOLE_K, "pass2"),
+        "step, depth // step)",
+        "step, depth // step - 1)",
+    ),
+    _of(
+        "ACC tile: one K step too many",
+        (*WHOLE_K, "pass2"),
+        "step, depth // step)",
+        "step, depth // step + 1)",
+    ),
+    _of(
+        "ACC tile: positions of half a row",
+        ("fused", "pass1", "pass2"),
+        "Tile(rows, rows * width, step",
+        "Tile(rows, rows * width // 2, step",
+        STRIDE_2_2,
+    ),
+    _of(
+        "conv1: the depth is that of conv2",
+        WHOLE_K,
+        "geometry.depth1, LONGEST_STEP",
+        "geometry.depth2, LONGEST_STEP",
+        STRIDE_1_2,
+    ),
+    _of(
+        "conv1: the depth is that of conv2, which is more",
+        WHOLE_K,
+        "geometry.depth1, LONGEST_STEP",
+        "geometry.depth2, LONGEST_STEP",
+        RAGGED,
+    ),
+    _of(
+        "conv2: the depth is that of conv1",
+        WITH_CONV2,
+        "geometry.depth2, C0)",
+        "geometry.depth1, C0)",
+        RAGGED,
+    ),
+    _of(
+        "conv1: kernel and stride are those of conv2",
+        WITH_CONV1,
+        "conv_shape(self.geometry.conv1,",
+        "conv_shape(self.geometry.conv2,",
+    ),
+    _of(
+        "conv2: kernel and stride are those of conv1",
+        WITH_CONV2,
+        "conv_shape(self.geometry.conv2,",
+        "conv_shape(self.geometry.conv1,",
+    ),
+    _of(
+        "conv2: the image is as wide as x",
+        WITH_CONV2,
+        "self.geometry.mid_width, self.geometry.cout",
+        "self.geometry.width, self.geometry.cout",
+    ),
+    _of(
+        "both convolutions: kernel and stride are swapped",
+        (*WITH_CONV1, "pass2"),
+        "(conv.kernel, conv.kernel), (conv.stride, conv.stride)",
+        "(conv.stride, conv.stride), (conv.kernel, conv.kernel)",
+    ),
+    _of(
+        "both convolutions: the kernel's height is one less",
+        (*WITH_CONV1, "pass2"),
+        "(conv.kernel, conv.kernel), ",
+        "(conv.kernel - 1, conv.kernel), ",
+    ),
+    _of(
+        "both convolutions: columns are not strided",
+        WITH_CONV1,
+        "(conv.stride, conv.stride)",
+        "(conv.stride, 1)",
+    ),
+)
