@@ -39,10 +39,7 @@ _SECONDS = 30.0
 """Seconds after which no further hypothesis is tried, so that the job has time left. They are processor time:
 the answer must not depend on how busy the machine is."""
 
-_PREDICTED = (
-    "the plan itself predicts this output, without a fault of the kernel: "
-    "the plan, the form or the golden is wrong"
-)
+_PREDICTED = "the plan itself predicts this output, without a fault of the kernel"
 
 
 @dataclass(frozen=True)
@@ -155,7 +152,9 @@ def diagnose(
     if not explaining:
         return _only(unknown + (trials.late or f"none of {len(known)} known faults predicts this output"))
     if any(trial.hypothesis is no_fault for trial in explaining):
-        return _only(f"{unknown}{_PREDICTED}")
+        if elsewhere:
+            return _only(f"{PROGRAM_RIGHT}{_PREDICTED}: the golden or the form is wrong")
+        return _only(f"{UNEXPLAINED}{_PREDICTED}: the plan, the form or the golden is wrong")
     findings = _findings(explaining)
     told = (f"  {rank}. {finding.account}" for rank, finding in enumerate(findings, 1))
     heading = f"diagnosis, compared with all {actual.size} elements{trials.late and '; '}{trials.late}:"

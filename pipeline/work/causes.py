@@ -14,19 +14,22 @@ from pipeline.ground.jobs import PROGRAM_RIGHT, PROGRAM_WRONG, YES, Diff
 from pipeline.work.proof import Verdict
 
 
-def cause_of(evidence: Evidence, diff: Diff, verdicts: Mapping[str, Verdict]) -> Diagnosis:
+def cause_of(
+    evidence: Evidence, diff: Diff, verdicts: Mapping[str, Verdict], *, own: bool = False
+) -> Diagnosis:
     """Find out why an output differs from the golden.
 
     Args:
         evidence: the output and what it was made from.
         diff: how it differs.
         verdicts: what is proved of each program that it went through, by name, in their order.
+        own: whether the golden is of a user's definition, and so may be wrong.
     """
     refuted = [name for name, verdict in verdicts.items() if verdict.refuted]
     if refuted and (wrong := _of_programs(evidence, verdicts, refuted[0])):
         return wrong
     if all(verdict.proved == YES for verdict in verdicts.values()):
-        found = diagnose(evidence, elsewhere=_elsewhere(diff))
+        found = diagnose(evidence, elsewhere=_elsewhere(diff, own))
     else:
         found = diagnose(evidence)
     return replace(found, text="\n".join([found.text, _account(verdicts)]))
@@ -36,10 +39,10 @@ def _account(verdicts: Mapping[str, Verdict]) -> str:
     return "\n".join(f"{name}: {verdict.account}" for name, verdict in verdicts.items())
 
 
-def _elsewhere(diff: Diff) -> str:
+def _elsewhere(diff: Diff, own: bool) -> str:
     """Where the fault is, if the programs are right, and what is seen in the output."""
     of_host = any(fact.startswith(OF_HOST) for fact in diff.facts)
-    where = "host or engine" if of_host else "toolchain or device"
+    where = "host or engine" if of_host else "toolchain, device or golden" if own else "toolchain or device"
     return f"{PROGRAM_RIGHT}{'; '.join([where, *diff.facts])}; "
 
 

@@ -217,7 +217,8 @@ class Comparison:
     def _diagnosis(self, stage: ProgramRun, evidence: Evidence, diff: Diff) -> Diagnosis:
         """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
         try:
-            return cause_of(evidence, diff, self._verdicts(stage))
+            own = bool(self.subject.definition.sources)
+            return cause_of(evidence, diff, self._verdicts(stage), own=own)
         except Exception as error:
             failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
             return Diagnosis(line=failed, text=failed)

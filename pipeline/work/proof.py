@@ -57,7 +57,8 @@ class Verdict:
         if not self.findings:
             return "the program" if self.refuted else ""
         first = self.findings[0]
-        return f"{first.operator} of {first.tensor} at {chain(first.position)}"
+        of = f" of {first.tensor}" if first.tensor else ""
+        return f"{first.operator}{of} at {chain(first.position)}"
 
     @property
     def facts(self) -> Mapping[str, str]:

@@ -603,6 +603,9 @@ def test_faults_that_predict_the_same_output_are_one_finding(pair: Pair) -> None
     assert diagnose(given).findings[0].hypotheses == ("bias-missing-2", "other-bias-2")
 
 
+RIGHT_PROGRAM = "the program is right: toolchain or device; "
+"""What a proof leaves."""
+
 WRONG_PLANS: dict[str, Callable[[Band], Band]] = {
     "x: a row early": lambda band: _with_x(band, row=max(0, band.x.row - 1)),
     "x: a row short": lambda band: _with_x(
@@ -643,9 +646,8 @@ def test_a_wrong_plan_is_not_taken_for_a_known_fault(name: str, pair: Pair) -> N
     diagnosis = diagnose(given)
     assert diagnosis.findings == ()
     assert diagnosis.line.startswith("cause unknown: the plan itself predicts this output, ")
-
-
-RIGHT_PROGRAM = "the program is right: toolchain or device; "
+    proved = diagnose(given, elsewhere=RIGHT_PROGRAM).line
+    assert proved.startswith("the program is right: the plan itself predicts this output, ")
 
 
 @pytest.mark.parametrize("fault", ["k-step-skipped-1", "no-padding-left-2", "planes-swapped-2"])

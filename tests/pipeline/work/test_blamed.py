@@ -17,6 +17,7 @@ import pytest
 from benchmarks.mutants.catalogue import MUTANTS
 from benchmarks.mutants.mutant import Edit, copied
 from emulator.engine import run_program
+from emulator.proof import Proof, prove
 from golden.geometry import Conv, Geometry
 from pipeline.ground.jobs import (
     BLAMED,
@@ -173,7 +174,30 @@ def test_a_wrong_line_is_blamed_in_its_program(name: str, kernel: str, step: str
     assert result.facts[WRONG_STEP].startswith(step)
 
 
-def test_the_compare_lane_blames_the_program_that_is_wrong_and_clears_the_others(edited: Do) -> None:
+@pytest.fixture
+def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the programs that are walked."""
+    walked: list[str] = []
+
+    def counted(program: Any, *given: Any) -> Proof:
+        walked.append(program.name)
+        return prove(program, *given)
+
+    monkeypatch.setattr("pipeline.work.proof.prove", counted)
+    return walked
+
+
+def test_a_job_that_passes_proves_nothing(
+    proofs: list[str], samples: Any, tmp_path: Path, goldens: Path
+) -> None:
+    job = samples["conv-pair"].job(Lane.DEVICE, "two-pass")
+    assert stages.execute(job, context(tmp_path, goldens)).state is State.PASSED
+    assert proofs == []
+
+
+def test_the_compare_lane_blames_the_program_that_is_wrong_and_clears_the_others(
+    edited: Do, proofs: list[str]
+) -> None:
     """Its stages alone would say hand-over: fused is wrong, and all others are right."""
     result = edited("fused, gather of x: the plane stride is one x row short", Lane.COMPARE, COMPARED)
     blamed = blamed_of(result)
@@ -182,6 +206,7 @@ def test_the_compare_lane_blames_the_program_that_is_wrong_and_clears_the_others
     wrong = {stage.name for stage in result.stages if stage.state is State.MISMATCH}
     assert wrong == {"fused", "two-pass-vs-fused"}
     assert [stage.facts.get(PROVED, "").startswith("no: ") for stage in result.stages] == [True, *[False] * 7]
+    assert len(proofs) == len(set(proofs)) == 6
 
 
 def test_what_goes_through_two_programs_is_blamed_on_the_first_that_is_wrong(edited: Do) -> None:

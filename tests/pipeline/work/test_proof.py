@@ -167,6 +167,19 @@ def test_a_job_whose_program_is_refuted_says_why(compiled: Callable[..., Result]
     assert {metric.name for metric in stage.metrics} > {"l1_peak"}  # it compiled all the same
 
 
+def test_a_search_for_the_line_that_fails_leaves_the_program_refuted(
+    compiled: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError("no luck")
+
+    monkeypatch.setattr("emulator.proof.blame", fail)
+    result = compiled(WRONG)
+    assert result.state is State.REFUTED
+    assert result.message.endswith("; the search for the line failed: ZeroDivisionError: no luck")
+    assert result.facts[BLAMED] == "the program"
+
+
 @pytest.mark.parametrize(
     ("definition", "told"),
     [
