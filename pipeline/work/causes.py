@@ -22,9 +22,11 @@ def cause_of(
     Args:
         evidence: the output and what it was made from.
         diff: how it differs.
-        verdicts: what is proved of each program that it went through, by name, in their order.
+        verdicts: what is proved of each program that can have made it wrong, by name, in their order.
         own: whether the golden is of a user's definition, and so may be wrong.
     """
+    if diff.problem:
+        return diagnose(evidence)
     refuted = [name for name, verdict in verdicts.items() if verdict.refuted]
     if refuted and (wrong := _of_programs(evidence, verdicts, refuted[0])):
         return wrong

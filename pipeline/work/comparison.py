@@ -224,8 +224,9 @@ class Comparison:
             return Diagnosis(line=failed, text=failed)
 
     def _verdicts(self, stage: ProgramRun) -> dict[str, Verdict]:
-        """What is proved of the programs that a stage's output went through, in their order."""
-        before = [item for run in stage.given.values() for item in self._verdicts(run).items()]
+        """What is proved of the programs that can have made a stage's output wrong, in their order."""
+        wrong = [run for run in stage.given.values() if run.name in self.diagnoses]
+        before = [item for run in wrong for item in self._verdicts(run).items()]
         return {**dict(before), stage.program: self.verdict(stage)}
 
     def verdict(self, stage: ProgramRun) -> Verdict:

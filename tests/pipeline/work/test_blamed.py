@@ -19,6 +19,9 @@ from benchmarks.mutants.mutant import Edit, copied
 from emulator.engine import run_program
 from emulator.proof import Proof, prove
 from golden.geometry import Conv, Geometry
+from golden.specs import Tensors
+from pipeline.diff.compare import compare
+from pipeline.diff.evidence import Evidence
 from pipeline.ground.jobs import (
     BLAMED,
     DIAGNOSIS,
@@ -39,7 +42,10 @@ from pipeline.results.fingerprint import fingerprint
 from pipeline.run.artefacts import relocated
 from pipeline.run.journal import Record
 from pipeline.work import stages
+from pipeline.work.causes import cause_of
+from pipeline.work.proof import Verdict
 from pipeline.work.replay import account, replay
+from workloads.base import Frame
 from workloads.faults import FAULTS
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
@@ -221,9 +227,10 @@ def test_what_goes_through_two_programs_is_blamed_on_the_first_that_is_wrong(edi
     assert result.facts[WRONG_STEP].endswith(" (proved: pass2)")
 
 
-def test_a_wrong_program_that_reads_what_was_never_written_is_blamed_as_well(edited: Do) -> None:
+@pytest.mark.parametrize("lane", [Lane.DEVICE, Lane.COMPILE])
+def test_a_wrong_program_that_reads_what_was_never_written_is_blamed_as_well(lane: Lane, edited: Do) -> None:
     unfilled = Edit("fused_conv2d.py", "[mid_tile * band_mid_tile, 0]", "[0, 0]")
-    result = edited((unfilled,))
+    result = edited((unfilled,), lane)
     assert (result.state, result.stages[0].state) == (State.COMPILE_ERROR, State.COMPILE_ERROR)
     assert "never written" in result.message
     assert result.facts[DIAGNOSIS].startswith("the program is wrong: ")
@@ -312,6 +319,14 @@ def test_what_is_wrong_beside_a_wrong_line_is_the_devices(
     (diff,) = result.stages[0].diffs
     beside = f"; 1 of {diff.mismatches} mismatches are where it is right: toolchain or device"
     assert result.facts[DIAGNOSIS].endswith(beside)
+
+
+def test_an_output_of_another_shape_is_not_held_against_the_places_that_are_wrong() -> None:
+    actual, expected = np.zeros((40, 32), np.int8), np.zeros((48, 32), np.int8)
+    diff = compare("y", actual, expected, width=8, band_rows=3, sentinel=None)
+    given = Evidence(None, Frame(8, 3), Tensors((), {}), {}, "vreq8", "y", actual, expected)
+    found = cause_of(given, diff, {"fused": Verdict("no: so", State.REFUTED, "so")})
+    assert found.line == "cause unknown: the output does not have the shape and dtype of the golden"
 
 
 def test_a_replay_keeps_to_the_proof_of_the_program_that_ran(
