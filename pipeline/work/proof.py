@@ -32,6 +32,7 @@ class Verdict:
         state: `refuted`, or `passed` if it is proved or not decided.
         message: what is wrong with a program that is refuted, in a line.
         findings: the lines to blame for it, the one that explains most first.
+        short: what is to blame for it, if there are no findings.
         places: the elements of its output that are wrong, a mask in the output's shape; None if not known.
     """
 
@@ -39,6 +40,7 @@ class Verdict:
     state: State = State.PASSED
     message: str = ""
     findings: tuple[Finding, ...] = ()
+    short: str = "the program"
     places: npt.NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -55,7 +57,7 @@ class Verdict:
     def blamed(self) -> str:
         """The fact `BLAMED`: what is to blame, in words that are the same in all geometries."""
         if not self.findings:
-            return "the program" if self.refuted else ""
+            return self.short if self.refuted else ""
         first = self.findings[0]
         of = f" of {first.tensor}" if first.tensor else ""
         return f"{first.operator}{of} at {chain(first.position)}"
@@ -129,7 +131,7 @@ def _decided(subject: Subject, name: str) -> Verdict:
         return Verdict(f"no: {proof.words}", State.REFUTED, proof.words, proof.findings)
     count = f"{proof.wrong} of {proof.checked} elements are wrong"
     message = ": ".join([f"{count}; the first is {proof.words}", *map(str, proof.findings[:1])])
-    return Verdict(f"no: {count}", State.REFUTED, message, proof.findings, places)
+    return Verdict(f"no: {count}", State.REFUTED, message, proof.findings, places=places)
 
 
 def proof_of(subject: Subject, name: str, program: Program) -> Proof:

@@ -95,8 +95,8 @@ def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> S
         work.outputs[stage.name] = output
         if PROVED in then.facts and then.facts[PROVED] != work.verdict(stage).proved:
             state = State.REFUTED if BLAMED in then.facts else State.PASSED
-            why = then.facts[DIAGNOSIS].removeprefix(PROGRAM_WRONG)
-            work.recorded[stage.name] = Verdict(then.facts[PROVED], state, why)
+            why, short = then.facts[DIAGNOSIS].removeprefix(PROGRAM_WRONG), then.facts.get(BLAMED, "")
+            work.recorded[stage.name] = Verdict(then.facts[PROVED], state, why, short=short)
     now = work.judge(stage)
     if now.diffs[0].golden_sha != diff.golden_sha:
         raise ReplayError(f"{stage.name}: the golden is no longer the run's; check out the run's commit")

@@ -345,5 +345,5 @@ def test_a_replay_keeps_to_the_proof_of_the_program_that_ran(
         "r1", "", (result.job,), {}, Settings(), {}, {result.job.id: result}, exit_code=0, notes=()
     )
     again = replay(record, tmp_path, result.job.id, goldens)
-    assert again.facts[DIAGNOSIS] == "the program is wrong: so"
+    assert (again.facts[DIAGNOSIS], again.facts[BLAMED]) == ("the program is wrong: so", "a line")
     assert "\ndiagnosis: the program is wrong: so\n" in account(again)
