@@ -82,6 +82,7 @@ class Suspicion:
         terms: how many terms are missing, and the first of them, a left and a right element; of a bias or table
             that is wrong, the sum in place of the left element.
         leave: where sums that lack terms leave their accumulator.
+        writers: what wrote elsewhere in a buffer in which nothing writes some places.
     """
 
     fault: Fault
@@ -95,6 +96,7 @@ class Suspicion:
     right: tuple[int, int] | None = None
     terms: tuple[int, int, int] = (0, PADDING, PADDING)
     leave: Leave | None = None
+    writers: Sequence[Event] = ()
 
 
 @dataclass(eq=False)
@@ -406,7 +408,7 @@ class _Backward:
     def sums(self, event: Leave, demand: Ids) -> None:
         """Demand of the operands of sums what the sums that are demanded need."""
         wanted = demand != NOTHING
-        good = event.good & (event.ids == demand)
+        good: Mask = event.good & np.equal(event.ids, demand)
         products = event.products
         if (good | ~wanted).all():
             self._as_held(event, wanted)
@@ -441,7 +443,7 @@ class _Backward:
 
     def _as_held(self, event: Leave, wanted: Mask) -> None:
         """The sums are right: their operands are demanded as they are."""
-        rows, columns = wanted.any(axis=1), wanted.any(axis=0)
+        rows, columns = np.asarray(wanted.any(axis=1)), wanted.any(axis=0)
         for product in event.products:
             self._read(product, product.a, np.where(rows[:, None], product.left, NOTHING), product.left)
             self._read(product, product.b, np.where(columns, product.right, NOTHING), product.right)
@@ -568,9 +570,14 @@ class _Backward:
             if missing.size:
                 also = self._discarded(event, block, rows, missing)
                 fault = Fault.DISCARDED if also else Fault.MISSING_TERMS
-                blamed = products[0] if also else products[-1]
+                beside = [of[depths == depth] for depth in (missing[0] - 1, missing[-1] + 1)]
+                near = [products[int(numbers[0])] for numbers in beside if numbers.size]
+                blamed = products[0] if also else next(iter(near), products[-1])
+                also = also or next(iter(near[1:]), None)
                 terms = self._term(block, rows, columns, int(missing[0]), int(missing.size))
-                self.suspect(fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms, leave=event)
+                self.suspect(
+                    fault, blamed, (row, column), must, NOTHING, total, also=also, terms=terms, leave=event
+                )
 
     def _term(
         self, block: Block, rows: Index, columns: Index, depth: int, count: int
@@ -613,17 +620,17 @@ class _Backward:
                 missing &= ~np.isin(demand, list(placed))
                 if not missing.any():
                     continue
-            first = int(missing.reshape(-1).argmax())
-            row, column = divmod(first, buffer.shape[1])
-            before = [
-                event
-                for event in writers
-                if (event.at[0] + event.shape[0] <= row or event.at[1] + event.shape[1] <= column)
-            ]
-            event = max(before or writers, key=lambda event: (event.at, event.number), default=None)
-            if event is not None:
+            row, column = divmod(int(missing.reshape(-1).argmax()), buffer.shape[1])
+            beside = sorted(writers, key=lambda event: (event.at, event.number))
+            before = [event for event in beside if event.at <= (row, column)]
+            after = [event for event in beside if event.at > (row, column)]
+            near = [*before[-1:], *after[:1]]
+            if near:
+                wanted, count = int(demand[row, column]), int(missing.sum())
+                also = near[1] if len(near) > 1 else None
+                place = row, column
                 self.suspect(
-                    Fault.UNWRITTEN, event, (row, column), int(demand[row, column]), NEVER, int(missing.sum())
+                    Fault.UNWRITTEN, near[0], place, wanted, NEVER, count, also=also, writers=writers
                 )
 
     def suspect(
@@ -639,10 +646,13 @@ class _Backward:
         right: tuple[int, int] | None = None,
         terms: tuple[int, int, int] = (0, PADDING, PADDING),
         leave: Leave | None = None,
+        writers: Sequence[Event] = (),
     ) -> None:
         """Note that an operator is at fault."""
         self.found.append(
-            Suspicion(fault, event, place, int(wanted), int(held), count, demand, also, right, terms, leave)
+            Suspicion(
+                fault, event, place, int(wanted), int(held), count, demand, also, right, terms, leave, writers
+            )
         )
 
 
@@ -728,9 +738,11 @@ def _paired(by_left: Index, by_right: Index, depth: int) -> Index:
         return by_left
     if right:
         return by_right
+    if (by_right < 0).all() and by_right.size == depth:
+        return np.arange(depth)
     known = np.where(by_right >= 0, by_right, by_left)
     if (known < 0).any() and known.size == depth:  # in the order in which they are defined
-        return np.where(known >= 0, known, np.arange(depth)) if (known >= 0).any() else np.arange(depth)
+        return np.where(known >= 0, known, np.arange(depth))
     return known
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +14,12 @@ from emulator.coordinates import Coordinates
 from emulator.elements import PADDING
 from emulator.engine import walk_program
 from emulator.errors import AccessError, KernelError, callers
-from emulator.program import Bind, Call, Invoke, Position, Program, Ref, flat
-from emulator.repair import Change, candidates, loops_around, numbered
+from emulator.gaps import loops_around, missing_round
+from emulator.program import Bind, Call, For, Invoke, Position, Program, Ref, flat
+from emulator.repair import Change, candidates, numbered
 from emulator.soc import Soc
 from emulator.terms import NEVER, Ids, Numbering
-from emulator.trace import Recorder
+from emulator.trace import Copy, Recorder
 
 
 @dataclass(frozen=True)
@@ -135,18 +136,20 @@ def _merged(findings: Sequence[Finding]) -> list[Finding]:
         hint, callers_of = finding.hint, finding.position.caller
         cause: Any = finding
         if hint is not None:
-            cause = hint.text, hint.position.file, hint.origin or hint.position.line, hint.right
+            cause = hint.text, hint.position.file, hint.origin or hint.position.line, str(hint.right)
         elif finding.operator == "call":
             cause = finding.position
         elif callers_of is not None:
-            cause = finding.operator, finding.position.file, callers_of.file, callers_of.line
+            cause = finding.operator, finding.position.file, callers_of.file, str(callers_of.line)
         causes.setdefault(id(cause) if cause is finding else cause, []).append(finding)
     return [_together(alike) for alike in causes.values()]
 
 
 def _together(alike: Sequence[Finding]) -> Finding:
     first = alike[0]
-    words = "; ".join(dict.fromkeys(each.words for each in alike)) if first.operator == "call" else first.words
+    words = (
+        "; ".join(dict.fromkeys(each.words for each in alike)) if first.operator == "call" else first.words
+    )
     lines = (position for finding in alike for position in (finding.position, *finding.others))
     return replace(
         first,
@@ -201,17 +204,16 @@ class _Trials:
     def change(self, group: Sequence[Suspicion], lines: Sequence[Line]) -> Change | None:
         """A number that mends what a line is under suspicion of.
 
-        Either nothing is wrong with it any more, or less is and of all `lines` under suspicion this one no
-        longer is, and no other has come.
+        Either nothing is wrong with it any more, or of all `lines` under suspicion this one no longer is, and
+        no other has come.
         """
         for change in candidates(self._program, group):
             if time.process_time() > self._until:
                 break
             program = change.applied(self._program)
             wrong = self._wrong(program)
-            if wrong == 0 or (
-                wrong < self._now and len(lines) > 1 and self._better(program, group[0].event.line, lines)
-            ):
+            several = len(lines) > 1 and not change.parts
+            if wrong == 0 or (several and self._better(program, group[0].event.line, lines)):
                 return change
         return None
 
@@ -270,7 +272,7 @@ def _empty(program: Program, suspicion: Suspicion) -> list[Position]:
     for function in program.functions.values():
         statements = [*flat(function.body)]
         if any(each is call for each in statements):
-            lines = {
+            called = {
                 (line.file, line.line)
                 for each in statements
                 if isinstance(each, Call)
@@ -282,7 +284,7 @@ def _empty(program: Program, suspicion: Suspicion) -> list[Position]:
             found = []
             while names and (bind := binds.pop(names[0], None)) is not None:
                 names = [bind.source]
-                if (bind.position.file, bind.position.line) not in lines:
+                if (bind.position.file, bind.position.line) not in called:
                     found.append(bind.position)
             return found
     return []
@@ -293,6 +295,7 @@ def _in_parts(change: Change) -> str:
     leaf = change.leaf
     if not change.parts:
         return f"{leaf.text}, {chain(leaf.position)}, is {leaf.value} there, {change.value} would be right"
+    assert isinstance(leaf.value, tuple)
     parts = [f"{value} as number {at + 1}" for at, value in change.parts.items() if leaf.value[at] != value]
     return f"{' and '.join(parts)} of {leaf.text} would be right in every round"
 
@@ -302,41 +305,83 @@ def _finding(
 ) -> Finding:
     first = group[0]
     call = first.event.step.call
-    position, operator = call.position, call.operator
-    others = [each.also.step.call.position for each in group if each.also is not None]
-    around = loops_around(program, call)
-    if first.fault in _LOOPS and around:
-        position, operator = around[0].position, "for"
-    elif first.fault is Fault.TWICE and around:
-        others = [around[0].position, *others]
-    if (passed := _passed(program, numbering, first)) is not None:
-        argument, words = passed
-        others = [position]
-        count = sum(each.count for each in group)
-        tensor = _tensor(numbering, first)
-        return Finding(argument, "call", {}, tensor, words, count, tuple(others))
-    empty = _empty(program, first)
-    others += empty
-    change = trials.change(group, lines)
-    words = _words(numbering, first)
-    if empty:
-        words = f"{words}; or {chain(empty[0])}, an assignment without an operator, should have one"
-    if change is None and numbered(group):
-        words = f"{words}; no single number would mend every round"
-    elif change is not None and not change.everywhere(program):
-        words = f"{words}; {_in_parts(change)}"
-        change = None
-    hint = None if change is None else _hint(change)
-    return Finding(
-        position,
-        operator,
+    finding = Finding(
+        call.position,
+        call.operator,
         first.event.step.rounds,
         _tensor(numbering, first),
-        words,
+        _words(numbering, first),
         sum(each.count for each in group),
-        tuple(dict.fromkeys(others)),
-        hint,
+        tuple(each.also.step.call.position for each in group if each.also is not None),
     )
+    if isinstance(first.event, Copy) and first.event.source.given and first.wanted not in first.event.held:
+        source = first.event.source.name
+        words = (
+            f"{source}, which the host makes, does not hold {numbering.name(first.wanted)}, which is needed"
+        )
+        return replace(finding, operator="host", words=words)
+    if (passed := _passed(program, numbering, first)) is not None:
+        line, words = passed
+        return replace(
+            finding, position=line, operator="call", rounds={}, words=words, others=(call.position,)
+        )
+    finding = _located(program, finding, first)
+    change = trials.change(group, lines)
+    words = finding.words
+    if change is None:
+        words += "; no single number would mend every round" if numbered(group) else ""
+        return replace(finding, words=words)
+    if change.operand in ("start", "stop") and change.leaf.position != finding.position:
+        others = (finding.position, *finding.others)
+        finding = replace(finding, position=change.leaf.position, operator="for", others=others)
+    if not change.everywhere(program):
+        return replace(finding, words=f"{words}; {_in_parts(change)}")
+    if change.leaf.source is None:  # the source does not say it
+        return replace(
+            finding, words=f"{words}; the loop starts at {change.leaf.value}, {change.value} would be right"
+        )
+    return replace(finding, hint=_hint(change))
+
+
+def _located(program: Program, finding: Finding, suspicion: Suspicion) -> Finding:
+    """The finding at the line that it is about: of missing work this is a loop, a branch, or an assignment."""
+    call, lines = suspicion.event.step.call, [*finding.others]
+    loops = loops_around(program, call)
+    if suspicion.fault is Fault.TWICE:
+        lines += [loop.position for loop in loops[:1]]
+    elif suspicion.fault is Fault.UNWRITTEN:
+        lines += [loop.position for loop in loops]
+        missing = missing_round(program, suspicion.writers, suspicion.place)
+        if missing is not None:
+            kind = "for" if isinstance(missing, For) else "if"
+            lines = [finding.position, *lines]
+            finding = replace(finding, position=missing.position, operator=kind, rounds={})
+    elif suspicion.fault in _LOOPS:
+        calls = [each.step.call for each in (suspicion.event, suspicion.also) if each is not None]
+        lines += [loop.position for each in calls for loop in loops_around(program, each)[:1]]
+        lines += [call.position]
+        lines += [each for product in calls for each in _operands(program, product)]
+        if loops:
+            finding = replace(finding, position=loops[0].position, operator="for")
+    if empty := _empty(program, suspicion):
+        lines += empty
+        words = f"{finding.words}; or {chain(empty[0])}, an assignment without an operator, should have one"
+        finding = replace(finding, words=words)
+    others = tuple(line for line in dict.fromkeys(lines) if line != finding.position)
+    return replace(finding, others=others)
+
+
+def _operands(program: Program, call: Call) -> Iterator[Position]:
+    """The lines that made the operands of a product, whose sizes say how many terms it adds."""
+    for function in program.functions.values():
+        statements = [each for each in flat(function.body) if isinstance(each, Call)]
+        if any(each is call for each in statements):
+            names = {ref.name for key in ("a", "b") if isinstance(ref := call.operands.get(key), Ref)}
+            yield from (
+                each.position
+                for each in statements
+                if each.target in names and each.position.caller == call.position.caller
+            )
 
 
 _LOOPS = (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE)

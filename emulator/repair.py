@@ -15,10 +15,12 @@ import numpy as np
 
 from emulator.backward import NOTHING, Fault, Suspicion
 from emulator.elements import PADDING
+from emulator.gaps import loops_around
 from emulator.program import (
     Call,
     For,
     If,
+    Position,
     Program,
     Ref,
     Statement,
@@ -104,33 +106,14 @@ def same_constant(one: Leaf, other: Leaf) -> bool:
     return one.origin is not None and one.origin == other.origin
 
 
-def loops_around(program: Program, call: Call) -> list[For]:
-    """The loops around a call, the innermost first."""
-    for function in program.functions.values():
-        for statement in flat(function.body):
-            if statement is call:
-                return _loops(function.body, call)
-    return []
-
-
-def _loops(statements: Sequence[Statement], call: Call) -> list[For]:
-    for statement in statements:
-        if isinstance(statement, For) and any(inner is call for inner in flat(statement.body)):
-            return [*_loops(statement.body, call), statement]
-        if isinstance(statement, If) and any(
-            inner is call for inner in flat((*statement.then, *statement.orelse))
-        ):
-            return _loops((*statement.then, *statement.orelse), call)
-    return []
-
-
 def candidates(program: Program, group: Sequence[Suspicion]) -> Iterator[Change]:
     """Changes that might mend what a line is under suspicion of, the likelier first."""
     first = group[0]
-    if first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE):
-        yield from _bounds(program, first.event.step.call, (("stop", 1), ("start", -1)))
-    elif first.fault is Fault.TWICE:
-        yield from _bounds(program, first.event.step.call, (("start", 1), ("stop", -1)))
+    for event in (first.event, first.also):
+        if event is not None and first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE):
+            yield from _bounds(program, event.step.call, (("stop", 1), ("start", -1)))
+        elif event is not None and first.fault is Fault.TWICE:
+            yield from _bounds(program, event.step.call, (("start", 1), ("stop", -1)))
     windows = first.fault in (Fault.PADDING, Fault.READERS)
     if windows:  # one that only shifts what it reads has neither
         yield from _windows(group)
@@ -281,7 +264,9 @@ def _names(program: Program, event: Event) -> Iterator[Change]:
         types: dict[str, Any] = {param.name: param.type for param in function.params}
         types |= {each.target: each.result for each in flat(function.body) if isinstance(each, Call)}
         names = {name: Ref(name) for name in (param.name for param in function.params)}
-        known = [(call.position.file, None, name, ref) for name, ref in names.items()]
+        known: list[tuple[str, Position | None, str, Ref]] = [
+            (call.position.file, None, name, ref) for name, ref in names.items()
+        ]
         for each in flat(function.body):
             for tree in each.written.values() if isinstance(each, Call) else ():
                 for leaf in leaves(tree):

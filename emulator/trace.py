@@ -100,7 +100,8 @@ class Copy(Event):
         row, column = self.numbers["from"]
         rows = row + np.arange(self.shape[0], dtype=np.int32)
         cols = column + np.arange(self.shape[1], dtype=np.int32)
-        return rows[:, None] * columns + cols
+        index: Index = rows[:, None] * columns + cols
+        return index
 
     def _unfolded(self, call: Call) -> Index:
         operands: Mapping[str, Any] = call.operands

@@ -75,15 +75,22 @@ class Item:
         return statement.targets, statement.arguments
 
     @property
+    def operands(self) -> Mapping[str, Operand]:
+        """The operands of a call, the bounds of a loop."""
+        if isinstance(self.statement, Call):
+            return self.statement.operands
+        if isinstance(self.statement, For):
+            return {"start": self.statement.start, "stop": self.statement.stop}
+        return {}
+
+    @property
     def variables(self) -> set[str]:
         """The loop variables in its operands."""
-        operands = self.statement.operands.values() if isinstance(self.statement, Call) else ()
-        return {name for operand in operands for name in _variables(operand)}
+        return {name for operand in self.operands.values() for name in _variables(operand)}
 
     def values(self, operand: str) -> dict[tuple[int, ...], Any]:
         """The value of an operand in every round of the loops around it."""
-        assert isinstance(self.statement, Call)
-        given = self.statement.operands[operand]
+        given = self.operands[operand]
         names = [loop.variable for loop in self.loops]
         return {
             tuple(loops[name] for name in names): _value(given, loops) for loops in _rounds(self.loops, {})
@@ -145,12 +152,14 @@ def pairs(before: Program, after: Program) -> Iterator[tuple[Item | None, Item |
 def fed(before: Program, after: Program) -> set[Chain]:
     """The statements of the second program that an edit of the first added or gave other operands.
 
-    Of a loop whose bounds differ these are also the calls that use its variable. Statements that the second
-    does not have are none of it: `edited` has the lines around them.
+    Of a loop whose bounds differ these are also the calls that use its variable. Of a statement that the second
+    does not have they are the lines that called its helper; `edited` has the lines around it.
     """
     found, loops = set(), set()
     for old, new in pairs(before, after):
         if new is None:
+            assert old is not None
+            found.add(chain_of(old.statement.position)[1:])
             continue
         changed = old is None or old.content != new.content
         if changed and isinstance(new.statement, For):
@@ -158,7 +167,7 @@ def fed(before: Program, after: Program) -> set[Chain]:
         used = any(loop.position in loops and loop.variable in new.variables for loop in new.loops)
         if changed or used:
             found.add(chain_of(new.statement.position))
-    return found
+    return found - {()}
 
 
 def same(before: Program, after: Program) -> bool:

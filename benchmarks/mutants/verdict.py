@@ -139,7 +139,7 @@ def _verdict_of(mutant: Mutant) -> Verdict:
             if len(aims) > 1:  # a fault of another program is none of this one's
                 aims = tuple(aim for aim in aims if aim.fed) or aims
             programs[name] = _judged(Path(scratch), mutant, outcome, aims, right[name], name)
-    return Verdict(mutant.name, mutant.equivalent, len(alone), programs, tuple(_mistakes(mutant, found)))
+    return Verdict(mutant.name, mutant.equivalent, len(alone), programs, tuple(mistakes_of(mutant, found)))
 
 
 def _new(scratch: str, name: str) -> Path:
@@ -184,7 +184,7 @@ def _hint_is_true(scratch: Path, mutant: Mutant, said: Said, right: Program, nam
     return program is not None and truth_of(said.hint, said.line, right, program)
 
 
-def _mistakes(mutant: Mutant, found: Mapping[str, Outcome]) -> list[str]:
+def mistakes_of(mutant: Mutant, found: Mapping[str, Outcome]) -> list[str]:
     """What the catalogue says and the numbers do not, without asking the proof."""
     changed = {name for name, outcome in found.items() if outcome.changed}
     if mutant.equivalent:

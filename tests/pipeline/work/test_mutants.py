@@ -18,10 +18,11 @@ import msgspec
 import pytest
 
 from benchmarks.mutants.catalogue import MUTANTS, equivalent, pairs
-from benchmarks.mutants.catalogue.cases import INTERIOR
-from benchmarks.mutants.judge import HintSaid, Target, mended, truth_of
+from benchmarks.mutants.catalogue.cases import INTERIOR, fault
+from benchmarks.mutants.judge import HintSaid, Outcome, Said, Target, mended, truth_of
 from benchmarks.mutants.lines import Chain, edited, fed, items
 from benchmarks.mutants.mutant import KERNELS, CatalogueError, Edit, copied, edited_texts
+from benchmarks.mutants.verdict import Judged, Verdict, mistakes_of
 from emulator.program import For, Program
 from kernels.plan import Plan
 from pipeline.ground.programs import typed_program
@@ -32,7 +33,6 @@ ROOT = KERNELS.parent
 
 JUDGED = (
     "fused, gather of x: the plane stride is one x row short",
-    "fused, loads: filter2 is loaded from filter1",
     "plan, window: the shift is not brought back into step with the stride",
     "pass2, a helper: the accumulator is passed under its first name after it went on under another",
     "fused, the last band gathers nothing and reads the feature map of the band before",
@@ -46,7 +46,6 @@ JUDGED = (
     "plan, rows held: rounded down to whole fractals",
     "conv, main: x and the filter are swapped",
     "gemm, main: a and b are swapped",
-    "gemm, K loop: b lags one step behind",
     "two at once, fused: bias1 from bias2, scale2 from scale1",
     "two at once, pass1: interior bands one x row lower, the last two rows too high",
     "equivalent, fused: the last band in place of the first, which then mends it",
@@ -94,8 +93,8 @@ def test_every_edit_of_the_catalogue_applies() -> None:
 
 def test_faults_of_a_mutant_apply_alone_and_keep_the_lines_of_each_other() -> None:
     for mutant in pairs.MUTANTS:
-        for fault in mutant.faults:
-            for file, text in edited_texts(fault).items():
+        for edits in mutant.faults:
+            for file, text in edited_texts(edits).items():
                 assert text.count("\n") == (KERNELS / file).read_text().count("\n")
 
 
@@ -212,6 +211,14 @@ def test_a_hint_is_true_if_its_value_gives_the_right_operand_in_every_round(
     assert not truth_of(replace(hint, operand="no_such"), last_gather, right, right)
 
 
+def test_a_hint_can_be_about_the_bound_of_a_loop(right: Program, step_short: Program) -> None:
+    loop = line_of("for conv2_k in", "blocks.py")
+    hint = HintSaid("stop", "conv2_steps", "blocks.py", loop, 18)
+    for line in (loop, line_of("conv2_acc = pl.tile.matmul_acc(", "blocks.py")):
+        assert truth_of(hint, (("blocks.py", line),), right, right)
+        assert not truth_of(hint, (("blocks.py", line),), right, step_short)
+
+
 def test_a_hints_value_takes_the_place_of_its_text_in_its_line(copy: Callable[..., Path]) -> None:
     folder = copy()
     line = line_of("y = last_of_y(")
@@ -228,3 +235,63 @@ def test_an_operand_has_a_value_in_every_round(right: Program) -> None:
     assert gather.values("dst_offset") == {
         (band, plane): (0, 32 * plane) for band in (1, 2) for plane in (0, 1)
     }
+
+
+# -- the verdict
+
+RIGHT, PROVED = Outcome(touched=False, numbers=0), Outcome(touched=True, numbers=0)
+WRONG, MISSED = Outcome(touched=True, numbers=5, wrong=9), Outcome(touched=True, numbers=5)
+REFUSED = Outcome(touched=True, numbers=None, refused="AccessError: ...")
+
+
+@pytest.mark.parametrize(
+    ("same", "fused", "pass2", "mistakes"),
+    [
+        (False, WRONG, RIGHT, 0),
+        (False, MISSED, RIGHT, 0),
+        (False, REFUSED, RIGHT, 0),
+        (False, PROVED, RIGHT, 1),
+        (False, WRONG, WRONG, 1),
+        (True, PROVED, RIGHT, 0),
+        (True, PROVED, PROVED, 1),
+        (True, WRONG, RIGHT, 1),
+        (True, RIGHT, RIGHT, 2),
+    ],
+)
+def test_the_catalogue_is_judged_by_numbers_alone(
+    same: bool, fused: Outcome, pass2: Outcome, mistakes: int
+) -> None:
+    mutant = replace(fault("a mutant", ("fused",), "plan.py", "", ""), equivalent=same)
+    assert len(mistakes_of(mutant, {"fused": fused, "pass2": pass2})) == mistakes
+
+
+SAID = Said((("blocks.py", 1),), "tile.extract", "words")
+
+
+@pytest.mark.parametrize(
+    ("equivalent", "judged", "word"),
+    [
+        (False, Judged(WRONG, pinned=True), "pinned"),
+        (False, Judged(WRONG), "unpinned"),
+        (False, Judged(WRONG, pinned=True, misleading=(SAID,)), "misleading"),
+        (False, Judged(REFUSED), "refused"),
+        (False, Judged(MISSED), "UNDETECTED"),
+        (True, Judged(PROVED), "proved"),
+        (True, Judged(replace(PROVED, wrong=3)), "UNPROVED"),
+        (True, Judged(replace(PROVED, refused="UndecidedError: ...")), "UNPROVED"),
+    ],
+)
+def test_a_verdict_has_its_word(equivalent: bool, judged: Judged, word: str) -> None:
+    verdict = Verdict("a mutant", equivalent, 1, {"fused": judged})
+    assert verdict.word == word
+    assert verdict.good == word.islower()
+
+
+def test_a_mutant_is_as_good_as_the_worst_of_its_programs() -> None:
+    def verdict(other: Judged) -> str:
+        return Verdict("a mutant", False, 1, {"fused": Judged(WRONG, pinned=True), "pass2": other}).word
+
+    assert verdict(Judged(REFUSED)) == "pinned"
+    assert verdict(Judged(WRONG)) == "unpinned"
+    assert verdict(Judged(MISSED)) == "UNDETECTED"
+    assert verdict(Judged(WRONG, misleading=(SAID,))) == "misleading"

@@ -1,0 +1,92 @@
+"""Where work is missing: the loop or branch whose next round would have written a place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+
+from emulator.program import Call, For, If, Program, Statement, evaluate, flat
+from emulator.trace import Event
+
+_ROUNDS = 4096
+"""Rounds of the loops around a call that are looked at."""
+
+_WHERE = {"tile.gather_row": "dst_offset"}
+"""The operand that says where an operator writes, if it is not `offsets`."""
+
+
+def around(program: Program, call: Call) -> list[For | If]:
+    """The loops and branches around a call, the innermost first."""
+    for function in program.functions.values():
+        if any(statement is call for statement in flat(function.body)):
+            return _around(function.body, call)
+    return []
+
+
+def loops_around(program: Program, call: Call) -> list[For]:
+    """The loops around a call, the innermost first."""
+    return [statement for statement in around(program, call) if isinstance(statement, For)]
+
+
+def _around(statements: Sequence[Statement], call: Call) -> list[For | If]:
+    for statement in statements:
+        if isinstance(statement, For | If):
+            body = statement.body if isinstance(statement, For) else (*statement.then, *statement.orelse)
+            if any(inner is call for inner in flat(body)):
+                return [*_around(body, call), statement]
+    return []
+
+
+def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, int]) -> For | If | None:
+    """The loop that would have come to a place in the round after its last or before its first.
+
+    Or the branch that was not taken in the round that would have.
+
+    Args:
+        program: the program.
+        writers: what was written to the tile or tensor.
+        place: the row and column that nothing wrote.
+    """
+    last = {event.call: event for event in writers}
+    for event in last.values():
+        call = event.step.call
+        loops = loops_around(program, call)
+        for number, loop in enumerate(loops):
+            outer = {each.variable: event.step.rounds[each.variable] for each in loops[number + 1 :]}
+            for index in (evaluate(loop.stop, outer), evaluate(loop.start, outer) - 1):
+                rounds = _first(loops[:number], {**outer, loop.variable: index})
+                if _writes(event, rounds, place):
+                    return loop
+        branch = next((each for each in around(program, call) if isinstance(each, If)), None)
+        if branch is not None and any(
+            _writes(event, rounds, place) for rounds in islice(_all(loops), _ROUNDS)
+        ):
+            return branch
+    return None
+
+
+def _first(inner: Sequence[For], rounds: Mapping[str, int]) -> dict[str, int]:
+    """The first round of the inner loops in a round of those around them."""
+    found = dict(rounds)
+    for loop in reversed(inner):
+        found[loop.variable] = evaluate(loop.start, found)
+    return found
+
+
+def _all(loops: Sequence[For]) -> Iterator[dict[str, int]]:
+    """All rounds of loops whose bounds do not depend on each other."""
+    ranges = [range(evaluate(loop.start, {}), evaluate(loop.stop, {})) for loop in loops]
+    for indices in product(*ranges):
+        yield {loop.variable: index for loop, index in zip(loops, indices, strict=True)}
+
+
+def _writes(event: Event, rounds: Mapping[str, int], place: tuple[int, int]) -> bool:
+    """Whether an operator would write a place in a round."""
+    call = event.step.call
+    where = call.operands.get(_WHERE.get(call.operator, "offsets"))
+    if not isinstance(where, tuple):
+        return False
+    at = [evaluate(index, rounds) for index in where]
+    return all(
+        start <= index < start + size for start, index, size in zip(at, place, event.shape, strict=True)
+    )
