@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +59,7 @@ def prove(
     try:
         walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
     except AccessError as error:
-        return Proof(checked, checked, str(error), blame(program, soc, numbering, given, wanted))
+        return _blamed(Proof(checked, checked, str(error)), program, soc, numbering, given, wanted)
     places = {name: outputs[name] != ids for name, ids in wanted.items()}
     count = sum(int(mask.sum()) for mask in places.values())
     if not count:
@@ -70,4 +71,14 @@ def prove(
     first, belongs = f"{output}[{index}]", numbering.name(must)
     holds = f" holds {numbering.name(has)}," if has > FLAWED else ""
     words = f"{first}, which{holds} must hold {belongs}" if holds or belongs != first else first
-    return Proof(checked, count, words, blame(program, soc, numbering, given, wanted), places)
+    proof = Proof(checked, count, words, places=places)
+    return _blamed(proof, program, soc, numbering, given, wanted)
+
+
+def _blamed(proof: Proof, *program: Any) -> Proof:
+    """The proof with the lines to blame; a search that fails must not hide that the program is wrong."""
+    try:
+        return replace(proof, findings=blame(*program))
+    except Exception as error:
+        failed = f"the search for the line failed: {type(error).__name__}: {error}"
+        return replace(proof, words=f"{proof.words}; {failed}")

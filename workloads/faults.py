@@ -25,6 +25,28 @@ class FaultError(UserError):
     """A fault's id is unknown; the message says where all are listed, and names a close one if any is."""
 
 
+OF_PROGRAM = frozenset(
+    {
+        "wrong-stride",
+        "k-step-skipped",
+        "k-step-twice",
+        "acc-not-reset",
+        *(f"no-padding-{side}" for side in ("top", "bottom", "left", "right")),
+        "band-up",
+        "band-down",
+        "halo-stale",
+        "map-corrupted",
+        "nz-as-nd-mid",
+        "nd-as-nz-mid",
+        "planes-swapped-2",
+    }
+)
+"""Faults, by family or id, that are mistakes of a program or its plan: if it is proved, it has none of them.
+
+The others are in how numbers are computed, or in what the host hands over and gets back.
+"""
+
+
 @dataclass(frozen=True)
 class Fault:
     """One fault: `family` and `conv` (1, 2, or 0 where it is not a convolution's own) make its id.

@@ -17,10 +17,10 @@ from golden.specs import Int8
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.hypotheses.base import RIGHT, Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
-from pipeline.diff.hypotheses.model import Model, model_of
+from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
-from pipeline.diff.steps import step_of, words_for
-from pipeline.ground.jobs import UNEXPLAINED
+from pipeline.diff.steps import of_program, step_of, words_for
+from pipeline.ground.jobs import PROGRAM_RIGHT, UNEXPLAINED
 from pipeline.ground.words import counted
 
 EXPLAINS = 0.9
@@ -39,6 +39,8 @@ _SECONDS = 30.0
 """Seconds after which no further hypothesis is tried, so that the job has time left. They are processor time:
 the answer must not depend on how busy the machine is."""
 
+_PREDICTED = "the plan itself predicts this output, without a fault of the kernel"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -46,6 +48,7 @@ class Finding:
 
     Attributes:
         hypotheses: their names, each once; the likeliest first.
+        words: what each of them says.
         spelt: all of them with what a name leaves open, such as the K step.
         explained: wrong elements that are wrong exactly as predicted.
         mismatches: wrong elements.
@@ -53,6 +56,7 @@ class Finding:
     """
 
     hypotheses: tuple[str, ...]
+    words: tuple[str, ...]
     spelt: tuple[str, ...]
     explained: int
     mismatches: int
@@ -66,8 +70,7 @@ class Finding:
     @property
     def line(self) -> str:
         """The cause in one line, the same for every output that has it."""
-        cause = self.hypotheses[0]
-        return f"{' or '.join(self.hypotheses)}: {words_for(cause)}; step {step_of(cause)}"
+        return f"{' or '.join(self.hypotheses)}: {self.words[0]}; step {step_of(self.hypotheses[0])}"
 
     @property
     def account(self) -> str:
@@ -82,23 +85,36 @@ class Diagnosis:
     """What explains a mismatch.
 
     Attributes:
-        findings: the best first; empty where nothing explains it or nothing is wrong.
+        findings: the best first; empty where no known fault is the cause, or nothing is wrong.
         line: the cause in a line, or that it is unknown; empty where nothing is wrong.
         text: the whole account, a finding a line; empty where nothing is wrong.
+        blamed: what of a program is to blame (see `BLAMED`), if that is the cause.
     """
 
     findings: tuple[Finding, ...] = ()
     line: str = ""
     text: str = ""
+    blamed: str = ""
+
+    @property
+    def tells(self) -> tuple[bool, bool, bool]:
+        """Whether it blames a program, knows a fault, says that the programs are right; the surest first."""
+        return bool(self.blamed), bool(self.findings), self.line.startswith(PROGRAM_RIGHT)
 
 
 def diagnose(
-    evidence: Evidence, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.process_time
+    evidence: Evidence,
+    *,
+    elsewhere: str = "",
+    seconds: float = _SECONDS,
+    clock: Callable[[], float] = time.process_time,
 ) -> Diagnosis:
     """Find the known faults that explain an output.
 
     Args:
         evidence: the output and what it was made from.
+        elsewhere: if the program is proved, what is said to be wrong in its place. A fault of the program is
+            then no cause, only what the output looks like.
         seconds: after so many, hypotheses not yet tried are left out, and the text says so.
         clock: seconds that pass; by default those that this process computes.
 
@@ -107,22 +123,21 @@ def diagnose(
         (another shape), has none.
     """
     actual, expected = evidence.actual, evidence.expected
+    unknown = elsewhere or UNEXPLAINED
     if (actual.shape, actual.dtype) != (expected.shape, expected.dtype):
-        return _unexplained("the output does not have the shape and dtype of the golden")
+        return _only(f"{unknown}the output does not have the shape and dtype of the golden")
     wrong = evidence.wrong
     if not wrong.any():
         return Diagnosis()
     if evidence.form is None:
-        return _unexplained("this program has no form (docs/workloads.md), so that no known fault was tried")
+        why = "this program has no form (docs/workloads.md), so that no known fault was tried"
+        return _only(f"{unknown}{why}")
     model = model_of(evidence, evidence.form)
-    if _gives_what_is_right(model, evidence):
-        return _unexplained(
-            "the output is what the form of this program gives without any fault, so its golden or its form "
-            "is wrong"
-        )
     known = hypotheses(model)
     trials = _Trials(clock, clock() + seconds)
-    left: Sequence[Hypothesis] = known
+    # In every convolution: what a wrong plan makes of the first is what the second reads.
+    no_fault = replace(RIGHT, layers=tuple(layer.number for layer in model.layers))
+    left: Sequence[Hypothesis] = (no_fault, *known)
     for count, keep in _SCREENS:
         tried = trials.at(View(model, _sample(wrong, count)), left)
         # All that predict everything here stay, and beside them only those that nearly do.
@@ -135,11 +150,28 @@ def diagnose(
     everywhere = trials.at(View(model, np.arange(len(wrong))), left)
     explaining = [trial for trial in everywhere if trial.alone.score >= EXPLAINS]
     if not explaining:
-        return _unexplained(trials.late or f"none of {len(known)} known faults predicts this output")
+        return _only(unknown + (trials.late or f"none of {len(known)} known faults predicts this output"))
+    if any(trial.hypothesis is no_fault for trial in explaining):
+        if elsewhere:
+            return _only(f"{PROGRAM_RIGHT}{_PREDICTED}: the golden or the form is wrong")
+        return _only(f"{UNEXPLAINED}{_PREDICTED}: the plan, the form or the golden is wrong")
     findings = _findings(explaining)
     told = (f"  {rank}. {finding.account}" for rank, finding in enumerate(findings, 1))
     heading = f"diagnosis, compared with all {actual.size} elements{trials.late and '; '}{trials.late}:"
-    return Diagnosis(findings, _line(findings, trials.late), "\n".join([heading, *told]))
+    text = "\n".join([heading, *told])
+    if not elsewhere:
+        return Diagnosis(findings, _line(findings, trials.late), text)
+    claimed = tuple(filter(None, map(_claimed, findings)))
+    if not _claimed(findings[0]):
+        return Diagnosis((), f"{elsewhere}the output looks like {_line(findings, trials.late)}", text)
+    return Diagnosis(claimed, _line(claimed, trials.late), text)
+
+
+def _claimed(finding: Finding) -> Finding | None:
+    """The finding without faults of the program; None if nothing is left of it."""
+    left = [number for number, name in enumerate(finding.hypotheses) if not of_program(name)]
+    names, words = ([each[number] for number in left] for each in (finding.hypotheses, finding.words))
+    return replace(finding, hypotheses=tuple(names), words=tuple(words)) if left else None
 
 
 def _line(findings: Sequence[Finding], late: str) -> str:
@@ -151,17 +183,8 @@ def _line(findings: Sequence[Finding], late: str) -> str:
     return f"most likely {first.line}" + (f"; nearly as likely: {', '.join(near)}" if near else "")
 
 
-def _gives_what_is_right(model: Model, evidence: Evidence) -> bool:
-    """Whether a wrong output is what the model computes without a fault; tried at a few positions first."""
-    few = _sample(evidence.wrong, _SCREENS[0][0])
-    return all(
-        np.array_equal(RIGHT.predict(View(model, positions)), evidence.actual[positions])
-        for positions in (few, np.arange(len(evidence.actual)))
-    )
-
-
-def _unexplained(why: str) -> Diagnosis:
-    line = f"{UNEXPLAINED}{why}"
+def _only(line: str) -> Diagnosis:
+    """A diagnosis without a finding."""
     return Diagnosis(line=line, text=line)
 
 
@@ -200,6 +223,7 @@ def _trial(hypothesis: Hypothesis, view: View) -> _Trial:
     wrong = actual != expected
     alone = Finding(
         hypotheses=(hypothesis.name,),
+        words=(hypothesis.what or words_for(hypothesis.name),),
         spelt=(hypothesis.spelt,),
         explained=int(np.count_nonzero(wrong & (predicted == actual))),
         mismatches=int(np.count_nonzero(wrong)),
@@ -221,7 +245,8 @@ def _together(alike: Sequence[_Trial]) -> Finding:
     # A fault that predicts the same in one convolution as in both is named for that one only.
     own = tuple(name for name in names if f"{name}-1" not in names and f"{name}-2" not in names)
     spelt = tuple(trial.hypothesis.spelt for trial in alike if trial.hypothesis.name in own)
-    return replace(alike[0].alone, hypotheses=own, spelt=spelt)
+    words = {trial.hypothesis.name: trial.alone.words[0] for trial in reversed(alike)}
+    return replace(alike[0].alone, hypotheses=own, words=tuple(map(words.__getitem__, own)), spelt=spelt)
 
 
 def _sample(wrong: npt.NDArray[np.bool_], count: int) -> Ints:

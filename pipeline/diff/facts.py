@@ -16,6 +16,14 @@ from pipeline.ground.words import listed
 _CHANCE = 1e-3
 """A place is surprising if mismatches that are spread evenly would all lie in it with this chance at most."""
 
+OF_HOST = (
+    "it is the golden: ",
+    "it is the golden in the order ",
+    "it is the golden, transposed",
+    "unwritten: ",
+)
+"""How facts begin that speak for what the host or the engine does with outputs, if the program is right."""
+
 _PROBES = 64
 """Wrong elements at which a shift is tried before it is compared as a whole."""
 

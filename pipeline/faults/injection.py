@@ -36,6 +36,11 @@ def program_with(fault: Fault, subject: Subject, program: str, variant: str) -> 
     return faulty_program(fault, built, form, variant)
 
 
+def changes_program(fault: Fault, subject: Subject, program: str, variant: str) -> bool:
+    """Whether a program with a fault is another one; raises as `program_with`."""
+    return program_with(fault, subject, program, variant) != typed_program(subject, program)
+
+
 def inputs_with(
     fault: Fault | None,
     subject: Subject,
@@ -81,7 +86,7 @@ def why_not(fault: Fault, subject: Subject, run: ProgramRun, tensors: Tensors, v
     if reason or in_output(fault):
         return reason
     try:
-        if program_with(fault, subject, run.program, variant) != typed_program(subject, run.program):
+        if changes_program(fault, subject, run.program, variant):
             return ""
     except (KernelError, PlanError, SyntaxError):
         return ""  # the run itself says what is wrong with it

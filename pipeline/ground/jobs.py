@@ -111,6 +111,12 @@ DIAGNOSIS = "diagnosis"
 UNEXPLAINED = "cause unknown: "
 """What a `DIAGNOSIS` begins with that no known fault explains; the reason follows."""
 
+PROGRAM_WRONG, PROGRAM_RIGHT = "the program is wrong: ", "the program is right: "
+"""What a `DIAGNOSIS` begins with if the programs that gave the output are refuted, or proved."""
+
+BLAMED = "blamed"
+"""The fact of a stage or a result whose program is refuted: operator, tensor and lines, as a short text."""
+
 WRONG_STEP = "wrong_step"
 """The fact of a result that says in one line which step is at fault."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pipeline.diff import render
 from pipeline.ground.jobs import (
+    BLAMED,
     DIAGNOSIS,
     NEW,
     OUTCOMES,
@@ -55,9 +56,13 @@ class Group:
 
     @property
     def cause(self) -> str:
-        """The hypotheses that explain all of them, the likeliest first; empty where none is known."""
+        """The hypotheses that explain all of them, the likeliest first, or what of a program is to blame.
+
+        Empty where nothing is known.
+        """
         first, *others = self.results
-        return alternatives([cause for cause in first.causes if all(cause in one.causes for one in others)])
+        known = [cause for cause in first.causes if all(cause in one.causes for one in others)]
+        return alternatives(known) or one_line(first.facts.get(BLAMED, ""))
 
     def heading(self, quote: Callable[[str], str] = one_line) -> str:
         """The number of results and their state, or their cause and platforms. `quote` quotes names."""
@@ -164,7 +169,7 @@ def _grouped(results: Iterable[Result]) -> tuple[Group, ...]:
     groups: dict[tuple[State, ExpectedFailure | None, str], list[Result]] = {}
     # Results with a single cause come first; a result with several then joins a group that has one of them.
     for result in sorted(results, key=lambda result: len(result.causes)):
-        told = one_line(result.facts.get(DIAGNOSIS, "")) or without_numbers(headline(result))
+        told = one_line(result.facts.get(BLAMED, "")) or without_numbers(headline(result))
         alike = result.causes or (told,)
         # What is excused by different entries has different messages.
         entry = result.job.expected_failure if result.state is State.EXPECTED_FAILURE else None

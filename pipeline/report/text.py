@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from pipeline.ground.jobs import UNEXPLAINED, Metric, StageResult
+from pipeline.ground.jobs import PROGRAM_RIGHT, PROGRAM_WRONG, UNEXPLAINED, Metric, StageResult
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ILLEGAL = re.compile(
@@ -54,9 +54,13 @@ def one_line(text: str, limit: int = 500) -> str:
 
 
 def likely(why: str, quote: Callable[[str], str] = one_line) -> str:
-    """Why something is wrong: what is most likely, or for what reason nothing is known. `quote` quotes it."""
-    if why.startswith(UNEXPLAINED):
-        return UNEXPLAINED + quote(why.removeprefix(UNEXPLAINED))
+    """Why something is wrong: what is most likely, what a proof says, or for what reason nothing is known.
+
+    `quote` quotes it.
+    """
+    for sure in (UNEXPLAINED, PROGRAM_WRONG, PROGRAM_RIGHT):
+        if why.startswith(sure):
+            return sure + quote(why.removeprefix(sure))
     return f"most likely: {quote(why)}"
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pipeline.ground.jobs import EXCUSABLE, FINGERPRINT, ExpectedFailure, Result, StageResult, State
+from pipeline.ground.jobs import BLAMED, EXCUSABLE, FINGERPRINT, ExpectedFailure, Result, StageResult, State
 from pipeline.results.fingerprint import wrong_stages
 
 _LONGEST, _SHORTEST = 500, 60
@@ -149,7 +149,7 @@ def entry(result: Result) -> Iterator[str]:
         why = "a job of --engines has that of its device jobs" if job.other else "no entry excuses that"
         yield f"  # {job.id}: {result.state.value}: {why}"
         return
-    if result.state is State.MISMATCH and not _cause(result):
+    if result.state is State.MISMATCH and not _cause(result) and BLAMED not in result.facts:
         yield UNEXPLAINED
     yield f"  - jobs: {job.id}"
     yield f"    {kind(result)}"

@@ -6,7 +6,7 @@ import re
 from hashlib import sha256
 
 from pipeline.diff import render
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result, StageResult, State
+from pipeline.ground.jobs import BLAMED, OUTCOMES, Outcome, Result, StageResult, State
 
 _VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
 _NUMBERS = re.compile(r"#(\.\.#|, (\.\.\., )?#| and # more)*")
@@ -39,8 +39,9 @@ def wrong_stages(result: Result) -> list[StageResult]:
 def fingerprint(result: Result) -> str:
     """The state, the first wrong stage and the cause, as in `mismatch fused offset-unsigned`.
 
-    The cause is the likeliest hypothesis, else the form of the first difference, else the message without its
-    numbers. Stages that are wrong in another way than the first follow, as in `; compile-error pass1 ...`.
+    The cause is the likeliest hypothesis, else what of the program is to blame, else the form of the first
+    difference, else the message; all of these without their numbers. Stages that are wrong in another way
+    than the first follow, as in `; compile-error pass1 ...`.
     Empty where nothing failed; always printable.
     """
     if OUTCOMES[result.state].outcome not in RED:
@@ -70,4 +71,6 @@ def _shortened(told: str) -> str:
 def _cause(stage: StageResult) -> str:
     diffs = [diff for diff in stage.diffs if not diff.clean]
     said = map(render.hint, diffs) if diffs else [stage.message]
+    if BLAMED in stage.facts:
+        said = [stage.facts[BLAMED]]
     return next(iter(stage.causes), "") or _NUMBERS.sub("#", without_numbers(next(iter(said), "")))

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
+from emulator.errors import AccessError
 from golden.cache import Golden, golden_for, whose
 from golden.inputs import save_inputs
 from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.diff.compare import compare
 from pipeline.diff.data import Examined, examine, gathering
-from pipeline.diff.diagnosis import Diagnosis, diagnose
+from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.files import write_files
 from pipeline.diff.render import verdict
-from pipeline.diff.steps import StageParts, parts_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.faults.host import spoiled_output
-from pipeline.faults.injection import inputs_with, why_not
-from pipeline.ground.jobs import DIAGNOSIS, INJECTED, Diff, Job, JobContext, StageResult, State
+from pipeline.faults.injection import changes_program, inputs_with, why_not
+from pipeline.ground.jobs import (
+    BLAMED,
+    DIAGNOSIS,
+    INJECTED,
+    PROVED,
+    Diff,
+    Job,
+    JobContext,
+    StageResult,
+    State,
+)
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import Subject, subject_of, wanted_golden
+from pipeline.work.causes import cause_of
+from pipeline.work.proof import Verdict, walked
 from workloads.faults import Fault, fault_named
 from workloads.form import Form
 from workloads.stages import OutputsCompared, ProgramRun, Stage
@@ -47,6 +59,7 @@ class Comparison:
     By stage, `outputs` holds the output, for later stages that read it; `diagnoses` and `examined` say why a
     wrong output is wrong, and how. `committed` lists the stages in which the fault to inject is committed;
     `excused` says why it is not committed in the others: for each reason, the programs that it holds for.
+    By stage, `recorded` says what was proved of the program that ran, if it is no longer the one of today.
     """
 
     engine: Engine
@@ -59,6 +72,7 @@ class Comparison:
     examined: dict[str, Examined] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
     excused: dict[str, list[str]] = field(default_factory=dict)
+    recorded: dict[str, Verdict] = field(default_factory=dict)
 
     def admit(self, stages: Sequence[Stage]) -> str:
         """Find out in which stages the fault to inject is committed.
@@ -108,7 +122,8 @@ class Comparison:
             inputs = inputs_with(fault, self.subject, stage.program, self.golden.tensors, variant, given)
             done = self.engine.run(replace(request, fault=fault.id if fault else ""), inputs)
         except CompileError as error:
-            return timed(replace(refused(stage.name, self.context, error), facts=injected), start)
+            result = refused(stage.name, self.context, error, lambda: self.verdict(stage))
+            return timed(replace(result, facts={**result.facts, **injected}), start)
         except (NotSupportedError, PlanError) as error:
             return timed(StageResult(stage.name, State.SKIPPED, str(error)), start)
         (output,) = done.outputs.values()
@@ -173,7 +188,6 @@ class Comparison:
         `facts` and `problems` are what the engine says about its run; any problem fails the stage.
         """
         evidence = self._evidence(stage)
-        ran = isinstance(stage, ProgramRun)
         diff = compare(
             self.subject.program(stage.program).output if isinstance(stage, ProgramRun) else stage.tensor,
             evidence.actual,
@@ -187,15 +201,46 @@ class Comparison:
             diff = self._examined(stage, evidence, diff)
         if diff.clean and not problems:
             return StageResult(stage.name, State.PASSED, diffs=(diff,), facts=facts)
-        message = "; ".join([*([] if diff.clean else [verdict(diff)]), *problems])
-        result = StageResult(stage.name, State.MISMATCH, message, diffs=(diff,), facts=facts)
-        if not ran or diff.clean:
+        told = [*([] if diff.clean else [verdict(diff)]), *problems]
+        result = StageResult(stage.name, State.MISMATCH, "; ".join(told), diffs=(diff,), facts=facts)
+        if not isinstance(stage, ProgramRun) or diff.clean:
             return result
-        self.diagnoses[stage.name] = diagnosis = _diagnosis(evidence)
+        self.diagnoses[stage.name] = diagnosis = self._diagnosis(stage, evidence, diff)
         # A fault explains the output, and not what the engine found besides.
         causes = diagnosis.findings[0].hypotheses if diagnosis.findings and not problems else ()
-        facts = {**facts, DIAGNOSIS: diagnosis.line}
-        return replace(result, details=diagnosis.text, facts=facts, causes=causes)
+        facts = {**facts, DIAGNOSIS: diagnosis.line, PROVED: self.verdict(stage).proved}
+        if diagnosis.blamed:
+            facts[BLAMED] = diagnosis.blamed
+            told.append(diagnosis.blamed)
+        return replace(result, message="; ".join(told), details=diagnosis.text, facts=facts, causes=causes)
+
+    def _diagnosis(self, stage: ProgramRun, evidence: Evidence, diff: Diff) -> Diagnosis:
+        """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
+        try:
+            own = bool(self.subject.definition.sources)
+            return cause_of(evidence, diff, self._verdicts(stage), own=own)
+        except Exception as error:
+            failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
+            return Diagnosis(line=failed, text=failed)
+
+    def _verdicts(self, stage: ProgramRun) -> dict[str, Verdict]:
+        """What is proved of the programs that can have made a stage's output wrong, in their order."""
+        wrong = [run for run in stage.given.values() if run.name in self.diagnoses]
+        before = [item for run in wrong for item in self._verdicts(run).items()]
+        return {**dict(before), stage.program: self.verdict(stage)}
+
+    def verdict(self, stage: ProgramRun) -> Verdict:
+        """What is proved of the program that ran in a stage."""
+        if stage.name in self.recorded:
+            return self.recorded[stage.name]
+        fault = self._wanted_fault if stage.name in self.committed else None
+        name, platform = stage.program, self.job.platform
+        try:
+            if fault and changes_program(fault, self.subject, name, platform.variant):
+                return Verdict("no: a fault is injected into it")
+        except Exception:  # it is refused, and so is another one
+            return Verdict("no: a fault is injected into it")
+        return walked(self.subject, name, platform.backend)
 
     def _examined(self, stage: Stage, evidence: Evidence, diff: Diff) -> Diff:
         """A difference with what is seen in it; where that fails, `keep` says so."""
@@ -206,12 +251,6 @@ class Comparison:
         except Exception:  # no failure here may hide the mismatch
             return diff
         return found.diff
-
-    def parts(self, stage: Stage) -> StageParts | None:
-        """The parts of a stage's computation; None if they are not described, or if it computes nothing."""
-        form = self._form(stage)
-        handed_over = isinstance(stage, ProgramRun) and bool(stage.given)
-        return parts_of(form, handed_over=handed_over) if form is not None else None
 
     def _form(self, stage: Stage) -> Form | None:
         """The form behind a stage's output: of one program, or of several, one after the other."""
@@ -244,15 +283,6 @@ Step = tuple[Comparison, Stage]
 """A stage of a job, and what runs it and judges its output."""
 
 
-def _diagnosis(evidence: Evidence) -> Diagnosis:
-    """Why an output differs from the golden; a failed diagnosis does not hide the difference."""
-    try:
-        return diagnose(evidence)
-    except Exception as error:
-        failed = f"no diagnosis, it failed: {type(error).__name__}: {first_line(error)}"
-        return Diagnosis(line=failed, text=failed)
-
-
 def comparison(job: Job, context: JobContext) -> Comparison:
     """The object that runs the stages of a job, with the job's golden.
 
@@ -282,10 +312,18 @@ def missing_output(stage: Stage, needed: str) -> StageResult:
     return StageResult(stage.name, State.SKIPPED, f"needs the output of {needed}, which gave none")
 
 
-def refused(name: str, context: JobContext, error: CompileError) -> StageResult:
-    """The result of a stage whose program the engine refuses."""
+def refused(
+    name: str, context: JobContext, error: CompileError, verdict: Callable[[], Verdict] | None = None
+) -> StageResult:
+    """The result of a stage whose program the engine refuses.
+
+    If it accesses what it must not, `verdict` is asked which line is to blame.
+    """
     left = named(error.artefacts, context)
-    return StageResult(name, State.COMPILE_ERROR, first_line(error), str(error), artefacts=left)
+    result = StageResult(name, State.COMPILE_ERROR, first_line(error), str(error), artefacts=left)
+    if verdict is None or not isinstance(error.__cause__, AccessError) or not (found := verdict()).refuted:
+        return result
+    return replace(result, details=f"{error}\n{found.account}", facts=found.facts)
 
 
 def first_line(error: Exception) -> str:

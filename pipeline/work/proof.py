@@ -2,43 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
+import numpy.typing as npt
 
-from emulator.errors import AccessError, CapacityError
+from emulator.blame import Finding, chain
+from emulator.errors import CapacityError
 from emulator.program import Program
 from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Ids, Numbering, UndecidedError
-from pipeline.engines.base import Request
 from pipeline.engines.registry import takes_tiles
-from pipeline.ground.jobs import YES, State
+from pipeline.ground.jobs import BLAMED, DIAGNOSIS, PROGRAM_WRONG, YES, State
 from pipeline.ground.programs import typed_program
 from pipeline.ground.subject import Subject
 from workloads.base import WorkloadError
 from workloads.own import blamed, reason_of
 
 
-def decided(request: Request) -> tuple[State, str, str]:
-    """The state and the message of a stage whose program an engine has compiled, and its fact `PROVED`.
+@dataclass(frozen=True)
+class Verdict:
+    """What the walk of a program on coordinates says of it.
+
+    Attributes:
+        proved: the fact `PROVED`.
+        state: `refuted`, or `passed` if it is proved or not decided.
+        message: what is wrong with a program that is refuted, in a line.
+        findings: the lines to blame for it, the one that explains most first.
+        short: what is to blame for it, if there are no findings.
+        places: the elements of its output that are wrong, a mask in the output's shape; None if not known.
+    """
+
+    proved: str
+    state: State = State.PASSED
+    message: str = ""
+    findings: tuple[Finding, ...] = ()
+    short: str = "the program"
+    places: npt.NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the program is wrong, whatever the data."""
+        return self.state is State.REFUTED
+
+    @property
+    def why(self) -> str:
+        """What is wrong with a program that is refuted, in a line that begins with the line to blame."""
+        return str(self.findings[0]) if self.findings else self.message
+
+    @property
+    def blamed(self) -> str:
+        """The fact `BLAMED`: what is to blame, in words that are the same in all geometries."""
+        if not self.findings:
+            return self.short if self.refuted else ""
+        first = self.findings[0]
+        of = f" of {first.tensor}" if first.tensor else ""
+        return f"{first.operator}{of} at {chain(first.position)}"
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The facts of a stage whose program is refuted."""
+        return {DIAGNOSIS: PROGRAM_WRONG + self.why, BLAMED: self.blamed}
+
+    @property
+    def account(self) -> str:
+        """All that is known, the first line about the program as a whole, then each line to blame."""
+        told = [line for finding in self.findings for line in _told(finding)]
+        return "\n".join([self.message if self.refuted else f"proved: {self.proved}", *told])
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    """A finding, and the further lines that would explain it."""
+    yield f"  {finding}" + (f" (explains {finding.elements} elements)" if finding.elements else "")
+    if finding.others:
+        yield f"    or {'; or '.join(map(chain, finding.others))}"
+
+
+_VERDICTS: dict[tuple[object, ...], Verdict] = {}
+"""The verdicts of this process: a program is walked once, however many of its stages are judged."""
+
+
+def verdict_on(subject: Subject, name: str, backend: str) -> Verdict:
+    """Whether a program that an engine of a backend has compiled is proved, or why not.
 
     Raises:
         WorkloadError: the terms of a user's definition raise an error.
     """
-    subject, name = request.subject, request.program
-    if not takes_tiles(request.platform.backend):
-        return State.PASSED, "", "no: it is a tensor-level program, and only tile programs are walked"
+    if not takes_tiles(backend):
+        return Verdict("no: it is a tensor-level program, and only tile programs are walked")
+    options = tuple(sorted(subject.plan_options.items()))
+    key = (subject.workload, msgspec.json.encode(subject.geometry), subject.soc, options, name)
+    if key not in _VERDICTS:
+        _VERDICTS[key] = _decided(subject, name)
+    return _VERDICTS[key]
+
+
+def walked(subject: Subject, name: str, backend: str) -> Verdict:
+    """As `verdict_on`, for a program with which something is wrong already: a proof that fails is none."""
+    try:
+        return verdict_on(subject, name, backend)
+    except Exception as error:
+        return Verdict(f"no: the proof failed: {type(error).__name__}: {reason_of(error)}")
+
+
+def _decided(subject: Subject, name: str) -> Verdict:
     try:
         program = typed_program(subject, name)
     except Exception as error:  # the engine has compiled it: what the emulator refuses PyPTO may take
-        return State.PASSED, "", f"no: the emulator does not read it: {reason_of(error)}"
+        return Verdict(f"no: the emulator does not read it: {reason_of(error)}")
     try:
         proof = proof_of(subject, name, program)
-    except AccessError as error:
-        return State.REFUTED, str(error), f"no: {error}"
     except (UndecidedError, CapacityError) as error:
-        return State.PASSED, "", f"no: {error}"
+        return Verdict(f"no: {error}")
     except WorkloadError:
         raise
     except Exception as error:
@@ -47,9 +125,13 @@ def decided(request: Request) -> tuple[State, str, str]:
         what = f"terms of workload {subject.workload.name}"
         raise blamed(error, what, str(subject.definition.sources[0])) from error
     if not proof.wrong:
-        return State.PASSED, "", YES
+        return Verdict(YES)
+    places = proof.places.get(subject.program(name).output)
+    if places is None:
+        return Verdict(f"no: {proof.words}", State.REFUTED, proof.words, proof.findings)
     count = f"{proof.wrong} of {proof.checked} elements are wrong"
-    return State.REFUTED, f"{count}; the first is {proof.words}", f"no: {count}"
+    message = ": ".join([f"{count}; the first is {proof.words}", *map(str, proof.findings[:1])])
+    return Verdict(f"no: {count}", State.REFUTED, message, proof.findings, places=places)
 
 
 def proof_of(subject: Subject, name: str, program: Program) -> Proof:

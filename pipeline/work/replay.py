@@ -13,10 +13,22 @@ from golden.errors import UserError
 from golden.specs import Array
 from pipeline.diff import render
 from pipeline.diff.compare import digest
-from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, WRONG_STEP, JobContext, Result, StageResult, State
+from pipeline.ground.jobs import (
+    BLAMED,
+    DIAGNOSIS,
+    PROGRAM_WRONG,
+    PROVED,
+    REPRODUCE,
+    WRONG_STEP,
+    JobContext,
+    Result,
+    StageResult,
+    State,
+)
 from pipeline.ground.words import closest
 from pipeline.run.journal import Record
 from pipeline.work.comparison import INPUTS_FILE, Comparison, actual_file, comparison
+from pipeline.work.proof import Verdict
 from pipeline.work.stages import concluded, stages_of
 from pipeline.work.versus import steps_of, with_odd_one
 from workloads.stages import ProgramRun, Stage
@@ -81,6 +93,10 @@ def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> S
                 f"{stage.name}: its output is no longer {diff.actual_sha}, which the run recorded"
             )
         work.outputs[stage.name] = output
+        if PROVED in then.facts and then.facts[PROVED] != work.verdict(stage).proved:
+            state = State.REFUTED if BLAMED in then.facts else State.PASSED
+            why, short = then.facts[DIAGNOSIS].removeprefix(PROGRAM_WRONG), then.facts.get(BLAMED, "")
+            work.recorded[stage.name] = Verdict(then.facts[PROVED], state, why, short=short)
     now = work.judge(stage)
     if now.diffs[0].golden_sha != diff.golden_sha:
         raise ReplayError(f"{stage.name}: the golden is no longer the run's; check out the run's commit")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from golden.definition import DefinitionError
-from pipeline.diff.steps import wrong_side
+from pipeline.diff.diagnosis import Diagnosis
+from pipeline.diff.steps import step_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.registry import engine_for
 from pipeline.ground.jobs import (
+    BLAMED,
     DIAGNOSIS,
     INJECTED,
     PROVED,
@@ -24,6 +27,7 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.subject import subject_of, workload_of
+from pipeline.work.causes import wrong_step
 from pipeline.work.comparison import (
     INPUTS_FILE,
     Step,
@@ -35,7 +39,7 @@ from pipeline.work.comparison import (
     request_for,
     timed,
 )
-from pipeline.work.proof import decided
+from pipeline.work.proof import verdict_on, walked
 from pipeline.work.versus import steps_of, with_odd_one
 from workloads.base import Workload, WorkloadError
 from workloads.stages import ProgramRun, Stage
@@ -189,13 +193,18 @@ def _compile(engine: Engine, context: JobContext, request: Request) -> StageResu
     try:
         compiled = engine.compile(request)
     except CompileError as error:
-        return timed(refused(name, context, error), start)
+        again = partial(walked, request.subject, name, request.platform.backend)
+        return timed(refused(name, context, error, again), start)
     except NotSupportedError as error:
         return timed(StageResult(name, State.SKIPPED, str(error)), start)
     left = named(compiled.artefacts, context)
-    state, message, proved = decided(request)
-    facts = {**compiled.facts, PROVED: proved}
-    result = StageResult(name, state, message, facts=facts, metrics=compiled.metrics, artefacts=left)
+    verdict = verdict_on(request.subject, name, request.platform.backend)
+    facts = {**compiled.facts, PROVED: verdict.proved}
+    result = StageResult(name, verdict.state, facts=facts, metrics=compiled.metrics, artefacts=left)
+    if verdict.refuted:
+        result = replace(
+            result, message=verdict.message, details=verdict.account, facts={**facts, **verdict.facts}
+        )
     return timed(result, start)
 
 
@@ -207,18 +216,25 @@ def concluded(
 ) -> Result:
     """A job's result. State and message are those of the first wrong stage, else of the first skipped one.
 
-    Causes and facts say what the first diagnosis says that explains a stage, and which step is wrong. `steps`
-    are those of the stages that were judged; `facts` are further facts of the job.
+    Causes and facts say what the surest diagnosis of a stage says, and which step is wrong. `steps` are those
+    of the stages that were judged; `facts` are further facts of the job.
     """
     diagnoses = [work.diagnoses[stage.name] for work, stage in steps if stage.name in work.diagnoses]
-    explaining = next((found for found in diagnoses if found.findings), None)
-    causes = tuple(explaining.findings[0].hypotheses) if explaining else ()
-    clean = {stage.name: stage.state is State.PASSED for stage in stages if stage.diffs}
-    parts = {stage.name: parts for work, stage in steps if (parts := work.parts(stage)) is not None}
-    explained = {
-        DIAGNOSIS: explaining.line if explaining else "",
-        WRONG_STEP: wrong_side(clean, causes[0] if causes else "", parts),
-    }
+    explaining = max(diagnoses, key=lambda found: found.tells, default=Diagnosis())
+    causes = tuple(explaining.findings[0].hypotheses) if explaining.findings else ()
+    refuted = next((stage.facts for stage in stages if BLAMED in stage.facts), {})
+    explained = {name: refuted.get(name, "") for name in (DIAGNOSIS, BLAMED)}
+    if any(explaining.tells):
+        explained = {DIAGNOSIS: explaining.line, BLAMED: explaining.blamed}
+    if causes:
+        explained[WRONG_STEP] = f"{step_of(causes[0])} (as the diagnosis says)"
+    elif diagnoses:
+        verdicts = {
+            stage.name if job.other else stage.program: work.verdict(stage)
+            for work, stage in steps
+            if isinstance(stage, ProgramRun)
+        }
+        explained[WRONG_STEP] = wrong_step(verdicts)
     facts = {
         **facts,
         **{name: fact for name, fact in explained.items() if fact},

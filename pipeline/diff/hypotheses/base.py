@@ -37,6 +37,7 @@ class Hypothesis:
         values: bias and requantisation, int8 [sites, C], from the accumulators.
         keeps_sums: whether the fault comes after the accumulators.
         stored: the whole output, int8 [positions, C], where the fault is in how that is stored.
+        what: what it says of this program, if the catalogue speaks of another tensor.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Hypothesis:
     values: Callable[[Layer, Int32, Ints], Int8] = _values
     keeps_sums: bool = False
     stored: Int8 | None = None
+    what: str = ""
 
     @property
     def spelt(self) -> str:
@@ -61,8 +63,8 @@ class Hypothesis:
         return view.output(self, view.model.last)
 
 
-RIGHT = Hypothesis("right", (), keeps_sums=True)
-"""No fault: for the layers that a hypothesis is not about."""
+RIGHT = Hypothesis("right", (), keeps_sums=True, what="no fault")
+"""No fault: for the layers that a hypothesis is not about. It is tried too, because a plan can be wrong."""
 
 
 class View:

@@ -53,9 +53,12 @@ def of_bands(model: Model) -> Iterator[Hypothesis]:
     """Bands that load their rows one row off, in each convolution that loads them from GM."""
     for layer in model.layers:
         if layer.form.loading is not Loading.IN_L1:
-            note = "rows of mid" if layer.number == 2 else ""
-            for name in ("band-up", "band-down"):
-                yield Hypothesis(name, (layer.number,), note, held=partial(_moved, FAULTS[name]))
+            source = layer.form.source
+            note = f"rows of {source}" if layer.number == 2 else ""
+            for fault in (FAULTS["band-up"], FAULTS["band-down"]):
+                what = fault.what.replace(" x rows", f" {source} rows")
+                held = partial(_moved, fault)
+                yield Hypothesis(fault.id, (layer.number,), note, held=held, what=what)
 
 
 def in_shared_memory(model: Model) -> Iterator[Hypothesis]:

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from pipeline.diff.hypotheses.base import Hypothesis
 from pipeline.diff.hypotheses.layers import reordered
 from pipeline.diff.hypotheses.model import Model
+from workloads.faults import FAULTS
 
 
 def hypotheses(model: Model) -> Iterator[Hypothesis]:
     """Every fault of this family that the program can have."""
-    expected, sentinel = model.evidence.expected, model.evidence.sentinel
+    evidence, expected, sentinel = model.evidence, model.evidence.expected, model.evidence.sentinel
     tile = model.last.form.tile.positions
     if sentinel is not None:
         unwritten = expected.copy()
         unwritten[-tile:] = sentinel
-        yield Hypothesis("unwritten", (), stored=unwritten)
+        what = FAULTS["unwritten"].what.replace("of y", f"of {evidence.tensor}")
+        yield Hypothesis("unwritten", (), stored=unwritten, what=what)
     if model.form.gives_all:
         yield Hypothesis("nz-as-nd-y", (), stored=reordered(expected, tile, nz_as_nd=True))
         yield Hypothesis("nd-as-nz-y", (), stored=reordered(expected, tile, nz_as_nd=False))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -505,9 +506,9 @@ def test_a_reading_is_told_from_its_neighbours_or_they_are_named_too(pair: Pair)
 
 
 def test_a_cause_is_not_certain_while_others_were_not_tried(pair: Pair) -> None:
-    """All are tried at a few positions, six at more (three, and in both), one on all elements."""
+    """All and the right one are tried at a few positions, six at more (three, and in both), one on all."""
     given, ticks = of_tied(pair, 0), count()
-    tried = len(hypotheses(model_of(given, form_of("fused")))) + 6 + 1
+    tried = 1 + len(hypotheses(model_of(given, form_of("fused")))) + 6 + 1
     assert diagnose(given, seconds=tried, clock=lambda: next(ticks)).line.startswith(
         "most likely round-then-add-2: "
     )
@@ -600,6 +601,89 @@ def test_faults_that_predict_the_same_output_are_one_finding(pair: Pair) -> None
         tensors, right.computed.outputs, form_of("fused"), "y", faulty, right.y, sentinel=None
     )
     assert diagnose(given).findings[0].hypotheses == ("bias-missing-2", "other-bias-2")
+
+
+RIGHT_PROGRAM = "the program is right: toolchain or device; "
+"""What a proof leaves."""
+
+WRONG_PLANS: dict[str, Callable[[Band], Band]] = {
+    "x: a row early": lambda band: _with_x(band, row=max(0, band.x.row - 1)),
+    "x: a row short": lambda band: _with_x(
+        band, rows=band.x.rows - 1, padding=(band.x.padding[0], band.x.padding[1] + 1, 1, 1)
+    ),
+    "x: left padding one more, right one less": lambda band: _with_x(
+        band, padding=(*band.x.padding[:2], 2, 0)
+    ),
+    "x: padding above in every band": lambda band: _with_x(band, padding=(1, *band.x.padding[1:])),
+    "mid: first wanted row one early": lambda band: _with_mid(band, skip=max(0, band.mid.skip - 1)),
+    "mid: left padding one more, right one less": lambda band: _with_mid(
+        band, padding=(*band.mid.padding[:2], 2, 0)
+    ),
+    "mid: padding above in every band": lambda band: _with_mid(band, padding=(1, 0, 1, 1)),
+}
+"""Mistakes of a plan that nothing refuses: every layer that is made from it has them too."""
+
+
+def _with_x(band: Band, **changes: Any) -> Band:
+    return replace(band, x=replace(band.x, **changes))
+
+
+def _with_mid(band: Band, **changes: Any) -> Band:
+    return replace(band, mid=replace(band.mid, **changes))
+
+
+@pytest.mark.parametrize("name", WRONG_PLANS)
+def test_a_wrong_plan_is_not_taken_for_a_known_fault(name: str, pair: Pair) -> None:
+    plan = replace(pair.plan, bands=tuple(map(WRONG_PLANS[name], pair.plan.bands)))
+    wrong = replace(pair, plan=plan)
+    maps = [wrong.mid_of_map(*item) for item in zip(plan.bands, wrong.maps_of_x(), strict=True)]
+    y = wrong.y_of_maps(maps)
+    assert (y != pair.right.y).any()
+    described = SUBJECT.program("fused").form
+    assert described is not None
+    outputs = pair.right.computed.outputs
+    given = evidence_of(pair.tensors, outputs, described(GEOMETRY, plan), "y", y, pair.right.y)
+    diagnosis = diagnose(given)
+    assert diagnosis.findings == ()
+    assert diagnosis.line.startswith("cause unknown: the plan itself predicts this output, ")
+    proved = diagnose(given, elsewhere=RIGHT_PROGRAM).line
+    assert proved.startswith("the program is right: the plan itself predicts this output, ")
+
+
+@pytest.mark.parametrize("fault", ["k-step-skipped-1", "no-padding-left-2", "planes-swapped-2"])
+def test_a_program_that_is_proved_is_not_called_what_its_output_looks_like(
+    fault: str, pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    diagnosis = diagnose(evidence(FAULTY[fault](pair)), elsewhere=RIGHT_PROGRAM)
+    assert diagnosis.findings == ()
+    assert diagnosis.line.startswith(f"{RIGHT_PROGRAM}the output looks like {fault}: ")
+    assert f"1. {fault}" in diagnosis.text
+
+
+@pytest.mark.parametrize("fault", ["offset-sign-2", "x-nhwc", "unwritten", "bias-missing-1"])
+def test_of_a_program_that_is_proved_arithmetic_and_what_the_host_does_are_named(
+    fault: str, pair: Pair, evidence: Callable[..., Evidence]
+) -> None:
+    given = evidence(FAULTY[fault](pair))
+    assert diagnose(given, elsewhere=RIGHT_PROGRAM) == diagnose(given)
+
+
+def test_noise_is_not_the_programs_that_is_proved(pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    y = pair.right.y.copy()
+    y[77, 5] ^= 64
+    line = diagnose(evidence(y), elsewhere=RIGHT_PROGRAM).line
+    assert line.startswith(f"{RIGHT_PROGRAM}none of ")
+    assert diagnose(replace(evidence(y), form=None), elsewhere=RIGHT_PROGRAM).line.startswith(RIGHT_PROGRAM)
+
+
+def test_a_fault_is_told_of_the_tensor_that_it_is_in(pair: Pair, evidence: Callable[..., Evidence]) -> None:
+    mid = pair.right.mid.copy()
+    mid[-pair.plan.conv1.positions :] = SENTINEL
+    told = diagnose(evidence(mid, "pass1", "mid")).line
+    assert told == "unwritten: the last ACC tile of mid never reaches GM; step store"
+    known = hypotheses(model_of(evidence(pair.right.y, "pass2"), form_of("pass2")))
+    (up,) = (one for one in known if one.name == "band-up")
+    assert up.what.startswith("all bands except the first read their mid rows ")
 
 
 def test_an_output_of_another_form_is_not_compared(pair: Pair, evidence: Callable[..., Evidence]) -> None:

@@ -151,6 +151,7 @@ def test_a_diagnosis_is_the_cause_where_there_is_one(result_of: MakeResult) -> N
             State.MISMATCH,
             message=f"{kernel} is wrong",
             facts={"diagnosis": "offset-unsigned", "reproduce": "python -m pipeline run --id x"},
+            causes=("offset-unsigned",),
         )
         for kernel in ("fused", "two-pass")
     ]
