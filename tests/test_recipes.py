@@ -132,20 +132,25 @@ def once(text: str, pattern: str, replacement: str) -> str:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Reader:
+def reader(tmp_path: Path, goldens: Path) -> Reader:
     """In a folder with the matrix; the code is this checkout's."""
     folder = tmp_path / "checkout"
-    folder.mkdir()
+    (folder / "out").mkdir(parents=True)
+    (folder / "out" / "goldens").symlink_to(goldens)
     shutil.copy(ROOT / "matrix.yaml", folder)
     return Reader(folder, ROOT)
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Reader:
-    """In a copy of the repository."""
+def owner(tmp_path: Path, goldens: Path) -> Reader:
+    """In a copy of the repository, with what mypy knows of it and with the bytecode."""
+    kept = (".mypy_cache", "__pycache__")
     ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
     copy = tmp_path / "copy"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", *ignored))
+    left_out = (name for name in ignored if name not in kept)
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", *left_out))
+    (copy / "out").mkdir()
+    (copy / "out" / "goldens").symlink_to(goldens)
     return Reader(copy, copy)
 
 

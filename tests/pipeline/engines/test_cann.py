@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,6 +41,8 @@ from workloads.registry import workload_named
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 STRIDED = Geometry(22, 18, 32, 64, 32, Conv(3, 1, 1), Conv(3, 2, 1))
+
+run_child = child.run
 
 WORKLOAD = workload_named("conv-pair")
 AVAILABLE = CannEngine().probe(PLATFORM, WORKLOAD, ["fused"])
@@ -164,24 +167,46 @@ def test_a_geometry_that_fits_no_tile_is_not_supported(request_for: Requests) ->
 
 @dataclass(frozen=True)
 class Compilation:
-    """One compilation of `fused`: its folder, what it gave, and the home and working folder it had."""
+    """One compilation of `fused`: its folder, what it gave, the home and working folder it had, the costs."""
 
     folder: Path
     compiled: Done
     home: Path
     working: Path
+    costs: Path
 
 
 @pytest.fixture(scope="module")
 def compilation(tmp_path_factory: pytest.TempPathFactory) -> Compilation:
     """Compiles once for the tests that look at what that gives."""
     folder, home, working = (tmp_path_factory.mktemp(name) for name in ("request", "home", "working"))
+    costs = tmp_path_factory.mktemp("costs")
+
+    def kept(order: Order, scratch: Path) -> Path:
+        output = run_child(order, scratch)
+        if order.work is Work.COST:
+            shutil.copytree(output, costs, dirs_exist_ok=True)
+        return output
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(child, "run", kept)
         patch.setenv("HOME", str(home))
         patch.chdir(working)
         engine = CannEngine(cache=tmp_path_factory.mktemp("cache"))
         compiled = engine.compile(asked("fused", PAIR, "conv-pair", folder))
-    return Compilation(folder, compiled, home, working)
+    return Compilation(folder, compiled, home, working, costs)
+
+
+@pytest.fixture
+def costed(compilation: Compilation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost model gives what it gave for `fused`; the compiler and the verifier are the real ones."""
+
+    def run(order: Order, scratch: Path) -> Path:
+        if order.work is not Work.COST:
+            return run_child(order, scratch)
+        return Path(shutil.copytree(compilation.costs, scratch / "costs"))
+
+    monkeypatch.setattr(child, "run", run)
 
 
 def test_compiling_leaves_the_program_its_code_and_its_cost_and_nothing_else(
@@ -224,7 +249,7 @@ def test_compiling_again_gives_the_same_program_and_cycles(
     [("full-range", "fused"), ("full-range", "pass1"), ("full-range", "pass2"), ("ties", "fused")],
 )
 def test_given_cases_come_out_as_the_other_implementation_computed_them(
-    cases: Path, request_for: Requests, case: str, program: str
+    cases: Path, request_for: Requests, compilation: Compilation, case: str, program: str
 ) -> None:
     path = cases / f"conv-pair-24x16-{case}.npz"
     with np.load(path) as arrays:
@@ -243,6 +268,14 @@ def test_given_cases_come_out_as_the_other_implementation_computed_them(
     assert set(verdicts.values()) == {"pass"}
     passes = len(verdicts)
     assert Metric("accepted_passes", passes, "passes", Source.VERIFIER, passes) in executed.metrics
+    if program == "fused":  # what is verified is the program that is compiled
+        other = {"accepted_passes", "cycles"}
+        measured, compiled = (
+            {metric for metric in done.metrics if metric.name not in other}
+            for done in (executed, compilation.compiled)
+        )
+        assert measured == compiled
+        assert executed.facts["tiling"] == compilation.compiled.facts["tiling"]
 
 
 @pytest.mark.parametrize("program", ["fused", "pass2"])
@@ -275,6 +308,7 @@ def compile_job(workload: str, geometry: Any, kernel: str) -> Job:
     ],
     ids=["rounding", "clip", "offset"],
 )
+@pytest.mark.usefixtures("costed")
 def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
     mutated: Callable[[str, str], CannEngine],
     before: str,
@@ -463,6 +497,7 @@ def test_kernels_of_one_program_verify_exactly(
         ),
     ],
 )
+@pytest.mark.usefixtures("costed")
 def test_a_wrong_kernel_of_one_program_is_caught_by_its_compile_job(
     mutated: Callable[[str, str], CannEngine],
     workload: str,
