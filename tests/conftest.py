@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first: else one worker would still do them when the others have ended."""
-    items.sort(key=lambda item: item.path.name != "test_recipes.py")
+    items.sort(key=lambda item: item.path != ROOT / "tests" / "test_recipes.py")
 
 
 @pytest.fixture(scope="session")
