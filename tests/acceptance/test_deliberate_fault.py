@@ -41,7 +41,7 @@ lanes:
 Start = Callable[..., subprocess.Popen[str]]
 Report = Callable[[Path], Mapping[str, Any]]
 
-pytestmark = pytest.mark.usefixtures("torch_installed", "drawn")
+pytestmark = pytest.mark.usefixtures("torch_installed")
 
 
 @pytest.fixture
