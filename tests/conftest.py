@@ -25,6 +25,11 @@ settings.load_profile("no deadline")
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests come first: else one worker would still do them when the others have ended."""
+    items.sort(key=lambda item: item.path != ROOT / "tests" / "test_recipes.py")
+
+
 @pytest.fixture(scope="session")
 def cases() -> Path:
     """The given cases: beside the checkout where they are there, else the copies kept with the tests."""
@@ -80,8 +85,11 @@ def in_fractions() -> Callable[[int, float, int, str], int]:
 
 @pytest.fixture(scope="session")
 def goldens(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One golden cache for all tests, as the nights of a checkout share one."""
-    return tmp_path_factory.mktemp("goldens")
+    """One golden cache for all tests and workers, as the nights of a checkout share one."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "goldens"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,9 @@ ROOT = Path(__file__).parents[1]
 WORKLOADS, KERNELS = ROOT / "docs/workloads.md", ROOT / "docs/kernels.md"
 SESSIONS = {"device": "run", "compile": "compile", "compare": "compare", "report": "report"}
 CHECKS = "$PYTHON -m ruff check .\n$PYTHON -m ruff format --check .\n$PYTHON -m mypy"
+DENSE = ".venv/bin/nox -s device -- --matrix ../dense/dense.yaml --geometry dense-64 --devices 0"
+"""Runs the page's workload on one device, so that a job that fails is not tried on a second one."""
+
 PLACE = re.compile(r"# (?P<file>[\w./-]+\.(?:py|yaml))(?:, (?P<how>[^\n]+))?\n")
 
 
@@ -132,20 +135,25 @@ def once(text: str, pattern: str, replacement: str) -> str:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Reader:
+def reader(tmp_path: Path, goldens: Path) -> Reader:
     """In a folder with the matrix; the code is this checkout's."""
     folder = tmp_path / "checkout"
-    folder.mkdir()
+    (folder / "out").mkdir(parents=True)
+    (folder / "out" / "goldens").symlink_to(goldens)
     shutil.copy(ROOT / "matrix.yaml", folder)
     return Reader(folder, ROOT)
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Reader:
-    """In a copy of the repository."""
+def owner(tmp_path: Path, goldens: Path) -> Reader:
+    """In a copy of the repository, with what mypy knows of it and with the bytecode."""
+    kept = (".mypy_cache", "__pycache__")
     ignored = [line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
     copy = tmp_path / "copy"
-    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", *ignored))
+    left_out = (name for name in ignored if name not in kept)
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", *left_out))
+    (copy / "out").mkdir()
+    (copy / "out" / "goldens").symlink_to(goldens)
     return Reader(copy, copy)
 
 
@@ -199,7 +207,7 @@ def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> 
     written(reader)
     declared = reader.folder / "../dense/dense.py"
     declared.write_text(once(declared.read_text(), r"sums \+ bias", "sums"))
-    assert reader.run(".venv/bin/nox -s device -- --matrix ../dense/dense.yaml --geometry dense-64") == 1
+    assert reader.run(DENSE) == 1
     reader.find("2 of 2 jobs are red: 2 mismatch; ...")
     (diagnosis,) = reader.diagnoses()
     assert diagnosis.startswith("the program is right: ")
@@ -211,8 +219,7 @@ def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> 
 )
 def test_the_form_lets_faults_be_named(reader: Reader, fault: str, steps: str) -> None:
     written(reader)
-    command = ".venv/bin/nox -s device -- --matrix ../dense/dense.yaml --geometry dense-64"
-    reader.run(f"{command} --inject {fault}")
+    reader.run(f"{DENSE} --inject {fault}")
     for diagnosis in reader.diagnoses():
         assert diagnosis.startswith(f"{fault}: ")
         assert diagnosis.endswith(f"step {steps}")

@@ -6,6 +6,7 @@ The emulator binds operands by name, PyPTO by place, so a declaration in another
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import emulator.language
 from emulator.errors import KernelError
@@ -26,9 +27,20 @@ def typed_program(subject: Subject, name: str, plan: object = None) -> Program:
         SyntaxError: its file is not Python.
         WorkloadError: the factory of a user's file raises another error.
     """
+    if plan is None or plan is subject.plan:
+        return _read(subject, name)
+    return _read_for(plan, subject, name)
+
+
+@lru_cache(maxsize=16)
+def _read(subject: Subject, name: str) -> Program:
+    """The program for the subject's own plan: a job asks for it several times."""
+    return _read_for(subject.plan, subject, name)
+
+
+def _read_for(plan: object, subject: Subject, name: str) -> Program:
     entry, sources = subject.program(name), subject.definition.sources
     factory = f"factory of program {name!r} of workload {subject.workload.name}"
-    plan = subject.plan if plan is None else plan
     try:
         program: Program = entry.build(emulator.language, plan)
     except (KernelError, PlanError, SyntaxError):

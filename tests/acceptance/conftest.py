@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import junitparser
+import matplotlib  # noqa: F401 (imported before the stand-in can be found)
 import pytest
 
 from pipeline.commands.cli import main
 
 ROOT = Path(__file__).parents[2]
+NO_PICTURES = str(ROOT / "tests" / "data" / "no-pictures")
 
 MATRIX = """\
 geometries:
@@ -44,6 +46,8 @@ lanes:
   compare:
     timeout: 2m
 """
+
+TWO, ONE = "devices: [0, 1]", "devices: [0]"
 
 STAGES = (
     "fused",
@@ -83,11 +87,17 @@ Report = Callable[[Path], Mapping[str, ReadCase]]
 
 @pytest.fixture
 def workspace(tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with a matrix in it, to work in; device locks and golden cache are the tests' own."""
+    """An empty folder with a matrix in it, to work in; device locks and golden cache are the tests' own.
+
+    Emulated platforms have one device here, so that a job that fails is not tried on a second one, and the
+    pictures of a mismatch are empty.
+    """
+    monkeypatch.syspath_prepend(NO_PICTURES)
+    monkeypatch.setenv("PYTHONPATH", NO_PICTURES)
     folder = tmp_path / "workspace"
     (folder / "out").mkdir(parents=True)
     (folder / "out" / "goldens").symlink_to(goldens)
-    (folder / "matrix.yaml").write_text(MATRIX)
+    (folder / "matrix.yaml").write_text(MATRIX.replace(TWO, ONE))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PIPELINE_LOCKS", str(tmp_path / "locks"))
     # No repository: a file saved or committed meanwhile would make it another commit's run.
@@ -95,6 +105,19 @@ def workspace(tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("PIPELINE_PYTHON", "TASK_DEVICE"):
         monkeypatch.delenv(name, raising=False)
     return folder
+
+
+@pytest.fixture
+def drawn(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pictures of a mismatch are drawn."""
+    sys.path.remove(NO_PICTURES)
+    monkeypatch.delenv("PYTHONPATH")
+
+
+@pytest.fixture
+def two_devices(workspace: Path) -> None:
+    """Emulated platforms have two devices."""
+    (workspace / "matrix.yaml").write_text(MATRIX)
 
 
 @pytest.fixture
@@ -138,7 +161,10 @@ def start(workspace: Path) -> Callable[..., subprocess.Popen[str]]:
         return subprocess.Popen(
             [sys.executable, "-m", "pipeline", *map(str, words)],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(source)},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])]),
+            },
             stdout=stdout,
             stderr=subprocess.PIPE,
             text=True,

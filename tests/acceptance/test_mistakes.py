@@ -91,6 +91,7 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         ),
     ],
 )
+@pytest.mark.usefixtures("two_devices")
 def test_it_is_refused_before_anything_begins(
     words: list[str], said: str, refused: Refused, workspace: Path
 ) -> None:

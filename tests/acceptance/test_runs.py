@@ -50,6 +50,7 @@ def test_a_run_is_shown_with_the_seconds_that_it_took(pipeline: Pipeline, last_r
     assert "seconds `4321.0`" in Path("again.md").read_text()
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_one_of_a_thing_is_not_told_as_several(pipeline: Pipeline, last_run: LastRun) -> None:
     outcome = pipeline("run", *ONE, "--inject", "unwritten")
     junit, summary = last_run() / "junit.xml", last_run() / "summary.md"
@@ -335,6 +336,7 @@ def test_a_run_prunes_goldens_that_nobody_used_for_long(pipeline: Pipeline, tmp_
     assert [path.name for path in goldens.iterdir()] == ["young.golden"]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_two_runs_at_once_in_one_checkout(start: Start, report: Report, workspace: Path) -> None:
     words = ("run", *EMULATED, "--profile", "small")
     processes = [start(*words, "--junit", f"{name}.xml") for name in ("one", "two")]
@@ -420,6 +422,7 @@ def test_a_run_in_which_the_pipeline_failed_is_never_shown_green(
     assert "error" in {case.kind for case in report(workspace / "again.xml").values()}
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_run_that_waits_for_locked_devices_says_for_whom_on_the_terminal_and_in_its_reports(
     start: Start, report: Report, last_run: LastRun, tmp_path: Path
 ) -> None:
@@ -442,6 +445,7 @@ def test_a_run_that_waits_for_locked_devices_says_for_whom_on_the_terminal_and_i
         assert f"interrupted by SIGINT; {remark.strip()[:80]}" in text
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_a_device_set_aside_is_named_alike_everywhere(
     pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
 ) -> None:
@@ -460,6 +464,7 @@ def test_a_device_set_aside_is_named_alike_everywhere(
     assert len(reasons) == 1
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_the_command_of_a_failure_runs_it_on_the_same_device(
     pipeline: Pipeline, report: Report, last_run: LastRun
 ) -> None:

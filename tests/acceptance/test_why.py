@@ -32,6 +32,7 @@ def attached(out: str) -> list[Path]:
     return [Path(path) for path in re.findall(r"^\[\[ATTACHMENT\|(.*)]]$", out, re.MULTILINE)]
 
 
+@pytest.mark.usefixtures("drawn")
 def test_a_mismatch_brings_its_difference_as_data_and_pictures(
     pipeline: Pipeline, report: Report, last_run: LastRun
 ) -> None:
@@ -50,6 +51,7 @@ def test_a_mismatch_brings_its_difference_as_data_and_pictures(
         assert imread(files[name], format="png").size
 
 
+@pytest.mark.usefixtures("drawn")
 def test_attachments_are_relative_to_the_checkout_where_gitlab_reads_them(
     pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,7 @@ def test_the_folder_is_where_the_caller_says(shell: Shell, checkout: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("--inject bias-missing-1 --platform a2a3", 1),
+        ("--inject bias-missing-1 --platform a2a3 --kernel fused", 1),
         ("--deadline 0.02 --platform a2a3", 2),
         ("--platform a3", 4),
         ("--platfrom a2a3", 4),

@@ -56,6 +56,12 @@ def done(tmp_path: Path) -> Callable[..., Result]:
     return do
 
 
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pictures of a mismatch are empty files: to draw them takes longer than the rest of a small job."""
+    monkeypatch.setattr("pipeline.diff.files.draw_heatmap", lambda path, counts, axes: path.touch())
+
+
 @pytest.fixture(scope="session")
 def untileable() -> Geometry:
     """Rows of 5 pixels: a tile of whole rows would need 16 of them."""

@@ -17,7 +17,7 @@ from pipeline.report.overview import overview
 from pipeline.work.stages import execute
 from workloads.faults import FAULTS
 
-pytestmark = pytest.mark.usefixtures("torch_installed")
+pytestmark = pytest.mark.usefixtures("torch_installed", "undrawn")
 
 PAIR = {
     "height": 32,

@@ -111,3 +111,19 @@ def test_what_the_emulator_cannot_read_is_left_to_pypto() -> None:
         raise KeyError("y")
 
     PyptoEngine({}).check(subject_with(factory=factory), "gemm")
+
+
+def test_a_program_is_read_once_for_each_subject_and_anew_for_another_plan() -> None:
+    plans = []
+
+    def factory(pl: Any, plan: Any) -> Any:
+        plans.append(plan)
+        return GEMM.programs[0].build(pl, plan)
+
+    subject, twin = subject_with(factory=factory), subject_with(factory=factory)
+    other = replace(subject.plan, step=32)
+    first = typed_program(subject, "gemm")
+    assert typed_program(subject, "gemm") is typed_program(subject, "gemm", subject.plan) is first
+    assert typed_program(subject, "gemm", other) is not first
+    assert typed_program(twin, "gemm") is not first
+    assert plans == [subject.plan, other, twin.plan]

@@ -11,7 +11,7 @@ from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.work import causes, stages
 
-pytestmark = pytest.mark.usefixtures("torch_installed")
+pytestmark = pytest.mark.usefixtures("torch_installed", "undrawn")
 
 Run = Callable[..., Result]
 

@@ -18,7 +18,7 @@ from pipeline.run.journal import Record
 from pipeline.work import stages
 from pipeline.work.replay import ReplayError, account, replay
 
-pytestmark = pytest.mark.usefixtures("torch_installed")
+pytestmark = pytest.mark.usefixtures("torch_installed", "undrawn")
 
 TWO = Platform("two", "emulator", "a2a3")
 

@@ -19,7 +19,7 @@ from pipeline.report.overview import overview
 from pipeline.run.verdict import merge_repeats
 from pipeline.work import stages
 
-pytestmark = pytest.mark.usefixtures("torch_installed")
+pytestmark = pytest.mark.usefixtures("torch_installed", "undrawn")
 
 ROWS, COLUMNS, CHANNELS, TILE = 12, 8, 64, 16
 PROFILES = ("ties", "full-range@7")

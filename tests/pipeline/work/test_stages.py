@@ -28,6 +28,8 @@ NAMES = [
 Jobs = Callable[..., Job]
 Done = Callable[..., Result]
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 def test_a_kernels_stages_are_its_programs(job_of: Jobs) -> None:
     assert [stage.name for stage in stages_of(job_of(Lane.DEVICE, "fused"), PAIR, "all")] == ["fused"]
