@@ -230,7 +230,7 @@ def test_a_form_that_contradicts_itself_is_refused_in_a_line(
     assert (result.state, result.message) == (
         State.COMPILE_ERROR,
         "workload broken-pair: form of fused: convolution 1: "
-        "order (0, 1) must name each of its 4 parts once, from 0",
+        "order [0, 1] must name each of its 4 parts once, from 0",
     )
 
 
