@@ -41,6 +41,11 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.hosts import examine_host
 
         return examine_host(parsed)
+    if parsed.command == "history":
+        from pipeline.commands import history
+
+        does = {"import": history.import_runs, "prune": history.prune_runs}
+        return does.get(parsed.action, history.answer)(parsed)
     from pipeline.commands import reports
 
     if parsed.command == "replay":

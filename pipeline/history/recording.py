@@ -11,7 +11,9 @@ from pipeline.report.text import one_line
 from pipeline.run.folders import run_ids
 
 
-def record_run(place: str | Path, root: Path, run_id: str, tell: Callable[[str], object]) -> None:
+def record_run(
+    place: str | Path, root: Path, run_id: str, tell: Callable[[str], object], **waiting: float
+) -> None:
     """Write the run `run_id`, and those in `root` that the history lacks: their runner was killed, say.
 
     Runs that are older than all of the history are left out, unless it is empty: they were pruned from it.
@@ -20,7 +22,7 @@ def record_run(place: str | Path, root: Path, run_id: str, tell: Callable[[str],
         # Imported here: a run that is asked nothing before it ends needs no SQLAlchemy before it ends.
         from pipeline.history.store import open_history
 
-        with open_history(place, tell) as history:
+        with open_history(place, tell, **waiting) as history:
             known = history.run_ids()
             for run in run_ids(root):
                 if run == run_id or (run not in known and run >= min(known, default="")):

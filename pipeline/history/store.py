@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -27,7 +26,7 @@ from pipeline.run.folders import began, is_run_id
 from pipeline.run.messages import encode
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_PATIENCE = 10
+PATIENCE = 10.0
 """Seconds to wait for a server, and for another run that writes."""
 
 _LONGEST_STATEMENT = 120
@@ -41,20 +40,22 @@ _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
 
 @contextmanager
-def open_history(place: str | Path, tell: Callable[[str], object] | None = None) -> Iterator[History]:
+def open_history(
+    place: str | Path, tell: Callable[[str], object] = lambda line: None, patience: float = PATIENCE
+) -> Iterator[History]:
     """Open the database at a URL, or in a file; it is made, or brought up to date, if it has to be.
 
-    `tell` is told in one line when an older database was brought up to date (default: stderr).
+    `tell` is told in one line that an older database was brought up to date.
 
     Raises:
         HistoryError: it cannot be used: in one line, which names no password.
     """
-    parsed = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
-    with _named(parsed):
-        engine = _engine(parsed)
+    url = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
+    with _named(url):
+        engine = _engine(url, patience)
         try:
-            history = History(engine, parsed)
-            history.migrate(tell or (lambda line: sys.stderr.write(f"{line}\n")))
+            history = History(engine, url)
+            history.migrate(tell)
             yield history
         finally:
             engine.dispose()
@@ -80,31 +81,33 @@ class History:
                 connection.execute(_LOCK)
             yield connection
 
-    def migrate(self, tell: Callable[[str], object]) -> None:
+    def migrate(
+        self, tell: Callable[[str], object], to: str = tables.REVISION, migrations: Path = _MIGRATIONS
+    ) -> None:
         """Make the tables, or bring those of an older pipeline up to date.
 
         Raises:
             HistoryError: a newer pipeline wrote it.
         """
         with self.reading() as connection:
-            if _revision(connection) == tables.REVISION:
+            if _revision(connection) == to:
                 return
         from alembic import command
         from alembic.config import Config
         from alembic.script import ScriptDirectory
 
         config = Config()
-        config.set_main_option("script_location", str(_MIGRATIONS))
+        config.set_main_option("script_location", str(migrations).replace("%", "%%"))
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         with self.writing() as connection:
             before = _revision(connection)  # again: another run may have been quicker
             if before is not None and before not in known:
-                what = f"a newer pipeline wrote it (form {before}, this one knows up to {tables.REVISION})"
+                what = f"a newer pipeline wrote it (form {before}, this one knows up to {to})"
                 raise HistoryError(f"{_shown(self._url)}: {what}: update this checkout, or name another")
             config.attributes["connection"] = connection
-            command.upgrade(config, tables.REVISION)
-        if before not in (None, tables.REVISION):
-            tell(f"{_shown(self._url)}: brought from form {before} to {tables.REVISION}")
+            command.upgrade(config, to)
+        if before not in (None, to):
+            tell(f"{_shown(self._url)}: brought from form {before} to {to}")
 
     def run_ids(self) -> tuple[str, ...]:
         """Ids of all runs and of the parts of merged ones, oldest first."""
@@ -257,7 +260,7 @@ class _Writer:
             for metric in {each.name: each for each in stage.metrics}.values():
                 row = {"stage_id": number, "name_id": self._name(metric.name)}
                 if metric.source in _CLOCKS and metric.unit == "us":
-                    self._add(tables.timings, **row, us=metric.value, model_id=self._name(metric.model))
+                    self._add(tables.timings, **row, value=metric.value, model_id=self._name(metric.model))
                 else:
                     self._add(tables.metrics, **row, value=metric.value)
 
@@ -316,17 +319,17 @@ def _parsed(url: str) -> URL:
     return parsed if parsed.get_backend_name() == _SQLITE else parsed.set(drivername="postgresql+psycopg")
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, patience: float) -> Engine:
     if url.get_backend_name() == _SQLITE:
         if url.database:
             Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-        engine = sa.create_engine(url, connect_args={"timeout": _PATIENCE})
+        engine = sa.create_engine(url, connect_args={"timeout": patience})
         sa.event.listen(engine, "connect", _prepare)
         sa.event.listen(engine, "begin", _begin)
         return engine
-    limits = f"-c lock_timeout={_PATIENCE}s -c statement_timeout={_LONGEST_STATEMENT}s"
+    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * _LONGEST_STATEMENT}"
     try:
-        return sa.create_engine(url, connect_args={"connect_timeout": _PATIENCE, "options": limits})
+        return sa.create_engine(url, connect_args={"connect_timeout": PATIENCE, "options": limits})
     except ImportError as error:
         remedy = "pip install 'conv-pair-pipeline[postgresql]'"
         raise HistoryError(f"{_shown(url)}: needs the package psycopg: {remedy}") from error

@@ -172,7 +172,7 @@ timings = Table(
     metadata,
     _owner("stages"),
     _of("names", key=True),
-    Column("us", Float, nullable=False),
+    Column("value", Float, nullable=False),  # in microseconds
     _of("names", "model_id"),
     sqlite_with_rowid=False,
 )

@@ -177,7 +177,7 @@ def upgrade() -> None:
         "timings",
         sa.Column("stage_id", sa.Integer(), nullable=False),
         sa.Column("name_id", sa.Integer(), nullable=False),
-        sa.Column("us", sa.Float(), nullable=False),
+        sa.Column("value", sa.Float(), nullable=False),
         sa.Column("model_id", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
             ["model_id"],
