@@ -84,7 +84,7 @@ def result(job: Job, draw: random.Random) -> Result:
     diff = Diff("y", (64, 64), 4096, 100 * wrong, 10 * wrong, actual, PASS)
     metrics = (
         *(Metric(name, float(draw.randrange(10**6)), "B", Source.COUNTER) for name in COUNTERS),
-        Metric("cycles", 86901, "cycles", Source.COST_MODEL),
+        Metric("estimated_cycles.serial", 7317.7, "cycles", Source.ESTIMATE),
         Metric("estimated_cycles.overlap", 3968.8, "cycles", Source.ESTIMATE),
         Metric("device_us", draw.gauss(100, 1), "us", Source.DEVICE_CLOCK, model="910B"),
     )
@@ -104,10 +104,10 @@ def result(job: Job, draw: random.Random) -> Result:
 
 
 def seconds(call: Callable[[], Any]) -> float:
-    """Wall time of a call."""
-    start = time.perf_counter()
+    """Time of this process's processor: another one's work does not count."""
+    start = time.process_time()
     call()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def main() -> None:

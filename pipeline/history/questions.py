@@ -402,7 +402,7 @@ def _stories(
         recent = _recent(run, None if last is None else last + 1)
         among = {row.id: row for row in connection.execute(recent)}
         wanted = {row.id: row.job for row in connection.execute(_jobs_of(run, only))}
-        kinds = {row.id: row.fingerprint for row in connection.execute(sa.select(fingerprints))}
+        kinds = _texts(connection, fingerprints)
         places = {row.id: row.device for row in connection.execute(sa.select(devices))}
         ended = sa.select(results).where(results.c.run_id.in_(list(among)))
         if only is not None:
@@ -455,24 +455,20 @@ def _versions(history: History, run: Run) -> dict[str, str]:
 
 
 def _outputs(history: History, run: Run) -> dict[str, str]:
-    """By job and output the beginnings of its hash and of the hash that was expected."""
-    stage, tensor = names.alias(), names.alias()
+    """By job, stage and tensor the beginnings of the output's hash and of the one that was expected."""
     wanted = (
-        sa.select(jobs.c.job, stage.c.name.label("stage"), tensor.c.name, diffs.c.golden, diffs.c.actual)
-        .join_from(diffs, stages)
-        .join(stage, stages.c.name_id == stage.c.id)
-        .join(tensor, diffs.c.tensor_id == tensor.c.id)
-        .join(results)
-        .join(jobs)
-        .join(runs, results.c.run_id == runs.c.id)
-        .where(runs.c.run == run.id)
+        sa.select(results.c.job_id, stages.c.name_id, diffs.c.tensor_id, diffs.c.golden, diffs.c.actual)
+        .join_from(results, stages)
+        .join(diffs)
+        .where(results.c.run_id == sa.select(runs.c.id).where(runs.c.run == run.id).scalar_subquery())
     )
     with history.reading() as connection:
+        known, texts = _texts(connection, jobs), _texts(connection, names)
         return {
-            f"{row.job} {row.stage} {row.name}": (
-                f"{(row.actual or row.golden)[:12]}, expected {row.golden[:12]}"
+            f"{known[job]} {texts[stage]} {texts[tensor]}": (
+                f"{(actual or golden)[:12]}, expected {golden[:12]}"
             )
-            for row in connection.execute(wanted)
+            for job, stage, tensor, golden, actual in connection.execute(wanted)
         }
 
 
@@ -502,7 +498,7 @@ def _rate(counts: Mapping[str, int]) -> float | None:
 
 def _moved(history: History, run: Run, last: int, sign: int) -> Iterator[Moved]:
     """Metrics that moved up (1) or down (-1). Values of jobs that did not pass mean nothing."""
-    for (job, metric, model), (value, *before) in _values(history, run, last).items():
+    for job, metric, model, (value, *before) in _values(history, run, last):
         noise = next(part for name, part in NOISE.items() if metric == name or metric.endswith(f".{name}"))
         if len(before) < (_FEWEST if noise else 1):
             continue
@@ -513,32 +509,35 @@ def _moved(history: History, run: Run, last: int, sign: int) -> Iterator[Moved]:
             yield Moved(job, metric, value, median, mad, percent, len(before), model)
 
 
-def _values(history: History, run: Run, last: int) -> dict[tuple[str, str, str], list[float]]:
-    """By job, metric and model the value in a run, then those before it; only where the run has one."""
-    values: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
-    stage, model = names.alias(), names.alias()
+def _values(history: History, run: Run, last: int) -> Iterator[tuple[str, str, str, list[float]]]:
+    """Job, metric, model, and the value in a run, then those before it; only where the run has one."""
+    values: dict[tuple[int, int | None, int | None, int | str], list[tuple[str, float]]] = {}
     with history.reading() as connection:
+        known, texts = _texts(connection, jobs), _texts(connection, names)
         among = {row.id: row for row in connection.execute(_recent(run, last + 1))}
         passed = (results.c.run_id.in_(list(among)), results.c.state == State.PASSED.value)
-        whole = sa.select(results.c.run_id, jobs.c.job, results.c.seconds).join_from(results, jobs)
-        for row in connection.execute(whole.where(*passed)):
-            of = among[row.run_id]
-            values.setdefault((row.job, SECONDS, of.host), []).append((of.run, row.seconds))
-        for table, measured_on in ((metrics, sa.literal("")), (timings, model.c.name)):
+        whole = sa.select(results.c.run_id, results.c.job_id, results.c.seconds).where(*passed)
+        for run_id, job, value in connection.execute(whole):
+            values.setdefault((job, None, None, among[run_id].host), []).append((among[run_id].run, value))
+        tracked = [number for number, text in texts.items() if text in NOISE]
+        for table, model_id in ((metrics, sa.null()), (timings, timings.c.model_id)):
             staged = (
-                sa.select(results.c.run_id, jobs.c.job, stage.c.name.label("stage"), names.c.name)
-                .add_columns(table.c.value, measured_on.label("model"))
-                .join_from(results, jobs)
-                .join(stages)
-                .join(stage, stages.c.name_id == stage.c.id)
+                sa.select(results.c.run_id, results.c.job_id, stages.c.name_id, table.c.name_id)
+                .add_columns(table.c.value, model_id)
+                .join_from(results, stages)
                 .join(table, table.c.stage_id == stages.c.id)
-                .join(names, table.c.name_id == names.c.id)
-                .where(names.c.name.in_(list(NOISE)), *passed)
+                .where(table.c.name_id.in_(tracked), *passed)
             )
-            if table is timings:
-                staged = staged.join(model, timings.c.model_id == model.c.id)
-            for row in connection.execute(staged):
-                key = (row.job, f"{row.stage}.{row.name}", row.model)
-                values.setdefault(key, []).append((among[row.run_id].run, row.value))
-    ordered = {key: sorted(each, reverse=True) for key, each in values.items()}
-    return {key: [value for _, value in each] for key, each in ordered.items() if each[0][0] == run.id}
+            for run_id, job, stage, name, value, model in connection.execute(staged):
+                values.setdefault((job, stage, name, model or ""), []).append((among[run_id].run, value))
+    for (job, stage, name, model), found in values.items():
+        ordered = sorted(found, reverse=True)
+        if ordered[0][0] == run.id:
+            metric = SECONDS if stage is None or name is None else f"{texts[stage]}.{texts[name]}"
+            measured_on = texts[model] if isinstance(model, int) else model
+            yield known[job], metric, measured_on, [value for _, value in ordered]
+
+
+def _texts(connection: sa.Connection, table: sa.Table) -> dict[int, str]:
+    """The texts of a table by their numbers: many rows name one of them."""
+    return {number: text for number, text, *_ in connection.execute(sa.select(table))}

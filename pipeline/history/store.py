@@ -144,8 +144,9 @@ class History:
             gone.update(ids[keep:] if keep is not None else ())
             _forget(connection, gone)
         if gone and self._engine.dialect.name == _SQLITE:
-            with _named(self._url), self._engine.connect() as connection:
-                connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM")
+            alone = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+            with _named(self._url), alone.connect() as connection:
+                connection.exec_driver_sql("VACUUM")
         return len(gone)
 
 
@@ -308,7 +309,7 @@ def _revision(connection: Connection) -> str | None:
 def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         parsed = None
     if parsed is None or parsed.get_backend_name() not in (_POSTGRESQL, _SQLITE, "postgres"):
         # The text is not shown: it may hold a password.
@@ -344,8 +345,9 @@ def _prepare(connection: Any, _record: object) -> None:
 
 def _begin(connection: Connection) -> None:
     """Begin a transaction. One that writes waits here: a reader that begins to write is refused at once."""
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
 
 
 @contextmanager
