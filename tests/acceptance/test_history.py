@@ -57,8 +57,9 @@ def test_the_morning_after(
     assert answers(pipeline, "new", nights[1]) == []
     table = pipeline("history", "failing", nights[1]).out.splitlines()
     assert table[0] == f"failing, run {nights[1]}: 1"
-    assert table[1].split() == ["job", "ends", "as", "since", "run", "runs", "days", "message"]
-    assert table[2].startswith(f"{JOB}  mismatch fused unwritten  {nights[0]}  2 ")
+    assert table[1].split() == ["job", "now", "since", "runs", "days"]
+    assert table[2].startswith(f"{JOB}  mismatch fused unwritten in run {nights[1]} of ")
+    assert table[2].split()[-3:] == [nights[0], "2", "0"]
 
     assert pipeline("run", *ONE).code == 0
     assert pipeline("history", "new").out == f"new, run {last_run().name}: none\n"
