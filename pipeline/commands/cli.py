@@ -42,10 +42,9 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
 
         return examine_host(parsed)
     if parsed.command == "history":
-        from pipeline.commands import history
+        from pipeline.commands.history import consult_history
 
-        does = {"import": history.import_runs, "prune": history.prune_runs}
-        return does.get(parsed.action, history.answer)(parsed)
+        return consult_history(parsed)
     from pipeline.commands import reports
 
     if parsed.command == "replay":
