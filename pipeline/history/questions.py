@@ -333,10 +333,8 @@ def by_device(history: History, run: Run, last: int = LAST) -> tuple[Counted, ..
 
 def diff(history: History, one: Run, other: Run) -> tuple[Difference, ...]:
     """What two runs do not have alike: where and of what they ran, then how jobs ended, then outputs."""
-    found = [
-        Difference(name, getattr(one, name), getattr(other, name))
-        for name in ("host", "branch", "commit", "compared")
-    ]
+    facts = {"host": "host", "branch": "branch", "commit": "commit", "compared": "data, fault, stages"}
+    found = [Difference(what, getattr(one, name), getattr(other, name)) for name, what in facts.items()]
     told = [
         (
             _versions(history, run),

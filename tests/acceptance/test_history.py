@@ -63,7 +63,10 @@ def test_the_morning_after(
 
     assert pipeline("run", *ONE).code == 0
     assert pipeline("history", "new").out == f"new, run {last_run().name}: none\n"
-    assert {each["what"] for each in answers(pipeline, "diff", nights[0], "last")} >= {"compared", JOB}
+    assert {each["what"] for each in answers(pipeline, "diff", nights[0], "last")} >= {
+        "data, fault, stages",
+        JOB,
+    }
     (workspace / "out" / "history.sqlite").unlink()
     outcome = pipeline("history", "import", "out")
     assert (outcome.code, outcome.out) == (0, "3 runs brought in, 0 left out\n")

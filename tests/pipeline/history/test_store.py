@@ -207,6 +207,7 @@ def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
         "postgresql://ann:secret@127.0.0.1:1/nights?nonsense=1",
         "postgresql://ann:secret@[::1/nights",
         "mysql://ann:secret@host/nights",
+        "sqlite://",  # of a history in memory nothing is left
         "secret",
     ],
 )
