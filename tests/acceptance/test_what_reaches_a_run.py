@@ -74,7 +74,7 @@ def test_shards_are_balanced_by_what_jobs_took(
         return [pipeline("list", *words, "--shard", f"{n}/2", *more).out.splitlines() for n in (1, 2)]
 
     assert shards() == [[JOB], [job for job in plan if job != JOB]]
-    # Of a database that hosts share, only the runs before the day count: shards write to it while others begin.
+    # Of a database that hosts share only the runs before the day count: other shards write to it meanwhile.
     monkeypatch.setenv("PIPELINE_HISTORY", f"sqlite:///{workspace}/out/history.sqlite")
     assert shards("--date", last_run().name[:4] + "-01-01") != shards("--date", "2099-01-01")
     assert shards("--date", "2099-01-01") == [[JOB], [job for job in plan if job != JOB]]
