@@ -47,6 +47,7 @@ LAYERS = (
     ),
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
+    ("pipeline.history",),
     ("pipeline.results.review", "pipeline.work.replay"),
     ("pipeline.commands", "pipeline.faults.matrix"),
     ("pipeline.commands.cli",),
@@ -200,7 +201,7 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
             assert package not in {name.split(".")[0] for name in imported(statement)}, module
 
 
-HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib")
+HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib", "sqlalchemy", "alembic")
 
 
 def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
@@ -216,6 +217,10 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
     late = ("statistics", "emulator.program", "pipeline.engines.base", "workloads.faults", "workloads.probe")
     code = "from pipeline.commands.cli import main; assert main(['list']) == 0"
     assert loaded_by(code, HEAVY + late) == set()
+
+
+def test_a_run_begins_without_the_database() -> None:
+    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic"))
 
 
 def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.hosts import examine_host
 
         return examine_host(parsed)
+    if parsed.command == "history":
+        from pipeline.commands.history import consult_history
+
+        return consult_history(parsed)
     from pipeline.commands import reports
 
     if parsed.command == "replay":

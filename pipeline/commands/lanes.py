@@ -34,6 +34,9 @@ from pipeline.ground.jobs import Job, Result
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
+from pipeline.history.past import Folders, ends_of_folder, place
+from pipeline.history.recall import past_of
+from pipeline.history.recording import record_run
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.terminal import OutlastingConsole, Terminal
@@ -92,7 +95,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     path = arguments.references or Path(settings.references or REFERENCES)
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
-    history = History(_runs(arguments), current=asked.resumed)
+    where, runs = place(arguments.output, os.environ), Folders(_runs(arguments), asked.resumed)
+    past = past_of(where, runs, datetime.now(timezone.utc), _tell)
+    history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(
         arguments, asked, command, lambda result: review(result, references, history, settings)
     )
@@ -107,12 +112,18 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
+    record_run(where, options.root, summary.run_id, _tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)
     now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
     prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
     return summary.exit_code
+
+
+def _tell(line: str) -> None:
+    """Say something about the history, which changes nothing about the run."""
+    sys.stderr.write(f"{line}\n")
 
 
 def _asked(arguments: Namespace) -> _Asked:

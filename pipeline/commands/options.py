@@ -34,6 +34,25 @@ WITHIN = 24 * 3600.0
 ABSOLUTE, RELATIVE = "absolute", "relative"
 """How the paths of attachments in a report can be written."""
 
+HISTORY = {
+    "new [RUN]": "jobs that are red, and were not, or in another way",
+    "fixed [RUN]": "jobs that passed, and were red",
+    "failing [RUN]": "jobs that are red, with the age of their failure in runs and days",
+    "flaky [RUN]": "jobs that ended otherwise although neither commit nor toolchain changed",
+    "slower [RUN]": "metrics that rose beyond their noise, on the same device model",
+    "faster [RUN]": "metrics that fell beyond their noise, on the same device model",
+    "skipped [RUN]": "jobs that were skipped, and were not the last time",
+    "vanished [RUN]": "jobs that the last run like this one had, and no run since",
+    "by-platform [RUN]": "how jobs ended on each platform in the last runs",
+    "by-device [RUN]": "how tries of jobs ended on each device in the last runs",
+    "first-bad JOB [RUN]": "between which runs and commits a job broke",
+    "last-pass JOB [RUN]": "when a job last passed",
+    "diff RUN RUN": "what two runs do not have alike",
+    "import PATH...": "brings in run folders, results.json and JUnit files",
+    "prune": "forgets runs by --days, by --runs, or by both",
+}
+"""What `history` does, with the words it takes: a run is an id, `last` or a branch."""
+
 _FILTERS = ("geometry", "platform", "kernel", "profile")
 
 
@@ -151,7 +170,23 @@ def parser() -> _Parser:
     _add(merge, "--within", "TIME", within, default=WITHIN)
     newest = "of a case in several reports, the newest run's counts (default: the worst)"
     _add_flag(merge, "--newest", newest)
+    _add_history(commands)
     return top
+
+
+def _add_history(commands: Any) -> None:
+    told = "; ".join(f"{usage}: {what}" for usage, what in HISTORY.items())
+    history = commands.add_parser(
+        "history", help="ask the database of earlier runs; bring runs in; forget runs", epilog=told
+    )
+    names = [usage.split()[0] for usage in HISTORY]
+    _add(history, "question", "QUESTION", "what to do; see below", choices=names)
+    about = "a run (an id, a branch, or last, the default), the id of a job, or paths; see below"
+    _add(history, "what", "WHAT", about, nargs="*")
+    _add(history, "--runs", "N", "how many earlier runs to look at (default: 30), or for prune to keep")
+    _add(history, "--days", "N", "for prune: forget runs that began more than N days ago")
+    _add_flag(history, "--json", "print the answers as JSON")
+    _add_root(history)
 
 
 def _add_matrix(command: Any) -> None:

@@ -1,0 +1,163 @@
+"""`history`: what the database of earlier runs answers, takes in and forgets."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import fields
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.table import Table
+
+from golden.errors import UserError
+from pipeline.commands.options import HISTORY
+from pipeline.ground.words import counted
+from pipeline.history import questions
+from pipeline.history.past import FILE, HistoryError, place
+from pipeline.history.questions import Ended
+from pipeline.history.sources import results_at
+from pipeline.history.store import History, open_history
+from pipeline.report.terminal import OutlastingConsole
+from pipeline.report.text import one_line
+from pipeline.run.messages import encode
+
+_ALL_DAYS = 100_000
+"""More days than a history can have; a date cannot be of many more."""
+
+_COMMIT = 12
+"""Digits of a commit that a table shows."""
+
+_ABOUT_A_RUN: Mapping[str, Callable[..., Sequence[Any]]] = {
+    "new": questions.new,
+    "fixed": questions.fixed,
+    "failing": questions.failing,
+    "flaky": questions.flaky,
+    "slower": questions.slower,
+    "faster": questions.faster,
+    "skipped": questions.skipped,
+    "vanished": questions.vanished,
+    "by-platform": questions.by_platform,
+    "by-device": questions.by_device,
+}
+_ABOUT_A_JOB: Mapping[str, Callable[..., Sequence[Any]]] = {
+    "first-bad": questions.first_bad,
+    "last-pass": questions.last_pass,
+}
+
+
+def consult_history(arguments: Namespace) -> int:
+    """`history`: answer a question, bring runs in, or forget some."""
+    _refuse_unheeded(arguments)
+    does = {"import": _import, "prune": _prune}
+    return does.get(arguments.question, _answer)(arguments)
+
+
+def _refuse_unheeded(arguments: Namespace) -> None:
+    """Raise `HistoryError` if words are missing or too many, or an option says nothing to the question."""
+    question = arguments.question
+    usage = next(usage for usage in HISTORY if usage.split()[0] == question)
+    _, *words = usage.split()
+    least, most = sum(not word.startswith("[") for word in words), len(words)
+    if not least <= len(arguments.what) <= (most if "..." not in usage else len(arguments.what)):
+        raise HistoryError(f"history {' '.join([question, *arguments.what])}: write history {usage}")
+    heeded = {"import": (), "prune": ("runs", "days")}.get(question, ("json",))
+    heeded += ("runs",) if question in _ABOUT_A_RUN and question != "failing" else ()
+    for option in ("runs", "days", "json"):
+        if getattr(arguments, option) and option not in heeded:
+            raise HistoryError(f"history {question}: --{option} says nothing to it: leave it out")
+
+
+def _answer(arguments: Namespace) -> int:
+    """A table, or JSON with `--json`. Having an answer or none is no failure."""
+    question, words = arguments.question, arguments.what
+    with _opened(arguments, make=False) as history:
+        job = words.pop(0) if question in _ABOUT_A_JOB else ""
+        about = [questions.run_named(history, name) for name in words or ["last"]]
+        if question == "diff":
+            found: Sequence[Any] = questions.diff(history, *about)
+        elif job:
+            found = _ABOUT_A_JOB[question](history, *about, job)
+        else:
+            found = _ABOUT_A_RUN[question](history, *about, arguments.runs or questions.LAST)
+    ids = [run.id for run in about]
+    if arguments.json:
+        told = {"question": question, "runs": ids, "answers": found}
+        sys.stdout.write(msgspec.json.format(encode(told), indent=2).decode() + "\n")
+        return 0
+    sys.stdout.write(f"{question}, run {' and '.join(ids)}: {len(found) or 'none'}\n")
+    if found:
+        _print(found)
+    return 0
+
+
+def _import(arguments: Namespace) -> int:
+    """Bring in run folders, results and JUnit files; a line tells what cannot be used."""
+    brought, refused = 0, []
+    with _opened(arguments, make=True) as history:
+        for path in map(Path, arguments.what):
+            for results in results_at(path):
+                if isinstance(results, UserError):
+                    refused.append(str(results))
+                elif history.record(results):
+                    brought += 1
+                else:
+                    refused.append(f"{path}: run {results.run} is part of a merged run, which is there")
+    sys.stderr.write("".join(f"{line}\n" for line in refused))
+    sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(refused)} left out\n")
+    return 0 if brought or not refused else HistoryError.exit_code
+
+
+def _prune(arguments: Namespace) -> int:
+    """Forget runs by age and number."""
+    if arguments.days is None and arguments.runs is None:
+        raise HistoryError("history prune: say what to keep: --days N, --runs N, or both")
+    before = None
+    if arguments.days is not None:
+        before = datetime.now(timezone.utc) - timedelta(days=min(arguments.days, _ALL_DAYS))
+    with _opened(arguments, make=False) as history:
+        gone = history.prune(before, arguments.runs)
+    sys.stdout.write(f"{counted(gone, 'run')} forgotten\n")
+    return 0
+
+
+def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[History]:
+    where = place(arguments.output, os.environ)
+    if isinstance(where, Path) and not (make or where.exists()):
+        remedy = "name another --output, or bring runs in: python -m pipeline history import"
+        raise HistoryError(
+            f"{arguments.output / FILE}: there is no history yet; {remedy} {arguments.output / 'runs'}"
+        )
+    return open_history(where, lambda line: sys.stderr.write(f"{line}\n"))
+
+
+def _print(found: Sequence[Any]) -> None:
+    """A row for each answer, a column for each of its facts. In a file names stay whole, to be found."""
+    console = OutlastingConsole()
+    names = [each.name for each in fields(found[0])]
+    table = Table(*names, box=None, pad_edge=False)
+    for one in found:
+        table.add_row(*(one_line(_told(getattr(one, name))) for name in names))
+    if not console.is_terminal:
+        table.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
+    console.print(table, soft_wrap=not console.is_terminal)
+
+
+def _told(fact: object) -> str:
+    """A fact of an answer as text."""
+    if isinstance(fact, Ended):
+        end = f"{fact.fingerprint or fact.state.value} in run {fact.run} of {fact.commit[:_COMMIT]}"
+        return f"{end}: {fact.message}" if fact.message else end
+    if isinstance(fact, Mapping):
+        return ", ".join(f"{count} {name}" for name, count in fact.items())
+    if isinstance(fact, tuple):
+        return ", ".join(map(_told, fact))
+    if isinstance(fact, Enum):
+        return str(fact.value)
+    return "-" if fact is None else f"{fact:.6g}" if isinstance(fact, float) else str(fact)
