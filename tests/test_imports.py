@@ -47,7 +47,7 @@ LAYERS = (
     ),
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
-    ("pipeline.results.review", "pipeline.work.replay"),
+    ("pipeline.results.review", "pipeline.results.baseline", "pipeline.work.replay"),
     ("pipeline.commands", "pipeline.faults.matrix"),
     ("pipeline.commands.cli",),
     ("pipeline.__main__",),

@@ -37,6 +37,7 @@ from pipeline.ground.words import counted
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.results.baseline import known, located, read_baseline
 from pipeline.results.performance import (
     TRACKED,
     References,
@@ -93,8 +94,12 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
     history = History(_runs(arguments), current=asked.resumed)
+    baseline = read_baseline(settings.baseline, _runs(arguments), settings) if settings.baseline else None
     options = _options(
-        arguments, asked, command, lambda result: review(result, references, history, settings)
+        arguments,
+        asked,
+        command,
+        lambda result: known(review(result, references, history, settings), baseline),
     )
     read = {"references": path, "inputs": settings.inputs}
     sources = source_digests(asked.plan, read)
@@ -117,6 +122,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
 
 def _asked(arguments: Namespace) -> _Asked:
     given = settings_given(arguments)
+    if arguments.baseline:
+        given["baseline"] = located(arguments.baseline, _runs(arguments))
     if arguments.resume or arguments.failed:
         asked = _asked_again(arguments, given)
     else:

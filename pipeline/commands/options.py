@@ -134,6 +134,7 @@ def parser() -> _Parser:
         "show", help="show an earlier run and end with its exit code; write its files again on request"
     )
     _add(show, "run", "RUN", "id of the run (default: the last run)", nargs="?", default="last")
+    _add_baseline(show)
     _add_output(show)
     excuses = actions.add_parser(
         "excuses", help="print entries for expected_failures that excuse what failed in an earlier run"
@@ -173,6 +174,14 @@ def _add_selection(command: _Parser, names: Sequence[str]) -> None:
 def _add_root(command: Any) -> None:
     what = f"folder of runs and computed goldens (default: {OUTPUT})"
     _add(command, "--output", "DIR", what, default=OUTPUT)
+
+
+def _add_baseline(command: Any) -> None:
+    what = (
+        "be red only for what is new: failures that this earlier run had too do not count (its id, last, its "
+        "folder, or a JUnit file of this pipeline)"
+    )
+    _add(command, "--baseline", "RUN", what)
 
 
 def _add_output(command: Any) -> None:
@@ -218,6 +227,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     references = f"compare the performance with the references in this file (default: {REFERENCES})"
     _add(group, "--references", "FILE", references)
     _add_flag(group, "--update-references", "show how this run changes the references, then write them")
+    _add_baseline(group)
     earlier = group.add_mutually_exclusive_group()
     _add(earlier, "--resume", "RUN", "finish this earlier run, with its settings (an id, or last)")
     failed = "run the failed jobs of this earlier run again, with its settings (an id, or last)"

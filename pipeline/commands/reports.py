@@ -15,6 +15,7 @@ from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
+from pipeline.results.baseline import BaselineError, judged, known, located, read_baseline
 from pipeline.results.excuses import entry
 from pipeline.results.fingerprint import RED
 from pipeline.run.folders import read_run
@@ -33,8 +34,15 @@ def show_report(arguments: Namespace) -> int:
     root = arguments.output.absolute() / "runs"
     record = read_run(root, arguments.run)
     run_id = record.run_id
-    results = record.all_results()
-    run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, record.facts, record.notes)
+    results, facts = record.all_results(), record.facts
+    if arguments.baseline:
+        name = located(arguments.baseline, root)
+        if name == run_id:
+            raise BaselineError(f"--baseline {arguments.baseline}: is run {name} itself; name an earlier run")
+        baseline = read_baseline(name, root, record.settings)
+        results = tuple(known(judged(result), baseline) for result in results)
+        facts = {**facts, "baseline": name}
+    run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, facts, record.notes)
     seconds = sum(result.seconds for result in results) if record.seconds is None else record.seconds
     code = exit_code(result.state for result in results)
     summary = RunSummary(run_id, root / run_id, results, code, seconds, record.set_aside, record.undecided)

@@ -1,0 +1,137 @@
+"""A baseline: the run whose failures do not count, so that a night that is red anyway shows what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from golden.errors import UserError
+from pipeline.ground.jobs import FINGERPRINT, KNOWN_AS, KNOWN_IN, OUTCOMES, Result, State
+from pipeline.ground.settings import DECLARED, Settings
+from pipeline.report.document import OUTCOME_TAGS, check, properties_of, read
+from pipeline.report.text import one_line
+from pipeline.results.excuses import Earlier, changed_since, explained, outputs_of
+from pipeline.run.folders import JOURNAL, find_run, is_run_id
+from pipeline.run.journal import read_journal
+
+_COMPARED = [each for each in DECLARED if each.name in ("inputs", "inject", "stage")]
+_FACT = f"{FINGERPRINT}="
+
+
+class BaselineError(UserError):
+    """There is no such baseline, or it says nothing about this run; one line: which, why, remedy."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How jobs failed in the run called `name`, by their ids. A report has no outputs to compare."""
+
+    name: str
+    failures: Mapping[str, Earlier]
+
+
+def located(written: str, root: Path) -> str:
+    """What a user names as the baseline: the id of a run under `root`, or an absolute path.
+
+    Raises:
+        BaselineError: there is no such file or folder.
+        RunFolderError: there is no such run.
+    """
+    if written == "last" or is_run_id(written):
+        return find_run(root, written)
+    path = Path(written).absolute()
+    if not path.exists():
+        raise BaselineError(
+            f"--baseline {one_line(written)}: there is no such file or folder; name a run (its id, or last), "
+            "the folder of a run, or a JUnit file of this pipeline"
+        )
+    return str(path)
+
+
+def read_baseline(name: str, root: Path, settings: Settings) -> Baseline:
+    """Read the baseline `name`, see `located`, for a run with these settings.
+
+    Raises:
+        BaselineError: it is of a run with other data, another injected fault or other stages.
+        RunFolderError: there is no such run (any more).
+        JournalError: the run's journal cannot be used.
+        ReportError: the report cannot be read.
+    """
+    path = root / find_run(root, name) if is_run_id(name) else Path(name)
+    facts, failures = _of_folder(path) if path.is_dir() else _of_report(path)
+    for each in _COMPARED:
+        then, now = facts.get(each.name, each.text(each.default)), each.text(getattr(settings, each.name))
+        if then != now:
+            words = [one_line(value) if value not in ("", "None") else "not given" for value in (then, now)]
+            raise BaselineError(
+                f"--baseline {one_line(name)}: {each.option} was {words[0]} there and is {words[1]} here: "
+                "failures cannot be compared; name another run"
+            )
+    return Baseline(name, failures)
+
+
+def known(result: Result, baseline: Baseline | None) -> Result:
+    """Let a failure not count that the baseline has too: the same fingerprint and, as far as known, output.
+
+    What was not judged because of the host, or because the run was stopped, is never known.
+    """
+    if baseline is None or OUTCOMES[result.state].exit_code != 1:
+        return result
+    before = baseline.failures.get(result.job.id)
+    if before is None or one_line(result.facts.get(FINGERPRINT, "")) != before.fingerprint:
+        return result
+    unexplained = result.state is State.MISMATCH and not explained(result)
+    if unexplained and changed_since(result, lambda _: [before]):
+        return result
+    return replace(
+        result,
+        state=State.KNOWN_FAILURE,
+        message=_told(baseline.name, result.state.value) + result.message,
+        facts={**result.facts, KNOWN_AS: result.state.value, KNOWN_IN: baseline.name},
+    )
+
+
+def judged(result: Result) -> Result:
+    """A result as it was before a baseline let it not count."""
+    if result.state is not State.KNOWN_FAILURE:
+        return result
+    facts = dict(result.facts)
+    state, name = facts.pop(KNOWN_AS), facts.pop(KNOWN_IN)
+    message = result.message.removeprefix(_told(name, state))
+    return replace(result, state=State(state), message=message, facts=facts)
+
+
+def _told(name: str, state: str) -> str:
+    return f"known, fails as in {name}: {state}: "
+
+
+def _of_folder(path: Path) -> tuple[Mapping[str, str], dict[str, Earlier]]:
+    record = read_journal(path / JOURNAL)
+    failures = {
+        job: Earlier(record.run_id, one_line(one.facts[FINGERPRINT]), outputs_of(one.stages))
+        for job, one in record.results.items()
+        if FINGERPRINT in one.facts
+    }
+    return record.settings.facts(), failures
+
+
+def _of_report(path: Path) -> tuple[Mapping[str, str], dict[str, Earlier]]:
+    root = read(path)
+    if not check(root).tests:
+        raise BaselineError(f"--baseline {path}: holds no case, and so says nothing; name another")
+    facts = {name: value for suite in root for name, value in properties_of(suite).items()}
+    failures = {
+        case.get("name", ""): Earlier(str(path), kind)
+        for case in root.iter("testcase")
+        if any(child.tag in OUTCOME_TAGS for child in case)
+        for kind in _fingerprints(case.findtext("system-out") or "")
+    }
+    return facts, failures
+
+
+def _fingerprints(record: str) -> Iterator[str]:
+    """The fingerprint among the facts that a case's record begins with; what a kernel printed comes later."""
+    lines = (line for line in record.split("\n") if line.startswith(_FACT))
+    if line := next(lines, ""):
+        yield line.removeprefix(_FACT)
