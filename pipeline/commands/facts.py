@@ -20,18 +20,26 @@ SOURCES_DIGEST = "sources.digest"
 """The fact of a run that identifies the sources that all of its parts share, committed or not."""
 
 _PACKAGES = ("numpy", "torch", "pypto", "junit-xml")
+
+VERSIONS = ("system", "python", *_PACKAGES)
+"""The facts of a run that name what it ran with."""
+
+_BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BRANCH_NAME")
+"""Environment variables in which GitHub, GitLab and Jenkins name a branch: they check out a commit."""
+
 _SOURCE = Path(__file__).parents[2]
 _ROOMS = ("emulator", "golden", "kernels", "pipeline", "workloads")
 
 
 def run_facts(command: Sequence[str]) -> dict[str, str]:
-    """Host, processors, Python, versions of the packages that matter, git commit, command line."""
+    """Host, processors, Python, versions of the packages that matter, git commit, branch, command line."""
     facts = {
         "host": socket.gethostname(),
         "system": platform.platform(),
         "processors": str(os.cpu_count()),
         "python": platform.python_version(),
-        "git": _git(),
+        "git": _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"),
+        "branch": _branch(),
         "command": " ".join(["python -m pipeline", *command]),
     }
     return facts | {name: _version(name) for name in _PACKAGES}
@@ -92,17 +100,17 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _git() -> str:
-    """The commit of these sources, with `-dirty` where they differ from it."""
+def _branch() -> str:
+    named = filter(None, map(os.environ.get, _BRANCHES))
+    return next(named, "") or _git("branch", "--show-current")
+
+
+def _git(*words: str) -> str:
+    """What git says of these sources; `unknown` if it says nothing."""
     try:
         found = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=_SOURCE,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+            ["git", *words], cwd=_SOURCE, capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return found.stdout.strip()
+    return found.stdout.strip() or "unknown"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from argparse import Namespace
 from dataclasses import replace
+from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
@@ -13,14 +15,15 @@ from pipeline.ground.jobs import OUTCOMES
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import clear
 from pipeline.report.merge import merge
+from pipeline.report.results import beside, retold
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
 from pipeline.results.baseline import BaselineError, judged, known, located, read_baseline
 from pipeline.results.excuses import entry
 from pipeline.results.fingerprint import RED
 from pipeline.run.folders import read_run
-from pipeline.run.listener import Listener, RunInfo, RunSummary
-from pipeline.run.states import INTERNAL_ERROR, exit_code
+from pipeline.run.listener import Listener
+from pipeline.run.states import exit_code
 from pipeline.work.replay import account, replay
 
 
@@ -33,29 +36,23 @@ def show_report(arguments: Namespace) -> int:
     refuse_overwriting(arguments)
     root = arguments.output.absolute() / "runs"
     record = read_run(root, arguments.run)
-    run_id = record.run_id
-    results, facts = record.all_results(), record.facts
     if arguments.baseline:
         name = located(arguments.baseline, root)
-        if name == run_id:
+        if name == record.run_id:
             raise BaselineError(f"--baseline {arguments.baseline}: is run {name} itself; name an earlier run")
         baseline = read_baseline(name, root, record.settings)
-        results = tuple(known(judged(result), baseline) for result in results)
-        facts = {**facts, "baseline": name}
-    run = RunInfo(run_id, root / run_id, record.plan, record.started, 0, facts, record.notes)
-    seconds = sum(result.seconds for result in results) if record.seconds is None else record.seconds
-    code = exit_code(result.state for result in results)
-    summary = RunSummary(run_id, root / run_id, results, code, seconds, record.set_aside, record.undecided)
-    if record.exit_code == INTERNAL_ERROR:
-        said = f"the messages of this failure, if any were kept, are in {root / run_id}"
-        summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
+        results = {job: known(judged(one), baseline) for job, one in record.results.items()}
+        record = replace(record, results=results, facts={**record.facts, "baseline": name})
+    run, summary = retold(record, root / record.run_id)
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
-    if arguments.junit or arguments.summary:
-        files = report_files(arguments)
-        files.run_started(run)
-        listeners.append(files)
-    for listener in listeners:
-        listener.run_finished(summary)
+    with tempfile.TemporaryDirectory() as scratch:
+        if arguments.junit or arguments.summary:
+            files = report_files(arguments)
+            # What the run's own folder says without the baseline stays as it is.
+            files.run_started(replace(run, folder=Path(scratch)) if arguments.baseline else run)
+            listeners.append(files)
+        for listener in listeners:
+            listener.run_finished(summary)
     return summary.exit_code
 
 
@@ -98,6 +95,7 @@ def merge_reports(arguments: Namespace) -> int:
     refuse_loop("out", arguments.out)
     if destination(arguments.out) not in map(destination, arguments.files):
         clear(arguments.out)
+        beside(arguments.out).unlink(missing_ok=True)
     span, newest = arguments.within, arguments.newest
     merged = merge(arguments.files, arguments.out, arguments.shards, within=span, newest=newest)
     sys.stdout.write(f"{arguments.out}: {merged}\n")

@@ -386,13 +386,23 @@ class StageResult:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """How one try of a job ended, and on which device: the name of its lock (`npu-0`), empty if on none."""
+
+    device: str
+    state: State
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Result:
     """How a job ended.
 
     `output` is what its process printed, limited in size. `artefacts` are paths of the job's own files,
     relative to the job's folder (in the controller: to the run's folder); `files` includes those of its
     stages. `blames` is set if the state is `infrastructure`. `causes` are the ids of faults that explain it
-    equally well, the likeliest first.
+    equally well, the likeliest first. `tries` are all tries of a job that was executed, in order.
     """
 
     job: Job
@@ -409,6 +419,7 @@ class Result:
     output: str = ""
     blames: Blame = Blame.NOTHING
     causes: tuple[str, ...] = ()
+    tries: tuple[Attempt, ...] = ()
 
     @property
     def files(self) -> tuple[str, ...]:

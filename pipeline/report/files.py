@@ -1,4 +1,4 @@
-"""The files a run leaves for others: the JUnit report and the Markdown summary."""
+"""The files a run leaves for others: the JUnit report, the Markdown summary, the results as JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pipeline.ground.words import counted
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, writing
 from pipeline.report.junit import write
+from pipeline.report.results import NAME, results_of, write_results
 from pipeline.report.summary import markdown
 from pipeline.results.reproduce import with_resume
 from pipeline.run.listener import RunInfo, RunSummary
@@ -18,7 +19,10 @@ from pipeline.run.states import NOTHING_EXECUTED
 
 
 class ReportFiles:
-    """A `pipeline.run.listener.Listener` that writes both, into the run's folder where no path is given."""
+    """A `pipeline.run.listener.Listener` that writes them into the run's folder.
+
+    The report and the summary are written elsewhere if a path is given.
+    """
 
     def __init__(self, junit: Path | None, summary: Path | None, relative_to: Path | None = None) -> None:
         """Clear the given paths, so that nothing of an older run is found there whatever happens to this one.
@@ -40,7 +44,8 @@ class ReportFiles:
         junit, summary = self._given
         self._junit = junit or run.folder / "junit.xml"
         self._summary = summary or run.folder / "summary.md"
-        for path in (self._junit, self._summary):
+        self._results = run.folder / NAME
+        for path in (self._junit, self._summary, self._results):
             path.unlink(missing_ok=True)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
@@ -53,13 +58,17 @@ class ReportFiles:
         """Nothing to do: `run_finished` brings every result."""
 
     def run_finished(self, summary: RunSummary) -> None:
-        """Write both files; raises as `pipeline.report.junit.write`."""
+        """Write the files; raises as `pipeline.report.junit.write`.
+
+        The results come last, so that they say nothing of a run whose report could not be written.
+        """
         summary = with_resume(summary)
         try:
             with writing(self._summary):
                 write_atomically(self._summary, markdown(summary, self._run.facts).encode())
         finally:
             self._write_junit(summary)
+        write_results(self._results, results_of(self._run, summary))
 
     def _write_junit(self, summary: RunSummary) -> None:
         problems = list(summary.problems)

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
+
 from pipeline.commands.facts import SOURCES_DIGEST
 from pipeline.commands.options import WITHIN
-from pipeline.ground.jobs import OUTCOMES, Lane, Outcome, State
+from pipeline.ground.jobs import OUTCOMES, Lane, Outcome, Result, State
 from pipeline.ground.settings import DECLARED, Replaces
 from pipeline.ground.words import counted
 from pipeline.matrix.durations import LONGEST
 from pipeline.report.cases import RUN_SUITE
 from pipeline.report.document import (
-    OUTCOME_TAGS,
     ReportError,
     Totals,
     check,
@@ -32,6 +33,8 @@ from pipeline.report.document import (
     set_property,
     with_message,
 )
+from pipeline.report.reread import reread, state_of
+from pipeline.report.results import beside, read_results, write_results
 from pipeline.report.text import one_line, safe
 from pipeline.run.folders import began, is_run_id
 from pipeline.run.states import exit_code
@@ -53,7 +56,6 @@ PROBLEMS = f"{RUN_SUITE} problems"
 _OWN_FACTS = ("report.suites", "report.duplicates", "report.newest", "report.kept")
 """Properties that describe one document; a merged document gets its own."""
 
-_STATES = frozenset(state.value for state in State)
 _SHARD = re.compile(r"\b([1-9][0-9]{0,2})/([1-9][0-9]{0,2})\b")
 _WORST_LAST = (Outcome.PASSED, Outcome.SKIPPED, Outcome.ERROR, Outcome.FAILURE)
 _USUAL = {each.name: each.text(each.default) for each in DECLARED}
@@ -120,7 +122,7 @@ class _Told:
     @property
     def judges(self) -> bool:
         """Whether it says something about the job, not only about the host or the run."""
-        state = _state(self.cases[0])
+        state = state_of(self.cases[0])
         return state is not State.SKIPPED and OUTCOMES[state].exit_code in (0, 1)
 
     @property
@@ -149,7 +151,7 @@ class _Told:
         return self.judges and self.newer(other) and not self.lacks(other)
 
     def __str__(self) -> str:
-        return f"{_state(self.cases[0]).value} in run {self.runs[-1] if self.runs else 'unknown'}"
+        return f"{state_of(self.cases[0]).value} in run {self.runs[-1] if self.runs else 'unknown'}"
 
 
 @dataclass(frozen=True)
@@ -224,11 +226,47 @@ def merge(
     chosen = {name: _chosen(tellings, newest=newest) for name, tellings in told.items()}
     cases = [case for each in chosen.values() for case in each.counts.cases]
     totals = Totals.of(map(outcome, cases))
-    publish(out, fit(_united(reports, chosen)), totals)
+    united = _united(reports, chosen)
+    publish(out, fit(united), totals)
+    _write_results(out, united, chosen.values())
     duplicates = sum(each.doubled for each in chosen.values())
     outdated = tuple(line for each in chosen.values() if (line := each.line))
     kept = tuple(_kept_lines(chosen.values()))
-    return Merged(totals, duplicates, tuple(missing.values()), exit_code(map(_state, cases)), outdated, kept)
+    return Merged(
+        totals, duplicates, tuple(missing.values()), exit_code(map(state_of, cases)), outdated, kept
+    )
+
+
+def _write_results(out: Path, united: ET.Element, chosen: Iterable[_Chosen]) -> None:
+    """Write the merged results beside the merged report, of each job as its run's own results tell it.
+
+    Of a part without results beside it only what its report says is known. Parts that do not say of which
+    run they are, which is an error in the merged report, have no results.
+    """
+    path = beside(out)
+    try:
+        merged = reread(united, out)
+    except ReportError:
+        path.unlink(missing_ok=True)
+        return
+    own: dict[Path, dict[str, Result]] = {}
+    full: dict[str, Result] = {}
+    for each in chosen:
+        report = each.counts.report.path
+        if report not in own:
+            own[report] = _own_results(report, each.counts.runs)
+        full |= {name: one for name, one in own[report].items() if name == each.name}
+    jobs = tuple(full.get(job.job.id, job) for job in merged.jobs)
+    write_results(path, msgspec.structs.replace(merged, jobs=jobs))
+
+
+def _own_results(report: Path, runs: Sequence[str]) -> dict[str, Result]:
+    """The results beside a report by job; none if there are none, or if they are of another run."""
+    try:
+        results = read_results(beside(report))
+    except ReportError:
+        return {}
+    return {one.job.id: one for one in results.jobs} if {results.run, *results.parts} >= {*runs} else {}
 
 
 def _told(reports: Sequence[_Report]) -> dict[str, list[_Told]]:
@@ -326,7 +364,7 @@ def _kept_lines(chosen: Iterable[_Chosen]) -> Iterator[str]:
 
 
 def _badness(case: ET.Element) -> tuple[int, bool]:
-    return _WORST_LAST.index(outcome(case)), OUTCOMES[_state(case)].exit_code == 1
+    return _WORST_LAST.index(outcome(case)), OUTCOMES[state_of(case)].exit_code == 1
 
 
 def _read_all(paths: Iterable[Path]) -> tuple[list[_Report], dict[str, str]]:
@@ -424,7 +462,7 @@ def _missing_report(missing: Mapping[str, str]) -> _Report:
         case = ET.SubElement(suite, "testcase", classname=MERGE_SUITE, name=one_line(name), time="0.000")
         error = ET.SubElement(case, "error", message=one_line(message), type=State.NO_RESULT.value)
         error.text = with_message(one_line(message), safe(message))
-    return _Report(Path(), root)
+    return _Report(Path("missing"), root)
 
 
 def _united(reports: Sequence[_Report], chosen: Mapping[str, _Chosen]) -> ET.Element:
@@ -460,11 +498,3 @@ def _united_suite(suites: Sequence[ET.Element], chosen: Mapping[str, _Chosen]) -
         if count:
             set_property(united, name, str(count))
     return united
-
-
-def _state(case: ET.Element) -> State:
-    """The end state of a case; a case that failed in another tool's report counts as not judged."""
-    if outcome(case) is Outcome.PASSED:
-        return State.PASSED
-    (said,) = (child.get("type") for child in case if child.tag in OUTCOME_TAGS)
-    return State(said) if said in _STATES else State.NO_RESULT

@@ -134,9 +134,13 @@ class Overview:
     broken: tuple[Group, ...]
     skipped: tuple[Group, ...]
 
+    def verdict(self, seconds: float, exit_code: int) -> str:
+        """The run in one line, with how long it took and how it ended."""
+        return f"{self.line}; {seconds:.1f} s, exit code {exit_code}"
+
     @property
     def line(self) -> str:
-        """The run in one line."""
+        """The run's states in one line."""
         states = ", ".join(f"{count} {state.value}" for state, count in self.states.items())
         red = sum(len(group.results) for group in self.broken)
         if red:

@@ -35,7 +35,7 @@ _STYLES = {
     Outcome.FAILURE: "bold red",
     Outcome.ERROR: "bold magenta",
 }
-_KEPT = {"junit.xml": "report", "summary.md": "summary", "jobs": "artefacts"}
+_KEPT = {"junit.xml": "report", "summary.md": "summary", "results.json": "results", "jobs": "artefacts"}
 _RUNNING_SHOWN = 2
 _BAR_WIDTH = 20
 _USUAL_WIDTH = 80
@@ -179,7 +179,7 @@ class Terminal:
         kept = ", ".join(what for name, what in _KEPT.items() if (summary.folder / name).exists())
         self._say(f"run {summary.run_id}: {kept or 'nothing was kept'} in {summary.folder}")
         colour = "bold green" if summary.exit_code == 0 else "bold red"
-        self._say(f"{seen.line}; {summary.seconds:.1f} s, exit code {summary.exit_code}", colour)
+        self._say(seen.verdict(summary.seconds, summary.exit_code), colour)
 
     def _tell_skipped(self) -> None:
         """Say how many jobs were skipped since it was last said."""

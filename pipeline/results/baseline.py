@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.ground.jobs import FINGERPRINT, KNOWN_AS, KNOWN_IN, OUTCOMES, Result, State
 from pipeline.ground.settings import DECLARED, Settings
-from pipeline.report.document import OUTCOME_TAGS, check, properties_of, read
+from pipeline.report.document import read
+from pipeline.report.reread import reread
+from pipeline.report.results import RunResults, read_results, results_of, retold
 from pipeline.report.text import one_line
 from pipeline.results.excuses import Earlier, changed_since, explained, outputs_of
 from pipeline.run.folders import JOURNAL, find_run, is_run_id
 from pipeline.run.journal import read_journal
 
 _COMPARED = [each for each in DECLARED if each.name in ("inputs", "inject", "stage")]
-_FACT = f"{FINGERPRINT}="
 
 
 class BaselineError(UserError):
@@ -44,7 +45,7 @@ def located(written: str, root: Path) -> str:
     if not path.exists():
         raise BaselineError(
             f"--baseline {one_line(written)}: there is no such file or folder; name a run (its id, or last), "
-            "the folder of a run, or a JUnit file of this pipeline"
+            "the folder of a run, a results.json or a JUnit file of this pipeline"
         )
     return str(path)
 
@@ -59,16 +60,23 @@ def read_baseline(name: str, root: Path, settings: Settings) -> Baseline:
         ReportError: the report cannot be read.
     """
     path = root / find_run(root, name) if is_run_id(name) else Path(name)
-    facts, failures = _of_folder(path) if path.is_dir() else _of_report(path)
+    before = _read(path)
     for each in _COMPARED:
-        then, now = facts.get(each.name, each.text(each.default)), each.text(getattr(settings, each.name))
+        then, now = (each.text(getattr(of, each.name)) for of in (before.settings, settings))
         if then != now:
             words = [one_line(value) if value not in ("", "None") else "not given" for value in (then, now)]
             raise BaselineError(
                 f"--baseline {one_line(name)}: {each.option} was {words[0]} there and is {words[1]} here: "
                 "failures cannot be compared; name another run"
             )
-    return Baseline(name, failures)
+    return Baseline(
+        name,
+        {
+            one.job.id: Earlier(name, one_line(one.facts[FINGERPRINT]), outputs_of(one.stages))
+            for one in before.jobs
+            if FINGERPRINT in one.facts
+        },
+    )
 
 
 def known(result: Result, baseline: Baseline | None) -> Result:
@@ -106,32 +114,8 @@ def _told(name: str, state: str) -> str:
     return f"known, fails as in {name}: {state}: "
 
 
-def _of_folder(path: Path) -> tuple[Mapping[str, str], dict[str, Earlier]]:
-    record = read_journal(path / JOURNAL)
-    failures = {
-        job: Earlier(record.run_id, one_line(one.facts[FINGERPRINT]), outputs_of(one.stages))
-        for job, one in record.results.items()
-        if FINGERPRINT in one.facts
-    }
-    return record.settings.facts(), failures
-
-
-def _of_report(path: Path) -> tuple[Mapping[str, str], dict[str, Earlier]]:
-    root = read(path)
-    if not check(root).tests:
-        raise BaselineError(f"--baseline {path}: holds no case, and so says nothing; name another")
-    facts = {name: value for suite in root for name, value in properties_of(suite).items()}
-    failures = {
-        case.get("name", ""): Earlier(str(path), kind)
-        for case in root.iter("testcase")
-        if any(child.tag in OUTCOME_TAGS for child in case)
-        for kind in _fingerprints(case.findtext("system-out") or "")
-    }
-    return facts, failures
-
-
-def _fingerprints(record: str) -> Iterator[str]:
-    """The fingerprint among the facts that a case's record begins with; what a kernel printed comes later."""
-    lines = (line for line in record.split("\n") if line.startswith(_FACT))
-    if line := next(lines, ""):
-        yield line.removeprefix(_FACT)
+def _read(path: Path) -> RunResults:
+    if path.is_dir():
+        run, summary = retold(read_journal(path / JOURNAL), path)
+        return results_of(run, summary)
+    return read_results(path) if path.suffix == ".json" else reread(read(path), path)

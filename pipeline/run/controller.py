@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import ATTEMPT, Job, Result, State
+from pipeline.ground.jobs import ATTEMPT, Attempt, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import processes, states, verdict
@@ -591,7 +591,11 @@ class _Run:
             )
             facts = {f"{ATTEMPT}{number}": text for number, text in enumerate(told, 1)}
             result = replace(result, facts={**result.facts, **facts})
-        result = self._options.review(replace(result, attempts=task.attempt))
+        tries = tuple(
+            Attempt(one.device, one.result.state, one.result.message, one.result.seconds)
+            for one in task.tries
+        )
+        result = self._options.review(replace(result, attempts=task.attempt, tries=tries))
         self._end(task, verdict.apply_requirement(result))
 
     def _end(self, task: _Task, result: Result) -> None:

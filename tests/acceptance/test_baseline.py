@@ -50,6 +50,8 @@ def test_only_what_is_new_is_red(
     shown = pipeline("report", "show", "last", "--baseline", "night.xml", "--junit", "shown.xml")
     assert "no job is red: 2 known-failure" in shown.out
     assert {case.kind for case in report(workspace / "shown.xml").values()} == {"skipped"}
+    own = report(last_run() / "junit.xml")
+    assert {case.kind for case in own.values()} == {"skipped", "failure"}  # as the run itself said it
 
 
 def test_a_baseline_that_cannot_be_one_is_refused(refused: Callable[..., str], workspace: Path) -> None:

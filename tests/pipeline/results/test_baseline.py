@@ -129,7 +129,7 @@ def written(tmp_path: Path) -> Written:
 
     def make(*results: Result, **facts: str) -> Path:
         path = tmp_path / "before.xml"
-        write(path, results, facts, Attachments(tmp_path))
+        write(path, results, {"run": "20260309-040000-0000000001", **facts}, Attachments(tmp_path))
         return path
 
     return make
@@ -183,7 +183,7 @@ def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Writt
         assert "\n" not in str(refused.value)
         assert refused.value.exit_code == 4
     (tmp_path / "other.xml").write_text("<testsuites tests='0' failures='0' errors='0'/>")
-    with pytest.raises(UserError, match=r"other\.xml: holds no case"):
+    with pytest.raises(UserError, match=r"other\.xml: does not say of which runs"):
         read_baseline(str(tmp_path / "other.xml"), tmp_path, Settings())
     with pytest.raises(UserError, match=str(tmp_path)):  # a folder that is no run's
         read_baseline(str(tmp_path), tmp_path, Settings())
