@@ -36,8 +36,9 @@ from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
+from pipeline.report.earlier import located
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.results.baseline import known, located, read_baseline
+from pipeline.results.baseline import known, read_baseline
 from pipeline.results.performance import (
     TRACKED,
     References,

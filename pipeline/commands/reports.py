@@ -13,12 +13,13 @@ from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_f
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import OUTCOMES
 from pipeline.matrix.select import EmptySelectionError
+from pipeline.report.earlier import located
 from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.results import beside, retold
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
-from pipeline.results.baseline import BaselineError, judged, known, located, read_baseline
+from pipeline.results.baseline import BaselineError, judged, known, read_baseline
 from pipeline.results.excuses import entry
 from pipeline.results.fingerprint import RED
 from pipeline.run.folders import read_run

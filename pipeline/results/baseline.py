@@ -9,19 +9,15 @@ from pathlib import Path
 from golden.errors import UserError
 from pipeline.ground.jobs import FINGERPRINT, KNOWN_AS, KNOWN_IN, OUTCOMES, Result, State
 from pipeline.ground.settings import DECLARED, Settings
-from pipeline.report.document import read
-from pipeline.report.reread import reread
-from pipeline.report.results import RunResults, read_results, results_of, retold
+from pipeline.report.earlier import read_earlier
 from pipeline.report.text import one_line
 from pipeline.results.excuses import Earlier, changed_since, explained, outputs_of
-from pipeline.run.folders import JOURNAL, find_run, is_run_id
-from pipeline.run.journal import read_journal
 
 _COMPARED = [each for each in DECLARED if each.name in ("inputs", "inject", "stage")]
 
 
 class BaselineError(UserError):
-    """There is no such baseline, or it says nothing about this run; one line: which, why, remedy."""
+    """A baseline says nothing about this run; one line: which, why, remedy."""
 
 
 @dataclass(frozen=True)
@@ -32,35 +28,14 @@ class Baseline:
     failures: Mapping[str, Earlier]
 
 
-def located(written: str, root: Path) -> str:
-    """What a user names as the baseline: the id of a run under `root`, or an absolute path.
-
-    Raises:
-        BaselineError: there is no such file or folder.
-        RunFolderError: there is no such run.
-    """
-    if written == "last" or is_run_id(written):
-        return find_run(root, written)
-    path = Path(written).absolute()
-    if not path.exists():
-        raise BaselineError(
-            f"--baseline {one_line(written)}: there is no such file or folder; name a run (its id, or last), "
-            "the folder of a run, a results.json or a JUnit file of this pipeline"
-        )
-    return str(path)
-
-
 def read_baseline(name: str, root: Path, settings: Settings) -> Baseline:
-    """Read the baseline `name`, see `located`, for a run with these settings.
+    """Read the baseline `name`, see `pipeline.report.earlier`, for a run with these settings.
 
     Raises:
         BaselineError: it is of a run with other data, another injected fault or other stages.
-        RunFolderError: there is no such run (any more).
-        JournalError: the run's journal cannot be used.
-        ReportError: the report cannot be read.
+        UserError: as `read_earlier`.
     """
-    path = root / find_run(root, name) if is_run_id(name) else Path(name)
-    before = _read(path)
+    before = read_earlier(name, root)
     for each in _COMPARED:
         then, now = (each.text(getattr(of, each.name)) for of in (before.settings, settings))
         if then != now:
@@ -112,10 +87,3 @@ def judged(result: Result) -> Result:
 
 def _told(name: str, state: str) -> str:
     return f"known, fails as in {name}: {state}: "
-
-
-def _read(path: Path) -> RunResults:
-    if path.is_dir():
-        run, summary = retold(read_journal(path / JOURNAL), path)
-        return results_of(run, summary)
-    return read_results(path) if path.suffix == ".json" else reread(read(path), path)

@@ -23,8 +23,9 @@ from pipeline.ground.jobs import (
 )
 from pipeline.ground.settings import Settings
 from pipeline.report.cases import Attachments, cases_of
+from pipeline.report.earlier import located
 from pipeline.report.junit import write
-from pipeline.results.baseline import Baseline, judged, known, located, read_baseline
+from pipeline.results.baseline import Baseline, judged, known, read_baseline
 from pipeline.results.excuses import Earlier, outputs_of
 from pipeline.results.fingerprint import fingerprint
 
@@ -176,7 +177,7 @@ def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Writt
     for name, told in (
         ("last", "there is no run yet"),
         (missing, f"no run '{missing}'"),
-        ("nowhere.xml", "--baseline nowhere.xml: there is no such file or folder; name a run"),
+        ("nowhere.xml", "nowhere.xml: there is no such file or folder; name a run"),
     ):
         with pytest.raises(UserError, match=told) as refused:
             located(name, tmp_path)
