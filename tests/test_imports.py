@@ -48,6 +48,7 @@ LAYERS = (
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
     ("pipeline.results.review", "pipeline.results.baseline", "pipeline.work.replay"),
+    ("pipeline.notify",),
     ("pipeline.commands", "pipeline.faults.matrix"),
     ("pipeline.commands.cli",),
     ("pipeline.__main__",),

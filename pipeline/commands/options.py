@@ -126,6 +126,17 @@ def parser() -> _Parser:
     _add(replay, "run", "RUN", "id of the run, or last")
     _add(replay, "job", "JOB", "id of the job")
     _add_root(replay)
+    notify = commands.add_parser(
+        "notify", help="tell others how an earlier run went; the exit code is not that of the run"
+    )
+    what = "id of the run, or last, the folder of a run, a results.json or a JUnit file of this pipeline"
+    _add(notify, "run", "RUN", what)
+    _add_root(notify)
+    _add(notify, "--markdown", "FILE", "write what is new, fixed, sick and slower to this file")
+    github = "print an annotation of a GitHub check for each cause, at the kernel's line where it is known"
+    _add_flag(notify, "--annotations", github)
+    webhook = "post it to the address in this file (default: the one in PIPELINE_WEBHOOK, if it is set)"
+    _add(notify, "--webhook", "FILE", webhook)
     report = commands.add_parser(
         "report", help="show or merge reports of earlier runs; print entries that excuse their failures"
     )

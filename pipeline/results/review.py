@@ -34,11 +34,12 @@ class History:
     """What the runs in the folder `root` say that had begun when this object was made.
 
     `current` is the id of the run that is being resumed, if any; of it only counts that it executed a job.
-    Another journal is read only when an answer depends on it.
+    Another journal is read only when an answer depends on it. Of runs that began after the run `before`, and
+    of itself, nothing counts.
     """
 
-    def __init__(self, root: Path, current: str = "") -> None:
-        ids = [run_id for run_id in run_ids(root) if run_id != current]
+    def __init__(self, root: Path, current: str = "", before: str = "") -> None:
+        ids = [run_id for run_id in run_ids(root) if run_id != current and (not before or run_id < before)]
         self._root, self._current = root, current
         self._latest_first = ids[: -DEPTH - 1 : -1]
         self._read: dict[str, Mapping[str, _End]] = {}
@@ -83,6 +84,17 @@ class History:
             said = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE)
             if said and (then.backends, then.compared) == (_backends(job), settings.compared):
                 return "" if then.state is State.SKIPPED else run_id
+        return ""
+
+    def failed_in(self, job: str, settings: Settings) -> str:
+        """Id of the last run that judged a job, if the job failed there, whether that counted or not.
+
+        Runs are passed over as by `ran_in`.
+        """
+        for run_id, then in self._ends(job, self._latest_first):
+            judged = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE, State.SKIPPED)
+            if judged and then.compared == settings.compared:
+                return run_id if then.fingerprint else ""
         return ""
 
     def _ends(self, job: str, run_ids: Iterable[str]) -> Iterator[tuple[str, _End]]:
