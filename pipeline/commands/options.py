@@ -112,6 +112,10 @@ def parser() -> _Parser:
     _add_root(listing)
     lanes = [lane.value for lane in Lane]
     _add(listing, "--lane", None, "list only this lane (default: compile and device)", choices=lanes)
+    parts = (
+        "instead print, as JSON for a CI's matrix, the shards of these jobs: N, or as many as there are jobs"
+    )
+    _add(listing, "--shards", "N", parts, type=_whole(1, MOST_SHARDS))
     _add(listing, "--explain", "JOB", "show which lines of the matrix made this job")
     _add_flag(listing, "--faults", "list the faults that --inject takes, and what each does")
     for name, lane in LANES.items():

@@ -31,7 +31,7 @@ lanes:
     include:
       - platforms: [emu-a2a3, emu-a5, cann-a2a3, a2a3, a5]
         geometries: [tiny]
-        kernels: [fused, two-pass]
+        kernels: [fused]
         profiles: [small]
 """
 """The platforms that the workflows name, all of them emulated."""
@@ -45,7 +45,7 @@ session=$2
 case $session in
   device) exec "$INTERPRETER" -m pipeline run "$@" ;;
   compile) exec "$INTERPRETER" -m pipeline compile "$@" ;;
-  report) exec "$INTERPRETER" -m pipeline report "$@" ;;
+  report | notify) exec "$INTERPRETER" -m pipeline "$session" "$@" ;;
   tests | portability-*) exec "$INTERPRETER" -m pytest "$@" ;;
 esac
 echo "nox $session" >> sessions
@@ -55,6 +55,16 @@ PIP = """\
 #!/usr/bin/env bash
 # python3, of which the steps want nothing but to install Nox: it is there.
 [ "$1 $2 $3" = "-m pip install" ]
+"""
+
+PYTHON = """\
+#!/usr/bin/env bash
+exec "$INTERPRETER" "$@"
+"""
+
+JUNIT2HTML = """\
+#!/usr/bin/env bash
+exec "$INTERPRETER" -m junit2htmlreport "$@"
 """
 
 Shell = Callable[..., subprocess.CompletedProcess[str]]
@@ -68,9 +78,16 @@ def checkout(tmp_path: Path, goldens: Path) -> Path:
     shutil.copytree(ROOT / "ci", folder / "ci")
     (folder / "matrix.yaml").write_text(MATRIX)
     (folder / "test_something.py").write_text("def test_something():\n    assert True\n")
-    for name, text in (("nox", NOX), ("python3", PIP)):
-        (folder / ".venv" / "bin" / name).write_text(text)
-        (folder / ".venv" / "bin" / name).chmod(0o755)
+    programs, environment = folder / ".venv" / "bin", folder / ".nox" / "environment" / "bin"
+    environment.mkdir(parents=True)
+    for program, text in (
+        (programs / "nox", NOX),
+        (programs / "python3", PIP),
+        (environment / "python", PYTHON),
+        (environment / "junit2html", JUNIT2HTML),
+    ):
+        program.write_text(text)
+        program.chmod(0o755)
     (folder / "out").mkdir()
     (folder / "out" / "goldens").symlink_to(goldens)
     return folder
