@@ -53,7 +53,7 @@ fi
 
 # Whatever becomes of the news, the night's verdict stands.
 {
-  run=$(sed -n '/<property name="run" value="/{s/.* value="\([0-9a-f-]*\)".*/\1/p;q}' "$junit")
+  run=$(sed -n '/<property name="run"/{s/.*<property name="run" value="\([0-9a-f-]*\)".*/\1/p;q}' "$junit")
   cp "$output/runs/$run/results.json" "$folder"
   told=(--output "$output" --markdown "$folder/news.md")
   [ -z "${GITHUB_ACTIONS:-}" ] || told+=(--annotations)

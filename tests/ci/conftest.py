@@ -70,16 +70,14 @@ exec "$INTERPRETER" -m junit2htmlreport "$@"
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, goldens: Path) -> Path:
+def made(folder: Path, goldens: Path) -> Path:
     """A checkout with a tiny matrix and a stand-in for Nox; the pipeline is the real one."""
-    folder = tmp_path / "checkout"
-    (folder / ".venv" / "bin").mkdir(parents=True)
+    programs, environment = folder / ".venv" / "bin", folder / ".nox" / "environment" / "bin"
+    programs.mkdir(parents=True)
+    environment.mkdir(parents=True)
     shutil.copytree(ROOT / "ci", folder / "ci")
     (folder / "matrix.yaml").write_text(MATRIX)
     (folder / "test_something.py").write_text("def test_something():\n    assert True\n")
-    programs, environment = folder / ".venv" / "bin", folder / ".nox" / "environment" / "bin"
-    environment.mkdir(parents=True)
     for program, text in (
         (programs / "nox", NOX),
         (programs / "python3", PIP),
@@ -93,9 +91,8 @@ def checkout(tmp_path: Path, goldens: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def shell(checkout: Path) -> Shell:
-    """Run text as a workflow's step is run: by bash, in the checkout, with the runner's options."""
+def shell_in(checkout: Path) -> Shell:
+    """Runs text as a workflow's step is run: by bash, in the checkout, with the runner's options."""
 
     def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -118,3 +115,49 @@ def shell(checkout: Path) -> Shell:
         )
 
     return run
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, goldens: Path) -> Path:
+    """A checkout of the test's own, see `made`."""
+    return made(tmp_path / "checkout", goldens)
+
+
+@pytest.fixture
+def shell(checkout: Path) -> Shell:
+    """Runs a step in the checkout, see `shell_in`."""
+    return shell_in(checkout)
+
+
+@pytest.fixture(scope="session")
+def parts(torch_installed: None, tmp_path_factory: pytest.TempPathFactory, goldens: Path) -> Path:
+    """The reports of a night's parts, each in a folder of the part's name, made by the real script once."""
+    folder = tmp_path_factory.mktemp("night") / "checkout"
+    shell = shell_in(made(folder, goldens))
+    emulated = "--platform emu-a2a3 --platform emu-a5 --platform cann-a2a3"
+    words = {f"emulator-{number}": f"{emulated} --shard {number}/3" for number in (1, 2, 3)}
+    for name, arguments in {**words, "device-a2a3": "--platform a2a3"}.items():
+        ended = shell(f"ci/nightly.sh parts/{name} {arguments}")
+        assert ended.returncode == 0, ended.stderr
+        # Each part is on a host of its own: how long another's jobs took must not divide its jobs.
+        shutil.rmtree(folder / "out" / "runs")
+    return folder / "parts"
+
+
+@pytest.fixture
+def ready(parts: Path, checkout: Path) -> None:
+    """The script of the night has done its work before: it copies the reports of a part."""
+    script = checkout / "ci" / "nightly.sh"
+    script.write_text(f'#!/usr/bin/env bash\nmkdir -p reports && cp -r "{parts}/$(basename "$1")" reports\n')
+
+
+@pytest.fixture(scope="session")
+def unable() -> Callable[[Path], None]:
+    """Lets no platform of a checkout be available here, and each be required."""
+
+    def make(checkout: Path) -> None:
+        matrix = checkout / "matrix.yaml"
+        cards = "{backend: pypto, kind: card, required: true,"
+        matrix.write_text(matrix.read_text().replace("{backend: emulator,", cards))
+
+    return make
