@@ -47,6 +47,7 @@ LAYERS = (
     ),
     ("pipeline.results.reproduce",),
     ("pipeline.report",),
+    ("pipeline.history",),
     ("pipeline.results.review", "pipeline.results.baseline", "pipeline.work.replay"),
     ("pipeline.notify",),
     ("pipeline.commands", "pipeline.faults.matrix"),
@@ -201,7 +202,7 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
             assert package not in {name.split(".")[0] for name in imported(statement)}, module
 
 
-HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib")
+HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib", "sqlalchemy", "alembic")
 
 
 def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:

@@ -46,6 +46,11 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.notify import notify
 
         return notify(parsed, os.environ)
+    if parsed.command == "history":
+        from pipeline.commands import history
+
+        does = {"import": history.import_runs, "prune": history.prune_runs}
+        return does.get(parsed.action, history.answer)(parsed)
     from pipeline.commands import reports
 
     if parsed.command == "replay":

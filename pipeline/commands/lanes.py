@@ -34,9 +34,12 @@ from pipeline.ground.jobs import Job, Result
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
+from pipeline.history.named import located
+from pipeline.history.past import Folders, ends_of_folder, place
+from pipeline.history.recall import past_of
+from pipeline.history.recording import record_run
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.report.earlier import located
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.results.baseline import known, read_baseline
 from pipeline.results.performance import (
@@ -94,8 +97,10 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     path = arguments.references or Path(settings.references or REFERENCES)
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
-    history = History(_runs(arguments), current=asked.resumed)
-    baseline = read_baseline(settings.baseline, _runs(arguments), settings) if settings.baseline else None
+    where, runs = place(arguments.output, os.environ), Folders(_runs(arguments), asked.resumed)
+    baseline = read_baseline(settings.baseline, runs.root, where, settings) if settings.baseline else None
+    past = past_of(where, runs, datetime.now(timezone.utc), _tell)
+    history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(
         arguments,
         asked,
@@ -113,6 +118,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
+    record_run(where, options.root, summary.run_id, _tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)
     now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
@@ -121,10 +127,16 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     return summary.exit_code
 
 
+def _tell(line: str) -> None:
+    """Say something about the history, which changes nothing about the run."""
+    sys.stderr.write(f"{line}\n")
+
+
 def _asked(arguments: Namespace) -> _Asked:
     given = settings_given(arguments)
     if arguments.baseline:
-        given["baseline"] = located(arguments.baseline, _runs(arguments))
+        where = place(arguments.output, os.environ)
+        given["baseline"] = located(arguments.baseline, _runs(arguments), where)
     if arguments.resume or arguments.failed:
         asked = _asked_again(arguments, given)
     else:

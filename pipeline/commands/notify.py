@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.commands.settings import refuse_loop
-from pipeline.ground.jobs import State
+from pipeline.history.named import located, results_named
+from pipeline.history.past import HistoryError, place
 from pipeline.notify import webhook
 from pipeline.notify.checks import annotated
-from pipeline.notify.news import markdown
+from pipeline.notify.news import Moves, markdown
 from pipeline.report.document import writing
-from pipeline.report.earlier import located, read_earlier
 from pipeline.report.files import clear
-from pipeline.results.review import History
+from pipeline.report.results import RunResults
 from pipeline.run.messages import write_atomically
 
 
@@ -32,11 +32,8 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
         clear(arguments.markdown)
     url = webhook.address(arguments.webhook, environment)
     root = arguments.output.absolute() / "runs"
-    results = read_earlier(located(arguments.run, root), root)
-    history = History(root, before=results.run)
-    passed = (one.job.id for one in results.jobs if one.state is State.PASSED)
-    before = {job: history.failed_in(job, results.settings) for job in passed}
-    text = markdown(results, {job: run for job, run in before.items() if run})
+    results = results_named(located(arguments.run, root), root)
+    text = markdown(results, _moves(results, place(arguments.output, environment)))
     if arguments.markdown is not None:
         with writing(arguments.markdown):
             write_atomically(arguments.markdown, text.encode())
@@ -48,3 +45,19 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
     if url is not None:
         webhook.deliver(url, webhook.body_of(results, text))
     return 0
+
+
+def _moves(results: RunResults, where: str | Path) -> Moves:
+    """What the history says that this run changed; if it cannot, why."""
+    if isinstance(where, Path) and not where.exists():
+        return Moves(unknown="there is no history here")
+    from pipeline.history.questions import fixed, run_named, slower
+    from pipeline.history.store import open_history
+
+    try:
+        with open_history(where) as history:
+            run = run_named(history, results.run)
+            passing = {one.job: one.before.run for one in fixed(history, run) if one.before}
+            return Moves(passing, tuple(slower(history, run)))
+    except HistoryError as error:
+        return Moves(unknown=str(error))

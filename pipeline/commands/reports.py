@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from argparse import Namespace
@@ -12,8 +13,9 @@ from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import OUTCOMES
+from pipeline.history.named import located
+from pipeline.history.past import place
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.report.earlier import located
 from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.results import beside, retold
@@ -38,10 +40,11 @@ def show_report(arguments: Namespace) -> int:
     root = arguments.output.absolute() / "runs"
     record = read_run(root, arguments.run)
     if arguments.baseline:
-        name = located(arguments.baseline, root)
+        where = place(arguments.output, os.environ)
+        name = located(arguments.baseline, root, where)
         if name == record.run_id:
             raise BaselineError(f"--baseline {arguments.baseline}: is run {name} itself; name an earlier run")
-        baseline = read_baseline(name, root, record.settings)
+        baseline = read_baseline(name, root, where, record.settings)
         results = {job: known(judged(one), baseline) for job, one in record.results.items()}
         record = replace(record, results=results, facts={**record.facts, "baseline": name})
     run, summary = retold(record, root / record.run_id)

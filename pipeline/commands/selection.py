@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime, timezone
 from pathlib import Path
 
-from pipeline.ground.jobs import Job, Lane, Platform, State
+from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.ground.subject import subject_of
 from pipeline.matrix.expand import COMPARED, expand, on_inputs, settled
 from pipeline.matrix.load import load
@@ -62,7 +64,7 @@ def select_jobs(
         jobs = pair_up(jobs, *engines)
     facts = {}
     if arguments.shard:
-        durations = _durations(arguments.output / "runs")
+        durations = _durations(arguments.output, today)
         facts = {"shard": arguments.shard, f"division.{arguments.command}": division(jobs, durations)}
         jobs = take_shard(jobs, parse_shard(arguments.shard), durations)
     # The seed of the night is settled once, so that all jobs of a run and of a replay agree on it.
@@ -97,17 +99,18 @@ def check_inputs(plan: Sequence[Job], inputs: Path) -> None:
             raise InputsError(f"{error}, in geometry {name}: choose the right one with --geometry") from error
 
 
-def _durations(root: Path) -> Mapping[str, float]:
-    """Seconds of each job in the last run that had it, for balancing shards."""
-    from pipeline.run.folders import RunFolderError, read_run, run_ids
-    from pipeline.run.journal import JournalError
+def _durations(output: Path, today: date) -> Mapping[str, float]:
+    """Seconds of each job in the last run that had it, for balancing shards.
 
-    judged = (State.PASSED, State.MISMATCH)
-    found: dict[str, float] = {}
-    for run_id in run_ids(root)[-10:]:
-        try:
-            results = read_run(root, run_id).results
-        except (RunFolderError, JournalError):
-            continue  # a run that was killed before it began has no durations to give
-        found |= {job: result.seconds for job, result in results.items() if result.state in judged}
-    return found
+    All shards of a night must be divided alike. Of a database that they share, the runs before the day count.
+    """
+    from pipeline.history.past import Folders, place
+    from pipeline.history.recall import past_of
+
+    where = place(output, os.environ)
+    now = datetime.now(timezone.utc) if isinstance(where, Path) else datetime(*today.timetuple()[:3])
+    return past_of(where, Folders(output.absolute() / "runs"), now, _tell).seconds()
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")

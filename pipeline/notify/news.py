@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pipeline.ground.jobs import NEW, OUTCOMES, SINCE, Outcome, Result, State
+from pipeline.ground.jobs import NEW, OUTCOMES, SINCE, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.overview import Group, overview
 from pipeline.report.results import RunResults
 from pipeline.report.text import likely, quoted
+
+if TYPE_CHECKING:  # it imports SQLAlchemy
+    from pipeline.history.questions import Moved
 
 LIMIT = 16_384
 """Bytes of the Markdown, in UTF-8."""
@@ -17,12 +22,24 @@ _SHOWN = 10
 _LINE = 200
 
 
-def markdown(results: RunResults, fixed: Mapping[str, str]) -> str:
-    """Tell a run. `fixed` gives, for each job that passes again, the run in which it failed last.
+@dataclass(frozen=True)
+class Moves:
+    """What the history says of a run; `unknown` is why it does not say it, if so.
+
+    `fixed` gives, for each job that passes again, the run in which it failed last.
+    """
+
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    slower: Sequence[Moved] = ()
+    unknown: str = ""
+
+
+def markdown(results: RunResults, moves: Moves) -> str:
+    """Tell a run.
 
     What does not fit into `LIMIT` bytes is left out, the least urgent first, and a line says so.
     """
-    lines = list(_lines(results, fixed))
+    lines = list(_lines(results, moves))
     left_out = "\n*More is left out.*"
     text = "\n".join(lines)
     if len(text.encode()) < LIMIT:
@@ -37,10 +54,9 @@ def new_ones(results: Sequence[Result]) -> list[Result]:
     return [one for one in results if _red(one) and one.facts.get(SINCE) == NEW]
 
 
-def _lines(results: RunResults, fixed: Mapping[str, str]) -> Iterator[str]:
+def _lines(results: RunResults, moves: Moves) -> Iterator[str]:
     new = new_ones(results.jobs)
     old = [one for one in results.jobs if _red(one) and one not in new]
-    slower = [one for one in results.jobs if one.state is State.PERFORMANCE]
     sick = {
         **{device: f"was set aside: {why}" for device, why in results.set_aside.items()},
         **{device: f"is in doubt: {why}" for device, why in results.undecided.items()},
@@ -50,15 +66,16 @@ def _lines(results: RunResults, fixed: Mapping[str, str]) -> Iterator[str]:
     yield f"run {quoted(results.run)}, commit {quoted(results.commit)}, host {quoted(results.host)}"
     for problem in results.problems:
         yield f"\n**The pipeline itself failed:** {quoted(problem, _LINE)}"
-    yield from _section("New", _broken(one for one in new if one.state is not State.PERFORMANCE))
-    again = [f"- {quoted(job)}: failed in run {quoted(run)}" for job, run in fixed.items()]
+    yield from _section("New", _broken(new))
+    again = [f"- {quoted(job)}: failed in run {quoted(run)}" for job, run in moves.fixed.items()]
     yield from _section("Fixed", again)
     devices = [f"- device {quoted(device)} {quoted(why, _LINE)}" for device, why in sick.items()]
     yield from _section("Sick devices", devices)
-    told = (f"- {quoted(one.job.id)}: {quoted(one.message, _LINE)}" for one in slower)
-    yield from _section("Outside the limits of performance", list(told))
-    yield from _section("Still red", _broken(one for one in old if one.state is not State.PERFORMANCE))
-    if not (new or fixed or sick or slower or old or results.problems):
+    yield from _section("Slower", [_slower(one) for one in moves.slower])
+    yield from _section("Still red", _broken(old))
+    if moves.unknown:
+        yield f"\nWhat is fixed, and what is slower, is not known: {quoted(moves.unknown, _LINE)}"
+    elif not (new or moves.fixed or sick or moves.slower or old or results.problems):
         yield "\nNothing is new."
 
 
@@ -70,9 +87,14 @@ def _section(heading: str, entries: Sequence[str]) -> Iterator[str]:
         yield f"- and {more} more"
 
 
-def _broken(results: Iterator[Result]) -> list[str]:
+def _slower(one: Moved) -> str:
+    usual = f"{one.percent:+.1f} % of the median {one.median:g} of {counted(one.values, 'run')}"
+    return f"- {quoted(one.job)}: {quoted(one.metric)} is {one.value:g}, {usual}"
+
+
+def _broken(results: Sequence[Result]) -> list[str]:
     """An entry for each cause, the most urgent first."""
-    return [_entry(group) for group in overview(list(results)).broken]
+    return [_entry(group) for group in overview(results).broken]
 
 
 def _entry(group: Group) -> str:

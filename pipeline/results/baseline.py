@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.ground.jobs import FINGERPRINT, KNOWN_AS, KNOWN_IN, OUTCOMES, Result, State
-from pipeline.ground.settings import DECLARED, Settings
-from pipeline.report.earlier import read_earlier
+from pipeline.ground.settings import Settings
+from pipeline.history.named import results_named
 from pipeline.report.text import one_line
 from pipeline.results.excuses import Earlier, changed_since, explained, outputs_of
+from pipeline.run.folders import is_run_id, run_ids
 
-_COMPARED = [each for each in DECLARED if each.name in ("inputs", "inject", "stage")]
+_COMPARED = ("--inputs", "--inject", "--stage")
+"""The options of `Settings.compared`."""
 
 
 class BaselineError(UserError):
@@ -28,30 +31,42 @@ class Baseline:
     failures: Mapping[str, Earlier]
 
 
-def read_baseline(name: str, root: Path, settings: Settings) -> Baseline:
-    """Read the baseline `name`, see `pipeline.report.earlier`, for a run with these settings.
+def read_baseline(name: str, root: Path, place: str | Path, settings: Settings) -> Baseline:
+    """Read the baseline for a run with these settings.
+
+    Args:
+        name: see `pipeline.history.named.located`.
+        root: the folder of runs.
+        place: where the history is, which is asked if the run is not there.
+        settings: those of the run that is judged.
 
     Raises:
         BaselineError: it is of a run with other data, another injected fault or other stages.
-        UserError: as `read_earlier`.
+        UserError: it cannot be read.
     """
-    before = read_earlier(name, root)
-    for each in _COMPARED:
-        then, now = (each.text(getattr(of, each.name)) for of in (before.settings, settings))
-        if then != now:
-            words = [one_line(value) if value not in ("", "None") else "not given" for value in (then, now)]
-            raise BaselineError(
-                f"--baseline {one_line(name)}: {each.option} was {words[0]} there and is {words[1]} here: "
-                "failures cannot be compared; name another run"
-            )
-    return Baseline(
-        name,
-        {
+    if is_run_id(name) and name not in run_ids(root):
+        from pipeline.history.questions import failures, run_named
+        from pipeline.history.store import open_history
+
+        with open_history(place) as history:
+            run = run_named(history, name)
+            compared, found = tuple(json.loads(run.compared)), failures(history, run)
+    else:
+        before = results_named(name, root)
+        compared = before.settings.compared
+        found = {
             one.job.id: Earlier(name, one_line(one.facts[FINGERPRINT]), outputs_of(one.stages))
             for one in before.jobs
             if FINGERPRINT in one.facts
-        },
-    )
+        }
+    for what, then, now in zip(_COMPARED, compared, settings.compared, strict=True):
+        if then != now:
+            words = [one_line(str(value)) if value else "not given" for value in (then, now)]
+            raise BaselineError(
+                f"--baseline {one_line(name)}: {what} was {words[0]} there and is {words[1]} here: "
+                "failures cannot be compared; name another run"
+            )
+    return Baseline(name, found)
 
 
 def known(result: Result, baseline: Baseline | None) -> Result:

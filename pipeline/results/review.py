@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 
 from pipeline.ground.jobs import (
     FINGERPRINT,
@@ -19,40 +19,32 @@ from pipeline.ground.jobs import (
     State,
 )
 from pipeline.ground.settings import Settings
-from pipeline.results.excuses import Earlier, Outputs, outputs_of, with_excuse
+from pipeline.history.past import End, Past, backends_of, entry_of
+from pipeline.results.excuses import Earlier, with_excuse
 from pipeline.results.fingerprint import fingerprint
 from pipeline.results.performance import References, judge
 from pipeline.results.reproduce import command_line
-from pipeline.run.folders import RunFolderError, read_run, run_ids
-from pipeline.run.journal import JournalError, Record
-
-DEPTH = 30
-"""How many earlier runs are looked at."""
 
 
 class History:
-    """What the runs in the folder `root` say that had begun when this object was made.
+    """What earlier runs say about a job.
 
-    `current` is the id of the run that is being resumed, if any; of it only counts that it executed a job.
-    Another journal is read only when an answer depends on it. Of runs that began after the run `before`, and
-    of itself, nothing counts.
+    If a run is resumed, `current` is its id and `before` says how its jobs had ended: of it only counts that
+    it executed a job.
     """
 
-    def __init__(self, root: Path, current: str = "", before: str = "") -> None:
-        ids = [run_id for run_id in run_ids(root) if run_id != current and (not before or run_id < before)]
-        self._root, self._current = root, current
-        self._latest_first = ids[: -DEPTH - 1 : -1]
-        self._read: dict[str, Mapping[str, _End]] = {}
-        if current:
-            self._run(current)  # as it was before it is resumed
+    def __init__(self, past: Past, current: str = "", before: Mapping[str, End] | None = None) -> None:
+        self._past, self._current, self._before = past, current, before or {}
 
     def since(self, job: str, fingerprint: str) -> str:
         """Id of the run since which a job has failed with this fingerprint, or `NEW` if its last did not.
 
-        Runs without a result of the job are passed over.
+        Runs without a result of the job are passed over, and those in which it was skipped.
         """
         first = NEW
-        for run_id, then in self._ends(job, self._latest_first):
+        for run_id, then in self._past.ends(job):
+            if then.state is State.SKIPPED:
+                continue
             if then.fingerprint != fingerprint:
                 break
             first = run_id
@@ -64,96 +56,29 @@ class History:
         They are those in which the same entry excused the job, then those before the entry was written in
         which the job failed with this fingerprint.
         """
-        wanted, job = _entry(result), result.job.id
-        for run_id, then in self._ends(job, self._latest_first):
+        wanted = entry_of(result)
+        ends = list(self._past.ends(result.job.id))
+        for run_id, then in ends:
             if then.excused and then.entry == wanted:
                 yield Earlier(run_id, then.fingerprint, then.outputs)
-        for run_id, then in self._ends(job, self._latest_first):
+        for run_id, then in ends:
             if then.entry not in ((), wanted):
                 return  # the reader of another entry's refusal wrote this one
             if not then.entry and then.fingerprint == result.facts[FINGERPRINT]:
                 yield Earlier(run_id, then.fingerprint, then.outputs)
 
     def ran_in(self, job: Job, settings: Settings) -> str:
-        """Id of the last run that executed a job, on the same backends; empty if it was skipped since.
+        """Id of the last run here that executed a job, on the same backends; empty if it was skipped since.
 
-        Runs with other settings of what is compared are passed over, and results that do not say whether the
-        job could run: of a run that was stopped, of a host or device that failed.
+        Runs of other hosts and with other settings of what is compared are passed over, and results that do
+        not say whether the job could run: of a run that was stopped, of a host or device that failed.
         """
-        for run_id, then in self._ends(job.id, filter(None, (self._current, *self._latest_first))):
-            said = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE)
-            if said and (then.backends, then.compared) == (_backends(job), settings.compared):
+        before = [(self._current, self._before[job.id])] if job.id in self._before else []
+        for run_id, then in chain(before, self._past.ends(job.id)):
+            said = then.here and then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE)
+            if said and (then.backends, then.compared) == (backends_of(job), settings.compared):
                 return "" if then.state is State.SKIPPED else run_id
         return ""
-
-    def failed_in(self, job: str, settings: Settings) -> str:
-        """Id of the last run that judged a job, if the job failed there, whether that counted or not.
-
-        Runs are passed over as by `ran_in`.
-        """
-        for run_id, then in self._ends(job, self._latest_first):
-            judged = then.state not in (State.INTERRUPTED, State.INFRASTRUCTURE, State.SKIPPED)
-            if judged and then.compared == settings.compared:
-                return run_id if then.fingerprint else ""
-        return ""
-
-    def _ends(self, job: str, run_ids: Iterable[str]) -> Iterator[tuple[str, _End]]:
-        """Those of the runs that have a result of a job, and how the job ended there."""
-        for run_id in run_ids:
-            if job in self._run(run_id):
-                yield run_id, self._run(run_id)[job]
-
-    def _run(self, run_id: str) -> Mapping[str, _End]:
-        if run_id not in self._read:
-            try:
-                self._read[run_id] = _ends_of(read_run(self._root, run_id))
-            except (RunFolderError, JournalError):
-                self._read[run_id] = {}  # pruned meanwhile, or killed before it began
-        return self._read[run_id]
-
-
-@dataclass(frozen=True)
-class _End:
-    """How a job ended in an earlier run.
-
-    The fingerprint is empty if it did not fail, and so are the outputs; `entry` is if no entry of the matrix
-    expected it to fail, and `excused` says whether the entry applied.
-    """
-
-    state: State
-    fingerprint: str
-    entry: tuple[str, ...]
-    excused: bool
-    outputs: Outputs
-    backends: tuple[str, ...]
-    compared: tuple[object, ...]
-
-
-def _ends_of(record: Record) -> Mapping[str, _End]:
-    """How the jobs of a run ended; the rest of their results is not kept, because it is large."""
-    compared = record.settings.compared
-    return {
-        job: _End(
-            one.state,
-            one.facts.get(FINGERPRINT, ""),
-            _entry(one),
-            one.state is State.EXPECTED_FAILURE,
-            outputs_of(one.stages) if FINGERPRINT in one.facts else {},
-            _backends(one.job),
-            compared,
-        )
-        for job, one in record.results.items()
-    }
-
-
-def _entry(result: Result) -> tuple[str, ...]:
-    """What identifies the entry that expects a job to fail; empty if there is none."""
-    known = result.job.expected_failure
-    return (known.reason, known.link, known.fingerprint or "") if known else ()
-
-
-def _backends(job: Job) -> tuple[str, ...]:
-    return tuple(platform.backend for platform in job.platforms)
 
 
 def review(result: Result, references: References, history: History, settings: Settings) -> Result:

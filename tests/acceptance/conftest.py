@@ -92,7 +92,7 @@ def workspace(tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PIPELINE_LOCKS", str(tmp_path / "locks"))
     # No repository: a file saved or committed meanwhile would make it another commit's run.
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "none"))
-    for name in ("PIPELINE_PYTHON", "TASK_DEVICE"):
+    for name in ("PIPELINE_PYTHON", "PIPELINE_HISTORY", "TASK_DEVICE"):
         monkeypatch.delenv(name, raising=False)
     return folder
 

@@ -55,7 +55,7 @@ def test_only_what_is_new_is_red(
 
 
 def test_a_baseline_that_cannot_be_one_is_refused(refused: Callable[..., str], workspace: Path) -> None:
-    assert "nowhere: there is no such file or folder" in refused(*FUSED, "--baseline", "nowhere")
+    assert "nowhere: is no run, file or folder here" in refused(*FUSED, "--baseline", "nowhere")
     assert "there is no run yet" in refused(*FUSED, "--baseline", "last")
     (workspace / "night.xml").write_text("<testsuites/>")
     said = refused(*FUSED, "--baseline", "night.xml", "--junit", "night.xml")

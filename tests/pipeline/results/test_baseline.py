@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,17 @@ from pipeline.ground.jobs import (
     WorkloadName,
 )
 from pipeline.ground.settings import Settings
+from pipeline.history.named import located
+from pipeline.history.store import open_history
 from pipeline.report.cases import Attachments, cases_of
-from pipeline.report.earlier import located
 from pipeline.report.junit import write
+from pipeline.report.results import results_of
 from pipeline.results.baseline import Baseline, judged, known, read_baseline
 from pipeline.results.excuses import Earlier, outputs_of
 from pipeline.results.fingerprint import fingerprint
+from pipeline.run.listener import RunInfo, RunSummary
+
+NOWHERE = Path("/nowhere/history.sqlite")
 
 
 def job(kernel: str = "fused") -> Job:
@@ -43,7 +49,8 @@ def failed(state: State, message: str = "why", **of: object) -> Result:
 
 
 def mismatch(actual: str, golden: str = "g", causes: tuple[str, ...] = ()) -> Result:
-    diff = Diff("y", (4,), 4, 1, 1, actual, golden)
+    hashes = (sha256(text.encode()).hexdigest() for text in (actual, golden))
+    diff = Diff("y", (4,), 4, 1, 1, *hashes)
     stage = StageResult("fused", State.MISMATCH, diffs=(diff,), causes=causes)
     return failed(State.MISMATCH, "y differs", stages=(stage,), causes=causes)
 
@@ -141,7 +148,7 @@ def test_a_report_is_a_baseline(state: State, written: Written, tmp_path: Path) 
     before = failed(state, "row 12 \ufffd")
     noisy = replace(before, output=f"{FINGERPRINT}=of the kernel's own")
     path = written(noisy, replace(noisy, job=job("two-pass"), state=State.PASSED, facts={}))
-    found = read_baseline(located(str(path), tmp_path), tmp_path, Settings())
+    found = read_baseline(located(str(path), tmp_path), tmp_path, NOWHERE, Settings())
     assert set(found.failures) == {job().id}
     assert known(failed(state, "row 7 \ufffd"), found).state is State.KNOWN_FAILURE
     assert known(failed(state, "column 7"), found).state is state
@@ -151,7 +158,7 @@ def test_what_a_baseline_did_not_count_is_known_in_the_next_night_too(
     written: Written, tmp_path: Path
 ) -> None:
     before = known(failed(State.CRASHED), baseline_of(failed(State.CRASHED)))
-    found = read_baseline(str(written(before)), tmp_path, Settings())
+    found = read_baseline(str(written(before)), tmp_path, NOWHERE, Settings())
     assert known(failed(State.CRASHED), found).state is State.KNOWN_FAILURE
 
 
@@ -169,15 +176,15 @@ def test_a_run_that_tried_something_else_is_no_baseline(
 ) -> None:
     path = written(failed(State.CRASHED), **facts)
     with pytest.raises(UserError, match=r"--(inject|stage|inputs) was .* there and is .* here"):
-        read_baseline(str(path), tmp_path, settings)
+        read_baseline(str(path), tmp_path, NOWHERE, settings)
 
 
 def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Written) -> None:
     missing = "20260310-040000-0000000001"
     for name, told in (
         ("last", "there is no run yet"),
-        (missing, f"no run '{missing}'"),
-        ("nowhere.xml", "nowhere.xml: there is no such file or folder; name a run"),
+        (missing, f"{missing}: is no run, file or folder here"),
+        ("nowhere.xml", "nowhere.xml: is no run, file or folder here; name a run"),
     ):
         with pytest.raises(UserError, match=told) as refused:
             located(name, tmp_path)
@@ -185,6 +192,30 @@ def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Writt
         assert refused.value.exit_code == 4
     (tmp_path / "other.xml").write_text("<testsuites tests='0' failures='0' errors='0'/>")
     with pytest.raises(UserError, match=r"other\.xml: does not say of which runs"):
-        read_baseline(str(tmp_path / "other.xml"), tmp_path, Settings())
-    with pytest.raises(UserError, match=str(tmp_path)):  # a folder that is no run's
-        read_baseline(str(tmp_path), tmp_path, Settings())
+        read_baseline(str(tmp_path / "other.xml"), tmp_path, NOWHERE, Settings())
+    with pytest.raises(UserError, match="no run "):  # a folder that is none of a run
+        read_baseline(str(tmp_path), tmp_path, NOWHERE, Settings())
+
+
+def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path) -> None:
+    """The run's folder is on another host; the history that both share knows failures and outputs."""
+    place = tmp_path / "history.sqlite"
+    nights = {
+        "20260308-040000-0000000001": ("main", mismatch("first")),
+        "20260309-040000-0000000001": ("main", mismatch("second")),
+        "20260310-040000-0000000001": ("other", mismatch("third")),
+    }
+    with open_history(place) as history:
+        for run, (branch, result) in nights.items():
+            info = RunInfo(run, tmp_path, (result.job,), "", 1, {"branch": branch})
+            history.record(results_of(info, RunSummary(run, tmp_path, (result,), 1, 1.0)))
+    name = located("main", tmp_path, place)
+    assert name == "20260309-040000-0000000001"
+    found = read_baseline(name, tmp_path, place, Settings())
+    assert known(mismatch("second"), found).state is State.KNOWN_FAILURE
+    assert known(mismatch("first"), found).state is State.MISMATCH
+    assert known(failed(State.CRASHED), found).state is State.CRASHED
+    with pytest.raises(UserError, match="--inject was not given there and is bias-missing-1 here"):
+        read_baseline(name, tmp_path, place, Settings(inject="bias-missing-1"))
+    with pytest.raises(UserError, match=r"feature: is no run, .*; the history has no run or branch"):
+        located("feature", tmp_path, place)

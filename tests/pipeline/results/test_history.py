@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
+from golden.errors import UserError
 from pipeline.ground.jobs import (
     FINGERPRINT,
     NEW,
@@ -18,8 +20,12 @@ from pipeline.ground.jobs import (
     WorkloadName,
 )
 from pipeline.ground.settings import Settings
-from pipeline.results.review import DEPTH, History
-from pipeline.run.folders import create_run
+from pipeline.history.past import DEPTH, Folders, ends_of_folder
+from pipeline.history.recall import past_of
+from pipeline.history.sources import of_folder
+from pipeline.history.store import open_history
+from pipeline.results.review import History
+from pipeline.run.folders import create_run, run_ids
 from pipeline.run.journal import Journal
 from pipeline.run.listener import RunInfo
 
@@ -33,11 +39,23 @@ def job(name: str) -> Job:
 
 
 class Nights:
-    """Runs, a night each, made from what each job failed with."""
+    """Runs, a night each, made from what each job failed with; known by their folders or by a database."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, place: Path | None) -> None:
+        self.root, self.place = root, place
         self.count = 0
+
+    def history(self, current: str = "") -> History:
+        folders = Folders(self.root, current)
+        before = ends_of_folder(self.root, current) if current else {}
+        if self.place is None:
+            return History(folders, current, before)
+        with open_history(self.place) as history:
+            for run_id in run_ids(self.root):
+                with suppress(UserError):
+                    history.record(of_folder(self.root / run_id))
+        tonight = NIGHT + timedelta(days=self.count)
+        return History(past_of(self.place, folders, tonight, pytest.fail), current, before)
 
     def run(
         self, expected: ExpectedFailure | None = None, state: State = State.MISMATCH, **fingerprints: str
@@ -63,9 +81,10 @@ class Nights:
         return folder.run_id
 
 
-@pytest.fixture
-def nights(tmp_path: Path) -> Nights:
-    return Nights(tmp_path)
+@pytest.fixture(params=["folders", "database"])
+def nights(request: pytest.FixtureRequest, tmp_path: Path) -> Nights:
+    """What a run asks is answered alike with a database and without one."""
+    return Nights(tmp_path, tmp_path / "history.sqlite" if request.param == "database" else None)
 
 
 def test_a_failure_is_as_old_as_its_unbroken_row(nights: Nights) -> None:
@@ -73,13 +92,13 @@ def test_a_failure_is_as_old_as_its_unbroken_row(nights: Nights) -> None:
     nights.run(a="")
     first = nights.run(a="old")
     nights.run(a="old")
-    assert History(nights.root).since("a", "old") == first
+    assert nights.history().since("a", "old") == first
 
 
 def test_another_fingerprint_or_a_pass_makes_it_new(nights: Nights) -> None:
     nights.run(a="old", b="old")
     nights.run(a="other", b="")
-    history = History(nights.root)
+    history = nights.history()
     assert history.since("a", "old") == NEW
     assert history.since("b", "old") == NEW
     assert history.since("never seen", "old") == NEW
@@ -92,25 +111,25 @@ def test_runs_of_other_jobs_and_broken_ones_are_passed_over(nights: Nights) -> N
     (nights.root / broken / "journal.jsonl").write_bytes(b"no journal\n")
     killed = nights.run(a="")
     (nights.root / killed / "journal.jsonl").unlink()
-    assert History(nights.root).since("a", "old") == first
+    assert nights.history().since("a", "old") == first
 
 
 def test_a_resumed_run_is_no_history_of_its_own(nights: Nights) -> None:
     nights.run(a="")
     current = nights.run(a="old")
-    assert History(nights.root, current).since("a", "old") == NEW
+    assert nights.history(current).since("a", "old") == NEW
 
 
 def test_a_run_that_begins_later_is_no_history(nights: Nights) -> None:
     first = nights.run(a="old")
-    history = History(nights.root)
+    history = nights.history()
     nights.run(a="")
     assert history.since("a", "old") == first
 
 
 def test_it_looks_back_so_far_and_no_farther(nights: Nights) -> None:
     ids = [nights.run(a="old") for _ in range(DEPTH + 2)]
-    assert History(nights.root).since("a", "old") == ids[2]
+    assert nights.history().since("a", "old") == ids[2]
 
 
 def test_a_failure_was_last_excused_where_the_same_entry_excused_it(nights: Nights) -> None:
@@ -127,7 +146,7 @@ def test_a_failure_was_last_excused_where_the_same_entry_excused_it(nights: Nigh
     def excused(expected: ExpectedFailure | None) -> list[tuple[str, str]]:
         wanted = replace(job("a"), expected_failure=expected)
         result = Result(wanted, State.MISMATCH, facts={FINGERPRINT: "tonight"})
-        return [(each.run, each.fingerprint) for each in History(nights.root).excused(result)]
+        return [(each.run, each.fingerprint) for each in nights.history().excused(result)]
 
     assert excused(mine) == excused(replace(mine, cause="unwritten")) == [(last, "second"), (first, "first")]
     assert excused(replace(mine, reason="rewritten")) == []
@@ -145,7 +164,7 @@ def test_what_an_entry_is_about_is_what_failed_before_it_was_written(nights: Nig
     def told(expected: ExpectedFailure) -> list[str]:
         wanted = replace(job("a"), expected_failure=expected)
         result = Result(wanted, State.MISMATCH, facts={FINGERPRINT: "this"})
-        return [each.run for each in History(nights.root).excused(result)]
+        return [each.run for each in nights.history().excused(result)]
 
     assert told(mine) == [seen]
     # The user who was told that the entry does not excuse the failure has written another.
@@ -157,7 +176,7 @@ def test_a_job_was_executed_whatever_came_of_it(state: State, nights: Nights) ->
     nights.ended(Result(job("a"), State.PASSED))
     last = nights.ended(Result(job("a"), state))
     nights.ended(Result(job("b"), State.SKIPPED))
-    history = History(nights.root)
+    history = nights.history()
     assert history.ran_in(job("a"), USUAL) == last
     assert history.ran_in(job("b"), USUAL) == history.ran_in(job("never seen"), USUAL) == ""
 
@@ -168,13 +187,13 @@ def test_a_night_that_does_not_say_whether_a_job_could_run_is_passed_over(
 ) -> None:
     first = nights.ended(Result(job("a"), State.PASSED))
     nights.ended(Result(job("a"), state))
-    assert History(nights.root).ran_in(job("a"), USUAL) == first
+    assert nights.history().ran_in(job("a"), USUAL) == first
 
 
 def test_a_skip_that_was_accepted_is_no_longer_new(nights: Nights) -> None:
     nights.ended(Result(job("a"), State.PASSED))
     nights.ended(Result(job("a"), State.SKIPPED))
-    assert History(nights.root).ran_in(job("a"), USUAL) == ""
+    assert nights.history().ran_in(job("a"), USUAL) == ""
 
 
 @pytest.mark.parametrize(
@@ -182,11 +201,11 @@ def test_a_skip_that_was_accepted_is_no_longer_new(nights: Nights) -> None:
 )
 def test_runs_of_other_data_faults_or_stages_say_nothing(other: Settings, nights: Nights) -> None:
     nights.ended(Result(job("a"), State.PASSED), settings=other)
-    assert History(nights.root).ran_in(job("a"), USUAL) == ""
-    assert History(nights.root).ran_in(job("a"), replace(other, repeat=3)) != ""
+    assert nights.history().ran_in(job("a"), USUAL) == ""
+    assert nights.history().ran_in(job("a"), replace(other, repeat=3)) != ""
 
 
 def test_a_platform_that_was_on_another_backend_then_says_nothing(nights: Nights) -> None:
     nights.ended(Result(job("a"), State.PASSED))
     moved = replace(job("a"), platform=Platform("emu", "pypto", "a2a3", devices=(1,)))
-    assert History(nights.root).ran_in(moved, USUAL) == ""
+    assert nights.history().ran_in(moved, USUAL) == ""

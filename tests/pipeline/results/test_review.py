@@ -26,6 +26,7 @@ from pipeline.ground.jobs import (
     WorkloadName,
 )
 from pipeline.ground.settings import Settings
+from pipeline.history.past import Folders
 from pipeline.results.performance import Reference
 from pipeline.results.reproduce import interpreter
 from pipeline.results.review import History, review
@@ -49,7 +50,7 @@ def job(expected: ExpectedFailure | None = None) -> Job:
 
 @pytest.fixture
 def history(tmp_path: Path) -> History:
-    return History(tmp_path)
+    return History(Folders(tmp_path))
 
 
 @pytest.mark.parametrize("state", [State.MISMATCH, State.CRASHED, State.TIMED_OUT, State.INFRASTRUCTURE])
@@ -117,7 +118,7 @@ class Ran(History):
 
 @pytest.fixture
 def ran(tmp_path: Path) -> History:
-    return Ran(tmp_path)
+    return Ran(Folders(tmp_path))
 
 
 def test_a_job_that_ran_before_and_cannot_now_is_an_error_of_the_host(ran: History) -> None:

@@ -1,0 +1,1 @@
+"""The forms of the database, one migration after the other, by Alembic."""

@@ -1,0 +1,39 @@
+"""Brings a run into the history when it has ended. What goes wrong there is one line, and changes no run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from golden.errors import UserError
+from pipeline.history.sources import of_folder
+from pipeline.report.text import one_line
+from pipeline.run.folders import run_ids
+
+
+def record_run(
+    place: str | Path, root: Path, run_id: str, tell: Callable[[str], object], **waiting: float
+) -> None:
+    """Write the run `run_id`, and those in `root` that the history lacks: their runner was killed, say.
+
+    Runs that are older than all of the history are left out, unless it is empty: they were pruned from it.
+    """
+    try:
+        # Imported here: a run that is asked nothing before it ends needs no SQLAlchemy before it ends.
+        from pipeline.history.store import open_history
+
+        with open_history(place, tell, **waiting) as history:
+            known = history.run_ids()
+            for run in run_ids(root):
+                if run == run_id or (run not in known and run >= min(known, default="")):
+                    try:
+                        history.record(of_folder(root / run))
+                    except UserError:
+                        if run == run_id:
+                            raise
+    except Exception as error:
+        said = str(error) if isinstance(error, UserError) else f"history: {type(error).__name__}: {error}"
+        tell(
+            f"{one_line(said)}; the report of run {run_id} is whole; the next run brings it in, "
+            f"or `python -m pipeline history import {root / run_id}`"
+        )

@@ -1,0 +1,374 @@
+"""The database of the history: opened, migrated, written by one at a time, pruned."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from pipeline.commands.facts import SOURCES_DIGEST
+from pipeline.ground.jobs import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
+from pipeline.ground.settings import Settings
+from pipeline.history import tables
+from pipeline.history.past import HistoryError, entry_of
+from pipeline.report.results import RunResults
+from pipeline.report.text import one_line
+from pipeline.run.devices import lock_name
+from pipeline.run.folders import began, is_run_id
+from pipeline.run.messages import encode
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+PATIENCE = 10.0
+"""Seconds to wait for a server, and for another run that writes."""
+
+_LONGEST_STATEMENT = 120
+"""Seconds after which a server gives up a statement."""
+
+_MESSAGE = 300
+_CLOCKS = (Source.DEVICE_CLOCK, Source.HOST_CLOCK)
+_POSTGRESQL, _SQLITE = "postgresql", "sqlite"
+_WRITES = {"writes": True}
+_LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
+
+
+@contextmanager
+def open_history(
+    place: str | Path, tell: Callable[[str], object] = lambda line: None, patience: float = PATIENCE
+) -> Iterator[History]:
+    """Open the database at a URL, or in a file; it is made, or brought up to date, if it has to be.
+
+    `tell` is told in one line that an older database was brought up to date.
+
+    Raises:
+        HistoryError: it cannot be used: in one line, which names no password.
+    """
+    url = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
+    with _named(url):
+        engine = _engine(url, patience)
+        try:
+            history = History(engine, url)
+            history.migrate(tell)
+            yield history
+        finally:
+            engine.dispose()
+
+
+class History:
+    """An open history. `reading` and `writing` give a connection in a transaction."""
+
+    def __init__(self, engine: Engine, url: URL) -> None:
+        self._engine, self._url = engine, url
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees the database as it is now."""
+        with _named(self._url), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """The only connection that writes; it waits for another one."""
+        with _named(self._url), self._engine.execution_options(**_WRITES).begin() as connection:
+            if connection.dialect.name == _POSTGRESQL:
+                connection.execute(_LOCK)
+            yield connection
+
+    def migrate(
+        self, tell: Callable[[str], object], to: str = tables.REVISION, migrations: Path = _MIGRATIONS
+    ) -> None:
+        """Make the tables, or bring those of an older pipeline up to date.
+
+        Raises:
+            HistoryError: a newer pipeline wrote it.
+        """
+        with self.reading() as connection:
+            if _revision(connection) == to:
+                return
+        from alembic import command
+        from alembic.config import Config
+        from alembic.script import ScriptDirectory
+
+        config = Config()
+        config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+        known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+        with self.writing() as connection:
+            before = _revision(connection)  # again: another run may have been quicker
+            if before is not None and before not in known:
+                what = f"a newer pipeline wrote it (form {before}, this one knows up to {to})"
+                raise HistoryError(f"{_shown(self._url)}: {what}: update this checkout, or name another")
+            config.attributes["connection"] = connection
+            command.upgrade(config, to)
+        if before not in (None, to):
+            tell(f"{_shown(self._url)}: brought from form {before} to {to}")
+
+    def run_ids(self) -> tuple[str, ...]:
+        """Ids of all runs and of the parts of merged ones, oldest first."""
+        with self.reading() as connection:
+            rows = connection.execute(sa.select(tables.runs.c.run, tables.runs.c.parts))
+            return tuple(sorted({run for row in rows for run in (row.run, *row.parts.split())}))
+
+    def record(self, results: RunResults) -> bool:
+        """Write a run; what is known of it already is replaced.
+
+        A merged run takes the place of its parts, so a part of one is not written; False if so.
+
+        Raises:
+            HistoryError: it has no id of a run, or cannot be written.
+        """
+        if not is_run_id(results.run):
+            raise HistoryError(f"{results.run!r} is no id of a run")
+        with self.writing() as connection:
+            merged = sa.select(tables.runs.c.parts).where(tables.runs.c.parts != "")
+            if any(results.run in parts.split() for parts in connection.scalars(merged)):
+                return False
+            _forget(connection, [results.run, *results.parts])
+            _Writer(connection).write(results)
+            return True
+
+    def prune(self, before: datetime | None = None, keep: int | None = None) -> int:
+        """Remove runs that began before a time, and all but the youngest `keep`; says how many there were.
+
+        On SQLite the file shrinks too.
+        """
+        with self.writing() as connection:
+            ids = list(connection.scalars(sa.select(tables.runs.c.run).order_by(tables.runs.c.run.desc())))
+            gone = {run for run in ids if before is not None and began(run) < before}
+            gone.update(ids[keep:] if keep is not None else ())
+            _forget(connection, gone)
+        if gone and self._engine.dialect.name == _SQLITE:
+            alone = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+            with _named(self._url), alone.connect() as connection:
+                connection.exec_driver_sql("VACUUM")
+        return len(gone)
+
+
+def _forget(connection: Connection, runs: Iterable[str]) -> None:
+    connection.execute(sa.delete(tables.runs).where(tables.runs.c.run.in_(list(runs))))
+
+
+class _Writer:
+    """Writes one run. Numbers of rows are given here, because nobody else writes meanwhile."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._rows: dict[sa.Table, list[dict[str, Any]]] = {}
+        self._next: dict[sa.Table, int] = {}
+        self._known: dict[sa.Table, dict[tuple[str, ...], int]] = {}
+
+    def write(self, results: RunResults) -> None:
+        """Write all rows of a run, those first that others name."""
+        run = self._run(results)
+        for result in {one.job.id: one for one in results.jobs}.values():
+            self._result(run, result, result.facts.get("host", results.host))
+        for table in tables.metadata.sorted_tables:
+            if rows := self._rows.get(table):
+                self._connection.execute(table.insert(), rows)
+
+    def _run(self, results: RunResults) -> int:
+        compared = _compared(results.settings)
+        versions = {name: one_line(version) for name, version in results.versions.items()}
+        digest = encode([sorted(versions.items()), results.facts.get(SOURCES_DIGEST, "")])
+        run = self._new(
+            tables.runs,
+            run=results.run,
+            began=began(results.run).replace(tzinfo=None),
+            seconds=results.seconds,
+            exit_code=results.exit_code,
+            verdict=one_line(results.verdict),
+            host=one_line(results.host),
+            commit=one_line(results.commit),
+            branch=one_line(results.branch),
+            toolchain=hashlib.sha256(digest).hexdigest()[:12],
+            compared=compared,
+            usual=compared == _compared(Settings()),
+            parts=" ".join(results.parts),
+            header=encode(msgspec.structs.replace(results, jobs=())).decode(),
+        )
+        for name, version in versions.items():
+            self._add(tables.versions, run_id=run, name=one_line(name, 80), version=version)
+        return run
+
+    def _result(self, run: int, result: Result, host: str) -> None:
+        job, passed = result.job, OUTCOMES[result.state].outcome is Outcome.PASSED
+        kind = result.facts.get(FINGERPRINT)
+        entry = entry_of(result)
+        ran_on = None if result.device is None else lock_name(job.platform, result.device)
+        number = self._new(
+            tables.results,
+            run_id=run,
+            job_id=self._id(
+                tables.jobs,
+                job=job.id,
+                lane=job.lane.value,
+                platform=job.platform_name,
+                geometry=job.geometry_name,
+                kernel=job.kernel,
+                profile=job.written_profile or job.profile or "",
+            ),
+            state=result.state.value,
+            seconds=result.seconds,
+            device_id=self._device(host, ran_on),
+            fingerprint_id=self._id(tables.fingerprints, fingerprint=one_line(kind)) if kind else None,
+            backends_id=self._name("+".join(platform.backend for platform in job.platforms)),
+            message=None if passed else one_line(result.message, _MESSAGE),
+            entry=encode(entry).decode() if entry else None,
+        )
+        tries = result.tries
+        if not tries and ran_on:
+            tries = (Attempt(ran_on, result.state, result.message, result.seconds),)
+        for nth, one in enumerate(tries, 1):
+            self._add(
+                tables.attempts,
+                result_id=number,
+                number=nth,
+                device_id=self._device(host, one.device),
+                state=one.state.value,
+                seconds=one.seconds,
+                message=one_line(one.message, _MESSAGE) or None,
+            )
+        self._stages(number, result)
+
+    def _stages(self, result_id: int, result: Result) -> None:
+        for stage in result.stages:
+            number = self._new(
+                tables.stages,
+                result_id=result_id,
+                name_id=self._name(stage.name),
+                state=stage.state.value,
+                seconds=stage.seconds,
+            )
+            for nth, diff in enumerate(stage.diffs):
+                self._add(
+                    tables.diffs,
+                    stage_id=number,
+                    number=nth,
+                    tensor_id=self._name(diff.tensor),
+                    against_id=self._name(diff.against),
+                    count=diff.count,
+                    mismatches=diff.mismatches,
+                    max_abs=diff.max_abs,
+                    golden=diff.golden_sha,
+                    actual=None if diff.actual_sha == diff.golden_sha else diff.actual_sha,
+                )
+            for metric in {each.name: each for each in stage.metrics}.values():
+                row = {"stage_id": number, "name_id": self._name(metric.name)}
+                if metric.source in _CLOCKS and metric.unit == "us":
+                    self._add(tables.timings, **row, value=metric.value, model_id=self._name(metric.model))
+                else:
+                    self._add(tables.metrics, **row, value=metric.value)
+
+    def _device(self, host: str, device: str | None) -> int | None:
+        return self._id(tables.devices, host=one_line(host), device=device) if device else None
+
+    def _name(self, name: str) -> int:
+        return self._id(tables.names, name=one_line(name))
+
+    def _id(self, table: sa.Table, **row: str) -> int:
+        """The number of a row that many others name; its unique columns tell it apart."""
+        (unique,) = (one for one in table.constraints if isinstance(one, sa.UniqueConstraint))
+        if table not in self._known:
+            rows = self._connection.execute(sa.select(*unique.columns, table.c.id))
+            self._known[table] = {tuple(known[:-1]): known[-1] for known in rows}
+        key = tuple(row[column.name] for column in unique.columns)
+        if key not in self._known[table]:
+            self._known[table][key] = self._new(table, **row)
+        return self._known[table][key]
+
+    def _new(self, table: sa.Table, **row: Any) -> int:
+        if table not in self._next:
+            highest = self._connection.scalar(sa.select(sa.func.max(table.c.id)))
+            self._next[table] = (highest or 0) + 1
+        number = self._next[table]
+        self._next[table] += 1
+        self._add(table, id=number, **row)
+        return number
+
+    def _add(self, table: sa.Table, **row: Any) -> None:
+        self._rows.setdefault(table, []).append(row)
+
+
+def _compared(settings: Settings) -> str:
+    return encode(settings.compared).decode()
+
+
+def _revision(connection: Connection) -> str | None:
+    """The migration that a database has; None if it has no tables of ours."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none())
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        parsed = None
+    if parsed is None or parsed.get_backend_name() not in (_POSTGRESQL, _SQLITE, "postgres"):
+        # The text is not shown: it may hold a password.
+        raise HistoryError(
+            "PIPELINE_HISTORY: is no URL of a history; write sqlite:////FOLDER/history.sqlite or "
+            "postgresql://USER@HOST/DATABASE"
+        )
+    return parsed if parsed.get_backend_name() == _SQLITE else parsed.set(drivername="postgresql+psycopg")
+
+
+def _engine(url: URL, patience: float) -> Engine:
+    if url.get_backend_name() == _SQLITE:
+        if url.database:
+            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = sa.create_engine(url, connect_args={"timeout": patience})
+        sa.event.listen(engine, "connect", _prepare)
+        sa.event.listen(engine, "begin", _begin)
+        return engine
+    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * _LONGEST_STATEMENT}"
+    try:
+        return sa.create_engine(url, connect_args={"connect_timeout": PATIENCE, "options": limits})
+    except ImportError as error:
+        remedy = "pip install 'conv-pair-pipeline[postgresql]'"
+        raise HistoryError(f"{_shown(url)}: needs the package psycopg: {remedy}") from error
+
+
+def _prepare(connection: Any, _record: object) -> None:
+    """Prepare a connection to SQLite: transactions are ours, and readers do not wait for a writer."""
+    connection.isolation_level = None
+    for pragma in ("foreign_keys=ON", "journal_mode=WAL", "synchronous=NORMAL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    """Begin a transaction. One that writes waits here: a reader that begins to write is refused at once."""
+    options = connection.get_execution_options()
+    if options.get("isolation_level") != "AUTOCOMMIT":
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("writes") else "BEGIN")
+
+
+@contextmanager
+def _named(url: URL) -> Iterator[None]:
+    """Whatever a database refuses here is a `HistoryError` that names it."""
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as error:
+        said = str(getattr(error, "orig", None) or error)
+        for secret in filter(None, (url.password, url.query.get("password"))):
+            said = said.replace(str(secret), "***")
+        raise HistoryError(f"{_shown(url)}: {one_line(said)}") from error
+
+
+def _shown(url: URL) -> str:
+    """A database without what is secret about it."""
+    if url.get_backend_name() == _SQLITE:
+        return f"history {url.database}"
+    return f"history {url.set(query={}, drivername=_POSTGRESQL).render_as_string(hide_password=True)}"
+
+
+def utc(moment: datetime) -> datetime:
+    """A time as the database gives it, with its zone."""
+    return moment.replace(tzinfo=timezone.utc)

@@ -1,0 +1,304 @@
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from setuptools import find_namespace_packages
+
+from golden.errors import UserError
+from pipeline.ground.jobs import Attempt, Diff, Metric, Source, StageResult, State
+from pipeline.history import questions, store, tables
+from pipeline.history.past import HistoryError
+from pipeline.history.store import open_history
+
+from .conftest import NIGHT, contents, ended, night
+
+ROOT = Path(__file__).parents[3]
+MIGRATIONS = ROOT / "pipeline" / "history" / "migrations"
+SHA, OTHER = "ab" * 32, "cd" * 32
+
+METRICS = st.lists(
+    st.builds(
+        Metric,
+        st.sampled_from(["cycles", "device_us", "gm_read.x"]),
+        st.floats(0, 1e9),
+        st.sampled_from(["us", "B"]),
+        st.sampled_from(Source),
+        model=st.sampled_from(["", "910B"]),
+    ),
+    max_size=3,
+).map(tuple)
+DIFFS = st.builds(
+    Diff,
+    st.sampled_from(["y", "mid"]),
+    st.just((1, 1)),
+    st.integers(1, 2**40),
+    st.integers(0, 2**40),
+    st.integers(0, 2**32),
+    st.sampled_from([SHA, OTHER]),
+    st.just(SHA),
+    against=st.sampled_from(["golden", "fused"]),
+)
+TEXTS = st.text(max_size=20) | st.just("nul \x00 and \udcff")
+STAGES = st.builds(
+    StageResult,
+    st.sampled_from(["fused", "pass1"]),
+    st.sampled_from([*State][3:]),
+    seconds=st.floats(0, 1e6),
+    diffs=st.lists(DIFFS, max_size=2).map(tuple),
+    metrics=METRICS,
+)
+ENDS = st.builds(
+    ended,
+    st.sampled_from("abcdef"),
+    st.sampled_from([*State][3:]),
+    message=TEXTS,
+    seconds=st.floats(0, 1e6),
+    device=st.none() | st.integers(0, 1),
+    stages=st.lists(STAGES, max_size=2).map(tuple),
+    tries=st.lists(
+        st.builds(Attempt, st.sampled_from(["", "npu-0"]), st.sampled_from(State), TEXTS), max_size=2
+    ).map(tuple),
+)
+NIGHTS = st.dictionaries(st.integers(0, 2), st.lists(ENDS, max_size=3, unique_by=lambda one: one.job.id))
+
+
+def test_what_is_brought_in_twice_and_in_any_order_is_there_once(tmp_path: Path) -> None:
+    with open_history(tmp_path / "once.sqlite") as once, open_history(tmp_path / "again.sqlite") as twice:
+
+        @settings(max_examples=10)
+        @given(nights=NIGHTS, data=st.data())
+        def check(nights: dict[int, Any], data: st.DataObject) -> None:
+            once.prune(keep=0)
+            twice.prune(keep=0)
+            told = [night(number, *results) for number, results in nights.items()]
+            for results in told:
+                assert once.record(results)
+            for results in data.draw(st.permutations(told + told)):
+                assert twice.record(results)
+            assert contents(once) == contents(twice)
+
+        check()
+
+
+def test_all_of_a_run_is_there(place: str | Path) -> None:
+    metrics = (
+        Metric("cycles", 86901, "cycles", Source.COST_MODEL),
+        Metric("device_us", 12.5, "us", Source.DEVICE_CLOCK, model="910B"),
+    )
+    diffs = (Diff("y", (2, 32), 64, 3, 10, OTHER, SHA), Diff("mid", (2, 32), 64, 0, 0, SHA, SHA))
+    one = ended(
+        "a",
+        "mismatch fused unwritten",
+        message="bad \x00 \udcff text",
+        seconds=2.5,
+        device=1,
+        stages=(StageResult("fused", State.MISMATCH, seconds=2.0, diffs=diffs, metrics=metrics),),
+        tries=(Attempt("npu-0", State.INFRASTRUCTURE, "507018"), Attempt("npu-1", State.MISMATCH, "", 2.5)),
+    )
+    with open_history(place) as history:
+        history.record(night(0, one))
+        runs, versions, results, attempts, stages, all_diffs, counts, timings = contents(history)
+    ((run, *_),) = runs
+    assert run == "20260301-040000-0000000000"
+    assert [version[1:] for version in versions] == [("python", "3.11.7")]
+    ((_, job, state, seconds, device, fingerprint, backends, message, entry),) = results
+    assert job == ("device/a2a3/g/k/a", "device", "a2a3", "g", "k", "a")
+    assert (state, seconds, device, entry) == ("mismatch", 2.5, ("h1", "npu-1"), None)
+    assert (fingerprint, backends) == (("mismatch fused unwritten",), ("pypto",))
+    assert message == "bad text"
+    assert [(one[1], one[2], one[3], one[5]) for one in attempts] == [
+        (1, ("h1", "npu-0"), "infrastructure", "507018"),
+        (2, ("h1", "npu-1"), "mismatch", None),
+    ]
+    assert [stage[1:] for stage in stages] == [(("fused",), "mismatch", 2.0)]
+    assert [diff[2:] for diff in all_diffs] == [
+        (("y",), ("golden",), 64, 3, 10, SHA, OTHER),
+        (("mid",), ("golden",), 64, 0, 0, SHA, None),
+    ]
+    assert [count[1:] for count in counts] == [(("cycles",), 86901)]
+    assert [timing[1:] for timing in timings] == [(("device_us",), 12.5, ("910B",))]
+
+
+def test_a_run_that_was_resumed_is_as_it_ended_last(place: str | Path) -> None:
+    with open_history(place) as history:
+        history.record(night(0, ended("a", State.INTERRUPTED), ended("b")))
+        history.record(night(0, ended("a"), ended("b")))
+        (one,) = questions.nights(history, named(history))
+    assert one.states == {"passed": 2}
+
+
+def named(history: store.History) -> questions.Run:
+    return questions.run_named(history)
+
+
+@pytest.mark.parametrize("merged_first", [False, True])
+def test_a_merged_run_takes_the_place_of_its_parts(merged_first: bool, place: str | Path) -> None:
+    parts = [night(0, ended("a")), night(1, ended("b", State.MISMATCH))]
+    both = night(2, ended("a"), ended("b", State.MISMATCH))
+    merged = msgspec.structs.replace(both, parts=tuple(part.run for part in parts))
+    with open_history(place) as history:
+        order = [merged, *parts] if merged_first else [*parts, merged]
+        assert [history.record(results) for results in order] == [True, not merged_first, not merged_first]
+        assert [each.run.id for each in questions.nights(history, named(history))] == [merged.run]
+        assert history.run_ids() == tuple(sorted([merged.run, *merged.parts]))
+
+
+def test_two_runs_write_at_once(place: str | Path) -> None:
+    told = [ended(f"{number}") for number in range(20)]
+
+    def write(first: int) -> None:
+        for number in range(first, 20, 2):
+            with open_history(place, patience=60) as history:
+                history.record(night(number, *told, host=f"h{number}"))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, (0, 1)))
+    with open_history(place) as history:
+        states = [each.states for each in questions.nights(history, named(history))]
+        assert states == [{"passed": 20}] * 20
+        assert {row[5] for row in contents(history)[0]} == {f"h{number}" for number in range(20)}
+
+
+def test_a_reader_does_not_wait_for_a_writer(place: str | Path) -> None:
+    with open_history(place, patience=0.1) as history, open_history(place, patience=0.1) as other:
+        history.record(night(0, ended("a")))
+        with history.writing():
+            assert named(other).id == "20260301-040000-0000000000"
+
+
+def refusal(place: str | Path, **waiting: float) -> str:
+    """The line with which a history is refused."""
+    with pytest.raises(HistoryError) as refused, open_history(place, **waiting) as history:
+        history.record(night(0, ended("a")))
+    assert "\n" not in str(refused.value)
+    assert UserError.exit_code == 4
+    return str(refused.value)
+
+
+def test_a_locked_database_is_told_in_one_line(place: str | Path) -> None:
+    with open_history(place) as history, history.writing():
+        said = refusal(place, patience=0.1)
+    assert "locked" in said or "lock timeout" in said
+
+
+def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    path.write_text("last night's notes, which are long enough to be taken for a page of a database\n" * 20)
+    assert refusal(path) == f"history {path}: file is not a database"
+    (tmp_path / "folder").mkdir()
+    assert refusal(tmp_path / "folder") == f"history {tmp_path / 'folder'}: unable to open database file"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:secret@127.0.0.1:1/nights",
+        "postgresql://ann@127.0.0.1:1/nights?password=secret",
+        "postgresql://ann:secret@127.0.0.1:1/nights?nonsense=1",
+        "postgresql://ann:secret@[::1/nights",
+        "mysql://ann:secret@host/nights",
+        "secret",
+    ],
+)
+def test_no_message_has_a_password(url: str) -> None:
+    said = refusal(url, patience=1)
+    assert "secret" not in said
+    assert said.startswith(("history postgresql://ann", "PIPELINE_HISTORY: is no URL of a history; write "))
+
+
+def test_a_wrong_password_is_told_without_it(server: str) -> None:
+    assert "nowhere" in refusal(f"postgresql://history:secret@/nowhere?host={server}")
+    assert "secret" not in refusal(f"postgresql://history:secret@/nowhere?host={server}")
+
+
+def newer(folder: Path) -> Path:
+    """The migrations of a newer pipeline."""
+    shutil.copytree(MIGRATIONS, folder)
+    (folder / "versions" / "r9999_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\n"
+        f"revision, down_revision = '9999', {tables.REVISION!r}\n"
+        "def upgrade():\n    op.add_column('runs', sa.Column('weather', sa.Text))\n"
+    )
+    return folder
+
+
+def test_an_older_database_is_brought_up_to_date_and_a_newer_one_is_refused(
+    place: str | Path, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    with open_history(place, told.append) as history:
+        history.record(night(0, ended("a")))
+        assert told == []
+        history.migrate(told.append, "9999", newer(tmp_path / "newer"))
+        (line,) = told
+        assert line.endswith(f": brought from form {tables.REVISION} to 9999")
+        history.migrate(told.append, "9999", tmp_path / "newer")
+        assert told == [line]
+        with history.reading() as connection:
+            assert connection.exec_driver_sql("SELECT run, weather FROM runs").all() == [
+                ("20260301-040000-0000000000", None)
+            ]
+    said = refusal(place)
+    assert f": a newer pipeline wrote it (form 9999, this one knows up to {tables.REVISION}): update" in said
+
+
+def test_two_runs_bring_a_database_up_to_date_at_once(place: str | Path) -> None:
+    def make(_: int) -> None:
+        with open_history(place, patience=60):
+            pass
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, range(4)))
+
+
+def test_the_migrations_make_the_tables(place: str | Path) -> None:
+    with open_history(place) as history, history.reading() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+    assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [tables.REVISION]
+
+
+def test_an_installed_pipeline_has_the_migrations() -> None:
+    packages = find_namespace_packages(str(ROOT), include=["pipeline*"])
+    assert {"pipeline.history.migrations", "pipeline.history.migrations.versions"} <= {*packages}
+    files = [path for path in MIGRATIONS.rglob("*.*") if "__pycache__" not in path.parts]
+    assert {path.suffix for path in files} == {".py"}
+
+
+def test_runs_are_forgotten_by_age_and_by_number(place: str | Path) -> None:
+    with open_history(place) as history:
+        for number in range(6):
+            history.record(night(number, ended("a", stages=(StageResult("fused", State.PASSED),))))
+        assert history.prune(before=NIGHT.replace(day=3)) == 2
+        assert history.prune(keep=3) == 1
+        assert history.prune() == 0
+        assert [each.run.began.day for each in questions.nights(history, named(history))] == [4, 5, 6]
+        _, _, results, _, stages, *_ = contents(history)
+        assert (len(results), len(stages)) == (3, 3)
+
+
+def test_a_file_that_was_pruned_is_smaller(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    told = [ended(f"{number}", State.CRASHED, message="x" * 300) for number in range(50)]
+    with open_history(path) as history:
+        for number in range(20):
+            history.record(night(number, *told))
+    before = path.stat().st_size
+    with open_history(path) as history:
+        history.prune(keep=1)
+    assert path.stat().st_size < before / 2
+
+
+def test_what_has_no_id_of_a_run_is_refused(tmp_path: Path) -> None:
+    nameless = msgspec.structs.replace(night(0, ended("a")), run="r1")
+    with open_history(tmp_path / "h.sqlite") as history, pytest.raises(HistoryError, match="'r1' is no id"):
+        history.record(nameless)
