@@ -220,6 +220,10 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
     assert loaded_by(code, HEAVY + late) == set()
 
 
+def test_a_run_begins_without_the_database() -> None:
+    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic"))
+
+
 def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:
     code = f"""
 from datetime import date

@@ -7,7 +7,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import fields
 from datetime import datetime, timedelta, timezone
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +20,15 @@ from golden.errors import UserError
 from pipeline.ground.words import counted
 from pipeline.history import questions
 from pipeline.history.past import FILE, HistoryError, place
-from pipeline.history.questions import (
-    Boundary,
-    Change,
-    Counted,
-    Difference,
-    Ended,
-    Failing,
-    Flaky,
-    Gone,
-    Moved,
-)
+from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
 from pipeline.history.store import History, open_history
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line
 from pipeline.run.messages import encode
+
+_COMMIT = 12
+"""Digits of a commit that a table shows."""
 
 _ABOUT_A_RUN: Mapping[str, Callable[..., Sequence[Any]]] = {
     "new": questions.new,
@@ -51,55 +46,6 @@ _ABOUT_A_JOB: Mapping[str, Callable[..., Sequence[Any]]] = {
     "first-bad": questions.first_bad,
     "last-pass": questions.last_pass,
 }
-
-_ROWS: Mapping[type, tuple[str, Callable[[Any], Sequence[object]]]] = {
-    Change: (
-        "job, ends as, ended as, in run, message",
-        lambda one: (
-            one.job,
-            _end(one.now),
-            _end(one.before),
-            one.before and one.before.run,
-            one.now.message,
-        ),
-    ),
-    Failing: (
-        "job, ends as, since run, runs, days, message",
-        lambda one: (one.job, _end(one.now), one.since, one.runs, one.days, one.now.message),
-    ),
-    Flaky: (
-        "job, changes, runs, ended as, last change in run",
-        lambda one: (one.job, one.changes, one.runs, ", ".join(each.value for each in one.states), one.last),
-    ),
-    Moved: (
-        "job, metric, value, median, MAD, change, values, model",
-        lambda one: (
-            *(one.job, one.metric, f"{one.value:.6g}", f"{one.median:.6g}", f"{one.mad:.3g}"),
-            *(f"{one.percent:+.1f} %", one.values, one.model),
-        ),
-    ),
-    Gone: ("job, last in run, ended as", lambda one: (one.job, one.last, one.state.value)),
-    Counted: (
-        "where, runs, passed, ends",
-        lambda one: (
-            *(one.name, one.runs, "-" if one.rate is None else f"{100 * one.rate:.1f} %"),
-            ", ".join(f"{count} {state}" for state, count in one.states.items()),
-        ),
-    ),
-    Boundary: (
-        "job, last good run, commit, first bad run, commit",
-        lambda one: (
-            *(one.job, one.good and one.good.run, one.good and one.good.commit),
-            *(one.bad.run, one.bad.commit),
-        ),
-    ),
-    Ended: (
-        "job, run, began, commit",
-        lambda one: (one.job, one.run, f"{one.began:%Y-%m-%d %H:%M}", one.commit),
-    ),
-    Difference: ("what, in the first, in the second", lambda one: (one.what, one.one, one.other)),
-}
-"""Headings of each kind of answer, and its cells."""
 
 
 def answer(arguments: Namespace) -> int:
@@ -166,17 +112,27 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
     return open_history(where, lambda line: sys.stderr.write(f"{line}\n"))
 
 
-def _end(ended: Ended | None) -> str:
-    return "" if ended is None else ended.fingerprint or ended.state.value
-
-
 def _print(found: Sequence[Any]) -> None:
-    """A row for each answer. In a file names stay whole, so that they can be found."""
+    """A row for each answer, a column for each of its facts. In a file names stay whole, to be found."""
     console = OutlastingConsole()
-    headings, cells = _ROWS[type(found[0])]
-    table = Table(*headings.split(", "), box=None, pad_edge=False)
+    names = [each.name for each in fields(found[0])]
+    table = Table(*names, box=None, pad_edge=False)
     for one in found:
-        table.add_row(*("" if cell is None else one_line(str(cell)) for cell in cells(one)))
+        table.add_row(*(one_line(_told(getattr(one, name))) for name in names))
     if not console.is_terminal:
         table.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     console.print(table, soft_wrap=not console.is_terminal)
+
+
+def _told(fact: object) -> str:
+    """A fact of an answer as text."""
+    if isinstance(fact, Ended):
+        end = f"{fact.fingerprint or fact.state.value} in run {fact.run} of {fact.commit[:_COMMIT]}"
+        return f"{end}: {fact.message}" if fact.message else end
+    if isinstance(fact, Mapping):
+        return ", ".join(f"{count} {name}" for name, count in fact.items())
+    if isinstance(fact, tuple):
+        return ", ".join(map(_told, fact))
+    if isinstance(fact, Enum):
+        return str(fact.value)
+    return "-" if fact is None else f"{fact:.6g}" if isinstance(fact, float) else str(fact)

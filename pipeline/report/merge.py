@@ -6,7 +6,7 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -266,7 +266,10 @@ def _own_results(report: Path, runs: Sequence[str]) -> dict[str, Result]:
         results = read_results(beside(report))
     except ReportError:
         return {}
-    return {one.job.id: one for one in results.jobs} if {results.run, *results.parts} >= {*runs} else {}
+    if not {results.run, *results.parts} >= {*runs}:
+        return {}
+    # Two hosts have a device of one name each.
+    return {one.job.id: replace(one, facts={"host": results.host, **one.facts}) for one in results.jobs}
 
 
 def _told(reports: Sequence[_Report]) -> dict[str, list[_Told]]:

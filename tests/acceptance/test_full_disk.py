@@ -63,3 +63,14 @@ def test_a_report_that_does_not_fit_is_not_there_and_the_run_is_red(
     assert "OSError" not in outcome.out
     assert {path.name for path in full_disk.iterdir()} == {"filler"}
     assert re.search(r"^run \S+: summary, artefacts in ", outcome.out, re.MULTILINE)
+
+
+def test_a_history_on_a_full_disk_is_one_line_and_changes_no_run(
+    full_disk: Path, pipeline: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINE_HISTORY", f"sqlite:///{full_disk}/history.sqlite")
+    outcome = pipeline("compile", *ONE)
+    assert outcome.code == 0
+    for line in outcome.err.splitlines():
+        assert line.startswith(f"history {full_disk}/history.sqlite: ")
+    assert "; the report of run " in line

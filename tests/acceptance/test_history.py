@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ONE = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused", "--profile", "small")
 
 
 def test_the_results_say_what_terminal_report_and_exit_code_say(
     pipeline: Callable[..., Any], last_run: Callable[[], Path], report: Callable[[Path], Mapping[str, Any]]
 ) -> None:
-    outcome = pipeline("run", *ONE, "--inject", "no-padding-bottom-2-last")
+    outcome = pipeline("run", *ONE, "--inject", "unwritten")
     results = json.loads((last_run() / "results.json").read_text())
     (job,) = results["jobs"]
     assert results["exit_code"] == outcome.code == 1
@@ -27,3 +29,89 @@ def test_the_results_say_what_terminal_report_and_exit_code_say(
         ("emulated-0", "mismatch"),
         ("emulated-1", "mismatch"),
     ]
+
+
+def answers(pipeline: Callable[..., Any], *question: str) -> Any:
+    outcome = pipeline("history", *question, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    return json.loads(outcome.out)["answers"]
+
+
+JOB = "device/emu-a2a3/pair-24x16/fused/small"
+
+
+def test_the_morning_after(
+    pipeline: Callable[..., Any], last_run: Callable[[], Path], workspace: Path
+) -> None:
+    """A job breaks, is told, and is well again; what is forgotten or lost comes back from run folders."""
+    sick = ("run", *ONE, "--inject", "unwritten")
+    nights = []
+    for words in (sick, sick):
+        assert pipeline(*words).code == 1
+        nights.append(last_run().name)
+    (job,) = json.loads((last_run() / "results.json").read_text())["jobs"]
+    assert job["facts"]["since"] == nights[0]
+    (one,) = answers(pipeline, "failing", nights[1])
+    assert (one["job"], one["since"], one["runs"], one["days"]) == (JOB, nights[0], 2, 0)
+    assert [each["job"] for each in answers(pipeline, "new", nights[0])] == [JOB]
+    assert answers(pipeline, "new", nights[1]) == []
+    table = pipeline("history", "failing", nights[1]).out.splitlines()
+    assert table[0] == f"failing, run {nights[1]}: 1"
+    assert table[1].split() == ["job", "now", "since", "runs", "days"]
+    assert table[2].startswith(f"{JOB}  mismatch fused unwritten in run {nights[1]} of ")
+    assert table[2].split()[-3:] == [nights[0], "2", "0"]
+
+    assert pipeline("run", *ONE).code == 0
+    assert pipeline("history", "new").out == f"new, run {last_run().name}: none\n"
+    assert {each["what"] for each in answers(pipeline, "diff", nights[0], "last")} >= {"compared", JOB}
+    (workspace / "out" / "history.sqlite").unlink()
+    outcome = pipeline("history", "import", "out")
+    assert (outcome.code, outcome.out) == (0, "3 runs brought in, 0 left out\n")
+    assert pipeline("history", "prune", "--runs", "2", "--days", "30").out == "1 run forgotten\n"
+    assert [each["since"] for each in answers(pipeline, "failing", nights[1])] == [nights[1]]
+
+
+def test_each_question_is_answered(pipeline: Callable[..., Any]) -> None:
+    assert pipeline("run", *ONE).code == 0
+    about_runs = ("new", "fixed", "failing", "flaky", "slower", "faster", "skipped", "vanished")
+    for question in about_runs:
+        assert pipeline("history", question).out.endswith(": none\n")
+        assert answers(pipeline, question, "--runs", "5") == []
+    for words in (("by-platform",), ("by-device",), ("last-pass", JOB)):
+        assert len(answers(pipeline, *words)) == 1
+        assert len(pipeline("history", *words).out.splitlines()) == 3
+    assert pipeline("history", "first-bad", JOB).out.endswith(": none\n")
+
+
+def test_a_mistake_is_one_line(pipeline: Callable[..., Any], refused: Callable[..., str]) -> None:
+    assert refused("history", "new") == (
+        "out/history.sqlite: there is no history yet; name another --output, or bring runs in: "
+        "python -m pipeline history import out/runs"
+    )
+    assert pipeline("run", *ONE).code == 0
+    unknown = refused("history", "new", "nope")
+    assert unknown.startswith("the history has no run or branch 'nope'; the latest runs are: 20")
+    told = refused("history", "first-bad", JOB + "s")
+    assert told.endswith(f"the closest known name is `{JOB}`")
+    assert refused("history", "prune").startswith("history prune: say what to keep: --days N, --runs N")
+    assert "invalid choice: 'olds'" in refused("history", "olds")
+    assert "must be a whole number, at least 1" in refused("history", "new", "--runs", "0")
+    assert "nowhere: cannot be read: No such file" in refused("history", "import", "nowhere")
+
+
+@pytest.mark.parametrize("url", ["postgresql://ann:secret@127.0.0.1:1/nights", "secret"])
+def test_a_history_that_cannot_be_used_changes_no_run(
+    url: str,
+    pipeline: Callable[..., Any],
+    refused: Callable[..., str],
+    last_run: Callable[[], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PIPELINE_HISTORY", url)
+    outcome = pipeline("run", *ONE)
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-1].endswith("exit code 0")
+    assert json.loads((last_run() / "results.json").read_text())["exit_code"] == 0
+    (line,) = outcome.err.splitlines()
+    assert f"the report of run {last_run().name} is whole" in line
+    assert "secret" not in line + refused("history", "new")

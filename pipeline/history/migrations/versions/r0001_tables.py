@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -12,182 +14,81 @@ down_revision = None
 def upgrade() -> None:
     """Make them."""
     op.create_table(
-        "devices",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("host", sa.Text(), nullable=False),
-        sa.Column("device", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("host", "device"),
+        "runs",
+        _id(),
+        sa.Column("run", sa.String(40), nullable=False, unique=True),
+        sa.Column("began", sa.DateTime, nullable=False, index=True),
+        *(_value("seconds", sa.Float), _value("exit_code", sa.Integer)),
+        *(_value(name) for name in ("verdict", "host", "commit", "branch")),
+        *(_value("toolchain", sa.String(12)), _value("compared"), _value("usual", sa.Boolean)),
+        *(_value("parts"), _value("header")),
     )
-    op.create_table(
-        "fingerprints",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("fingerprint", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("fingerprint"),
-    )
+    op.create_table("versions", _owner("run"), _key("name", sa.String(80)), _value("version"))
+    for table, name in (("names", "name"), ("fingerprints", "fingerprint")):
+        op.create_table(table, _id(), sa.Column(name, sa.Text, nullable=False, unique=True))
     op.create_table(
         "jobs",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("job", sa.Text(), nullable=False),
-        sa.Column("lane", sa.Text(), nullable=False),
-        sa.Column("platform", sa.Text(), nullable=False),
-        sa.Column("geometry", sa.Text(), nullable=False),
-        sa.Column("kernel", sa.Text(), nullable=False),
-        sa.Column("profile", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("job"),
+        _id(),
+        sa.Column("job", sa.Text, nullable=False, unique=True),
+        *(_value(name) for name in ("lane", "platform", "geometry", "kernel", "profile")),
     )
-    op.create_table(
-        "names",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("name"),
-    )
-    op.create_table(
-        "runs",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("run", sa.String(length=40), nullable=False),
-        sa.Column("began", sa.DateTime(), nullable=False),
-        sa.Column("seconds", sa.Float(), nullable=False),
-        sa.Column("exit_code", sa.Integer(), nullable=False),
-        sa.Column("verdict", sa.Text(), nullable=False),
-        sa.Column("host", sa.Text(), nullable=False),
-        sa.Column("commit", sa.Text(), nullable=False),
-        sa.Column("branch", sa.Text(), nullable=False),
-        sa.Column("toolchain", sa.String(length=12), nullable=False),
-        sa.Column("compared", sa.Text(), nullable=False),
-        sa.Column("usual", sa.Boolean(), nullable=False),
-        sa.Column("parts", sa.Text(), nullable=False),
-        sa.Column("header", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-        sa.UniqueConstraint("run"),
-    )
-    op.create_index("ix_runs_began", "runs", ["began"], unique=False)
+    op.create_table("devices", _id(), _value("host"), _value("device"), sa.UniqueConstraint("host", "device"))
     op.create_table(
         "results",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("run_id", sa.Integer(), nullable=False),
-        sa.Column("job_id", sa.Integer(), nullable=False),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("seconds", sa.Float(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=True),
-        sa.Column("fingerprint_id", sa.Integer(), nullable=True),
-        sa.Column("backends_id", sa.Integer(), nullable=False),
-        sa.Column("message", sa.Text(), nullable=True),
-        sa.Column("entry", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["backends_id"],
-            ["names.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["device_id"],
-            ["devices.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["fingerprint_id"],
-            ["fingerprints.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["job_id"],
-            ["jobs.id"],
-        ),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id"),
+        _id(),
+        _owner("run", key=False),
+        _of("jobs", "job_id"),
+        *(_value("state", sa.String(20)), _value("seconds", sa.Float)),
+        *(_of("devices", "device_id", optional=True), _of("fingerprints", "fingerprint_id", optional=True)),
+        _of("names", "backends_id"),
+        *(sa.Column("message", sa.Text), sa.Column("entry", sa.Text)),
     )
-    op.create_index("ix_results_job", "results", ["job_id", "run_id"], unique=False)
     op.create_index("ix_results_run", "results", ["run_id", "job_id"], unique=True)
-    op.create_table(
-        "versions",
-        sa.Column("run_id", sa.Integer(), nullable=False),
-        sa.Column("name", sa.String(length=80), nullable=False),
-        sa.Column("version", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(["run_id"], ["runs.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("run_id", "name"),
-    )
+    op.create_index("ix_results_job", "results", ["job_id", "run_id"])
     op.create_table(
         "attempts",
-        sa.Column("result_id", sa.Integer(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("device_id", sa.Integer(), nullable=True),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("seconds", sa.Float(), nullable=False),
-        sa.Column("message", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["device_id"],
-            ["devices.id"],
-        ),
-        sa.ForeignKeyConstraint(["result_id"], ["results.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("result_id", "number"),
+        *(_owner("result"), _key("number", sa.Integer), _of("devices", "device_id", optional=True)),
+        *(_value("state", sa.String(20)), _value("seconds", sa.Float), sa.Column("message", sa.Text)),
         sqlite_with_rowid=False,
     )
     op.create_table(
         "stages",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("result_id", sa.Integer(), nullable=False),
-        sa.Column("name_id", sa.Integer(), nullable=False),
-        sa.Column("state", sa.String(length=20), nullable=False),
-        sa.Column("seconds", sa.Float(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["name_id"],
-            ["names.id"],
-        ),
-        sa.ForeignKeyConstraint(["result_id"], ["results.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id"),
+        *(_id(), _owner("result", key=False), _of("names", "name_id")),
+        *(_value("state", sa.String(20)), _value("seconds", sa.Float)),
     )
-    op.create_index("ix_stages_result", "stages", ["result_id"], unique=False)
+    op.create_index("ix_stages_result", "stages", ["result_id"])
     op.create_table(
         "diffs",
-        sa.Column("stage_id", sa.Integer(), nullable=False),
-        sa.Column("number", sa.Integer(), nullable=False),
-        sa.Column("tensor_id", sa.Integer(), nullable=False),
-        sa.Column("against_id", sa.Integer(), nullable=False),
-        sa.Column("count", sa.BigInteger(), nullable=False),
-        sa.Column("mismatches", sa.BigInteger(), nullable=False),
-        sa.Column("max_abs", sa.BigInteger(), nullable=False),
-        sa.Column("golden", sa.LargeBinary(), nullable=False),
-        sa.Column("actual", sa.LargeBinary(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["against_id"],
-            ["names.id"],
-        ),
-        sa.ForeignKeyConstraint(["stage_id"], ["stages.id"], ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(
-            ["tensor_id"],
-            ["names.id"],
-        ),
-        sa.PrimaryKeyConstraint("stage_id", "number"),
+        *(_owner("stage"), _key("number", sa.Integer)),
+        *(_of("names", "tensor_id"), _of("names", "against_id")),
+        *(_value(name, sa.BigInteger) for name in ("count", "mismatches", "max_abs")),
+        *(_value("golden", sa.LargeBinary), sa.Column("actual", sa.LargeBinary)),
         sqlite_with_rowid=False,
     )
-    op.create_table(
-        "metrics",
-        sa.Column("stage_id", sa.Integer(), nullable=False),
-        sa.Column("name_id", sa.Integer(), nullable=False),
-        sa.Column("value", sa.Float(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["name_id"],
-            ["names.id"],
-        ),
-        sa.ForeignKeyConstraint(["stage_id"], ["stages.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("stage_id", "name_id"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "timings",
-        sa.Column("stage_id", sa.Integer(), nullable=False),
-        sa.Column("name_id", sa.Integer(), nullable=False),
-        sa.Column("value", sa.Float(), nullable=False),
-        sa.Column("model_id", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["model_id"],
-            ["names.id"],
-        ),
-        sa.ForeignKeyConstraint(
-            ["name_id"],
-            ["names.id"],
-        ),
-        sa.ForeignKeyConstraint(["stage_id"], ["stages.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("stage_id", "name_id"),
-        sqlite_with_rowid=False,
-    )
+    for table, more in (("metrics", ()), ("timings", (_of("names", "model_id"),))):
+        op.create_table(
+            table,
+            *(_owner("stage"), _of("names", "name_id", key=True), _value("value", sa.Float), *more),
+            sqlite_with_rowid=False,
+        )
+
+
+def _id() -> sa.Column[int]:
+    return sa.Column("id", sa.Integer, primary_key=True, autoincrement=False)
+
+
+def _key(name: str, kind: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, primary_key=True)
+
+
+def _value(name: str, kind: Any = sa.Text) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=False)
+
+
+def _of(table: str, name: str, *, key: bool = False, optional: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, sa.ForeignKey(f"{table}.id"), primary_key=key, nullable=optional)
+
+
+def _owner(row: str, *, key: bool = True) -> sa.Column[int]:
+    what = sa.ForeignKey(f"{row}s.id", ondelete="CASCADE")
+    return sa.Column(f"{row}_id", sa.Integer, what, primary_key=key, nullable=False)
