@@ -47,10 +47,9 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
 
         return notify(parsed, os.environ)
     if parsed.command == "history":
-        from pipeline.commands import history
+        from pipeline.commands.history import consult_history
 
-        does = {"import": history.import_runs, "prune": history.prune_runs}
-        return does.get(parsed.action, history.answer)(parsed)
+        return consult_history(parsed)
     from pipeline.commands import reports
 
     if parsed.command == "replay":

@@ -17,6 +17,7 @@ import msgspec
 from rich.table import Table
 
 from golden.errors import UserError
+from pipeline.commands.options import HISTORY
 from pipeline.ground.words import counted
 from pipeline.history import questions
 from pipeline.history.past import FILE, HistoryError, place
@@ -26,6 +27,9 @@ from pipeline.history.store import History, open_history
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line
 from pipeline.run.messages import encode
+
+_ALL_DAYS = 100_000
+"""More days than a history can have; a date cannot be of many more."""
 
 _COMMIT = 12
 """Digits of a commit that a table shows."""
@@ -48,35 +52,56 @@ _ABOUT_A_JOB: Mapping[str, Callable[..., Sequence[Any]]] = {
 }
 
 
-def answer(arguments: Namespace) -> int:
-    """`history QUESTION`: a table, or JSON with `--json`. Having an answer or none is no failure."""
+def consult_history(arguments: Namespace) -> int:
+    """`history`: answer a question, bring runs in, or forget some."""
+    _refuse_unheeded(arguments)
+    does = {"import": _import, "prune": _prune}
+    return does.get(arguments.question, _answer)(arguments)
+
+
+def _refuse_unheeded(arguments: Namespace) -> None:
+    """Raise `HistoryError` if words are missing or too many, or an option says nothing to the question."""
+    question = arguments.question
+    usage = next(usage for usage in HISTORY if usage.split()[0] == question)
+    _, *words = usage.split()
+    least, most = sum(not word.startswith("[") for word in words), len(words)
+    if not least <= len(arguments.what) <= (most if "..." not in usage else len(arguments.what)):
+        raise HistoryError(f"history {' '.join([question, *arguments.what])}: write history {usage}")
+    heeded = {"import": (), "prune": ("runs", "days")}.get(question, ("json",))
+    heeded += ("runs",) if question in _ABOUT_A_RUN and question != "failing" else ()
+    for option in ("runs", "days", "json"):
+        if getattr(arguments, option) and option not in heeded:
+            raise HistoryError(f"history {question}: --{option} says nothing to it: leave it out")
+
+
+def _answer(arguments: Namespace) -> int:
+    """A table, or JSON with `--json`. Having an answer or none is no failure."""
+    question, words = arguments.question, arguments.what
     with _opened(arguments, make=False) as history:
-        if arguments.action == "diff":
-            one, other = (questions.run_named(history, name) for name in arguments.both)
-            found: Sequence[Any] = questions.diff(history, one, other)
-            about = [one.id, other.id]
+        job = words.pop(0) if question in _ABOUT_A_JOB else ""
+        about = [questions.run_named(history, name) for name in words or ["last"]]
+        if question == "diff":
+            found: Sequence[Any] = questions.diff(history, *about)
+        elif job:
+            found = _ABOUT_A_JOB[question](history, *about, job)
         else:
-            run = questions.run_named(history, arguments.run)
-            about = [run.id]
-            if arguments.action in _ABOUT_A_JOB:
-                found = _ABOUT_A_JOB[arguments.action](history, run, arguments.job)
-            else:
-                found = _ABOUT_A_RUN[arguments.action](history, run, arguments.runs)
+            found = _ABOUT_A_RUN[question](history, *about, arguments.runs or questions.LAST)
+    ids = [run.id for run in about]
     if arguments.json:
-        told = {"question": arguments.action, "runs": about, "answers": found}
+        told = {"question": question, "runs": ids, "answers": found}
         sys.stdout.write(msgspec.json.format(encode(told), indent=2).decode() + "\n")
         return 0
-    sys.stdout.write(f"{arguments.action}, run {' and '.join(about)}: {len(found) or 'none'}\n")
+    sys.stdout.write(f"{question}, run {' and '.join(ids)}: {len(found) or 'none'}\n")
     if found:
         _print(found)
     return 0
 
 
-def import_runs(arguments: Namespace) -> int:
-    """`history import`: bring in run folders, results and JUnit files; a line tells what cannot be used."""
+def _import(arguments: Namespace) -> int:
+    """Bring in run folders, results and JUnit files; a line tells what cannot be used."""
     brought, refused = 0, []
     with _opened(arguments, make=True) as history:
-        for path in arguments.paths:
+        for path in map(Path, arguments.what):
             for results in results_at(path):
                 if isinstance(results, UserError):
                     refused.append(str(results))
@@ -89,13 +114,13 @@ def import_runs(arguments: Namespace) -> int:
     return 0 if brought or not refused else HistoryError.exit_code
 
 
-def prune_runs(arguments: Namespace) -> int:
-    """`history prune`: forget runs by age and number."""
+def _prune(arguments: Namespace) -> int:
+    """Forget runs by age and number."""
     if arguments.days is None and arguments.runs is None:
         raise HistoryError("history prune: say what to keep: --days N, --runs N, or both")
     before = None
     if arguments.days is not None:
-        before = datetime.now(timezone.utc) - timedelta(days=arguments.days)
+        before = datetime.now(timezone.utc) - timedelta(days=min(arguments.days, _ALL_DAYS))
     with _opened(arguments, make=False) as history:
         gone = history.prune(before, arguments.runs)
     sys.stdout.write(f"{counted(gone, 'run')} forgotten\n")

@@ -35,21 +35,23 @@ ABSOLUTE, RELATIVE = "absolute", "relative"
 """How the paths of attachments in a report can be written."""
 
 HISTORY = {
-    "new": "jobs that are red, and were not, or in another way",
-    "fixed": "jobs that passed, and were red",
-    "failing": "jobs that are red, with the age of their failure in runs and days",
-    "flaky": "jobs that ended otherwise although neither commit nor toolchain changed",
-    "slower": "metrics that rose beyond their noise, on the same device model",
-    "faster": "metrics that fell beyond their noise, on the same device model",
-    "skipped": "jobs that were skipped, and were not the last time",
-    "vanished": "jobs that the last run like this one had, and no run since",
-    "by-platform": "how jobs ended on each platform in the last runs",
-    "by-device": "how tries of jobs ended on each device in the last runs",
-    "first-bad": "between which runs and commits a job broke",
-    "last-pass": "when a job last passed",
-    "diff": "what two runs do not have alike",
+    "new [RUN]": "jobs that are red, and were not, or in another way",
+    "fixed [RUN]": "jobs that passed, and were red",
+    "failing [RUN]": "jobs that are red, with the age of their failure in runs and days",
+    "flaky [RUN]": "jobs that ended otherwise although neither commit nor toolchain changed",
+    "slower [RUN]": "metrics that rose beyond their noise, on the same device model",
+    "faster [RUN]": "metrics that fell beyond their noise, on the same device model",
+    "skipped [RUN]": "jobs that were skipped, and were not the last time",
+    "vanished [RUN]": "jobs that the last run like this one had, and no run since",
+    "by-platform [RUN]": "how jobs ended on each platform in the last runs",
+    "by-device [RUN]": "how tries of jobs ended on each device in the last runs",
+    "first-bad JOB [RUN]": "between which runs and commits a job broke",
+    "last-pass JOB [RUN]": "when a job last passed",
+    "diff RUN RUN": "what two runs do not have alike",
+    "import PATH...": "brings in run folders, results.json and JUnit files",
+    "prune": "forgets runs by --days, by --runs, or by both",
 }
-"""The questions of `history`, and what they ask for."""
+"""What `history` does, with the words it takes: a run is an id, `last` or a branch."""
 
 _FILTERS = ("geometry", "platform", "kernel", "profile")
 
@@ -189,31 +191,18 @@ def parser() -> _Parser:
 
 
 def _add_history(commands: Any) -> None:
+    told = "; ".join(f"{usage}: {what}" for usage, what in HISTORY.items())
     history = commands.add_parser(
-        "history", help="ask the database of earlier runs; bring runs in; forget runs"
+        "history", help="ask the database of earlier runs; bring runs in; forget runs", epilog=told
     )
-    actions = history.add_subparsers(dest="action", required=True, metavar="QUESTION")
-    for name, what in HISTORY.items():
-        question = actions.add_parser(name, help=what)
-        if name == "diff":
-            _add(question, "both", "RUN", "two runs: ids, branches, or last", nargs=2)
-        else:
-            if name in ("first-bad", "last-pass"):
-                _add(question, "job", "JOB", "id of the job")
-            else:
-                depth = "how many earlier runs to look at (default: 30)"
-                _add(question, "--runs", "N", depth, default=30)
-            about = "id of the run, or the branch whose last run it is (default: the last run)"
-            _add(question, "run", "RUN", about, nargs="?", default="last")
-        _add_flag(question, "--json", "print the answers as JSON")
-        _add_root(question)
-    bring = actions.add_parser("import", help="bring in run folders, results.json and JUnit files")
-    _add(bring, "paths", "PATH", "folders of runs, or files", nargs="+", type=Path)
-    _add_root(bring)
-    prune = actions.add_parser("prune", help="forget runs by age or number")
-    _add(prune, "--days", "N", "forget runs that began more than N days ago")
-    _add(prune, "--runs", "N", "forget all but the N youngest runs")
-    _add_root(prune)
+    names = [usage.split()[0] for usage in HISTORY]
+    _add(history, "question", "QUESTION", "what to do; see below", choices=names)
+    about = "a run (an id, a branch, or last, the default), the id of a job, or paths; see below"
+    _add(history, "what", "WHAT", about, nargs="*")
+    _add(history, "--runs", "N", "how many earlier runs to look at (default: 30), or for prune to keep")
+    _add(history, "--days", "N", "for prune: forget runs that began more than N days ago")
+    _add_flag(history, "--json", "print the answers as JSON")
+    _add_root(history)
 
 
 def _add_matrix(command: Any) -> None:

@@ -334,10 +334,8 @@ def by_device(history: History, run: Run, last: int = LAST) -> tuple[Counted, ..
 
 def diff(history: History, one: Run, other: Run) -> tuple[Difference, ...]:
     """What two runs do not have alike: where and of what they ran, then how jobs ended, then outputs."""
-    found = [
-        Difference(name, getattr(one, name), getattr(other, name))
-        for name in ("host", "branch", "commit", "compared")
-    ]
+    facts = {"host": "host", "branch": "branch", "commit": "commit", "compared": "data, fault, stages"}
+    found = [Difference(what, getattr(one, name), getattr(other, name)) for name, what in facts.items()]
     told = [
         (
             _versions(history, run),
@@ -461,9 +459,15 @@ def _jobs_of(run: Run, only: Sequence[str] | None) -> sa.Select[Any]:
 
 
 def _story(history: History, run: Run, job: str) -> Story:
-    """The story of one job over all runs up to this one. Raises `HistoryError` if none had it."""
-    for story in _stories(history, run, None, [job]):
-        return story
+    """The story of one job over all runs up to this one, from the last that said something about it.
+
+    Raises:
+        HistoryError: no run had the job.
+    """
+    for now, before in _stories(history, run, None, [job]):
+        if now.state in _MUTE and (said := [one for one in before if one.state not in _MUTE]):
+            return said[0], said[1:]
+        return now, before
     with history.reading() as connection:
         known = list(connection.scalars(sa.select(jobs.c.job)))
     raise HistoryError(f"no run up to {run.id} has the job {job!r}: {closest(job, known)}")

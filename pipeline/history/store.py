@@ -53,12 +53,12 @@ def open_history(
     url = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
     with _named(url):
         engine = _engine(url, patience)
-        try:
-            history = History(engine, url)
-            history.migrate(tell)
-            yield history
-        finally:
-            engine.dispose()
+    try:
+        history = History(engine, url)
+        history.migrate(tell)
+        yield history
+    finally:
+        engine.dispose()
 
 
 class History:
@@ -311,19 +311,19 @@ def _parsed(url: str) -> URL:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         parsed = None
-    if parsed is None or parsed.get_backend_name() not in (_POSTGRESQL, _SQLITE, "postgres"):
+    kind = "" if parsed is None else parsed.get_backend_name()
+    if parsed is None or not parsed.database or kind not in (_POSTGRESQL, _SQLITE, "postgres"):
         # The text is not shown: it may hold a password.
         raise HistoryError(
             "PIPELINE_HISTORY: is no URL of a history; write sqlite:////FOLDER/history.sqlite or "
             "postgresql://USER@HOST/DATABASE"
         )
-    return parsed if parsed.get_backend_name() == _SQLITE else parsed.set(drivername="postgresql+psycopg")
+    return parsed if kind == _SQLITE else parsed.set(drivername="postgresql+psycopg")
 
 
 def _engine(url: URL, patience: float) -> Engine:
     if url.get_backend_name() == _SQLITE:
-        if url.database:
-            Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": patience})
         sa.event.listen(engine, "connect", _prepare)
         sa.event.listen(engine, "begin", _begin)

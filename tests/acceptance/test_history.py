@@ -63,7 +63,10 @@ def test_the_morning_after(
 
     assert pipeline("run", *ONE).code == 0
     assert pipeline("history", "new").out == f"new, run {last_run().name}: none\n"
-    assert {each["what"] for each in answers(pipeline, "diff", nights[0], "last")} >= {"compared", JOB}
+    assert {each["what"] for each in answers(pipeline, "diff", nights[0], "last")} >= {
+        "data, fault, stages",
+        JOB,
+    }
     (workspace / "out" / "history.sqlite").unlink()
     outcome = pipeline("history", "import", "out")
     assert (outcome.code, outcome.out) == (0, "3 runs brought in, 0 left out\n")
@@ -73,8 +76,8 @@ def test_the_morning_after(
 
 def test_each_question_is_answered(pipeline: Callable[..., Any]) -> None:
     assert pipeline("run", *ONE).code == 0
-    about_runs = ("new", "fixed", "failing", "flaky", "slower", "faster", "skipped", "vanished")
-    for question in about_runs:
+    assert answers(pipeline, "failing") == []
+    for question in ("new", "fixed", "flaky", "slower", "faster", "skipped", "vanished"):
         assert pipeline("history", question).out.endswith(": none\n")
         assert answers(pipeline, question, "--runs", "5") == []
     for words in (("by-platform",), ("by-device",), ("last-pass", JOB)):
@@ -93,6 +96,11 @@ def test_a_mistake_is_one_line(pipeline: Callable[..., Any], refused: Callable[.
     assert unknown.startswith("the history has no run or branch 'nope'; the latest runs are: 20")
     told = refused("history", "first-bad", JOB + "s")
     assert told.endswith(f"the closest known name is `{JOB}`")
+    assert refused("history", "first-bad") == "history first-bad: write history first-bad JOB [RUN]"
+    assert refused("history", "diff", "last") == "history diff last: write history diff RUN RUN"
+    assert refused("history", "import") == "history import: write history import PATH..."
+    assert refused("history", "new", "--days", "3") == "history new: --days says nothing to it: leave it out"
+    assert "--runs says nothing" in refused("history", "diff", "last", "last", "--runs", "3")
     assert refused("history", "prune").startswith("history prune: say what to keep: --days N, --runs N")
     assert "invalid choice: 'olds'" in refused("history", "olds")
     assert "must be a whole number, at least 1" in refused("history", "new", "--runs", "0")

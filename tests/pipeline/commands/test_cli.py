@@ -10,7 +10,8 @@ from pipeline.commands.options import LANES
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["list"], *([name] for name in LANES), ["report", "show"], ["report", "merge"]]
+    "command",
+    [[], ["list"], *([name] for name in LANES), ["report", "show"], ["report", "merge"], ["history"]],
 )
 def test_every_command_explains_itself(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -35,6 +36,7 @@ def test_an_option_of_other_commands_is_told_with_them(capsys: pytest.CaptureFix
         "replay",
         "notify",
         *(f"report {action}" for action in ("show", "excuses", "merge")),
+        "history",
     ]
     known = {
         name: set(re.findall(r"^ +(--[a-z-]+)", said([*name.split(), "--help"], capsys), re.MULTILINE))

@@ -203,7 +203,9 @@ def test_a_run_of_few_jobs_makes_none_vanish(history: History, nights: Remember)
 
 
 def test_a_job_broke_between_its_last_pass_and_its_first_failure(history: History, nights: Remember) -> None:
-    run = nights([ended("a")], [ended("a", SKIPPED)], [ended("a", "x")], [ended("a", "y")])
+    run = nights(
+        [ended("a")], [ended("a", SKIPPED)], [ended("a", "x")], [ended("a", "y")], [ended("a", SKIPPED)]
+    )
     (job,) = named("a")
     (one,) = questions.first_bad(history, run, job)
     assert one.good is not None
