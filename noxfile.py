@@ -120,6 +120,12 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def notify(session: nox.Session) -> None:
+    """Tell others how a run went: `RUN`, and how (`--markdown FILE`, `--annotations`, `--webhook FILE`)."""
+    pipeline(session, "notify", *session.posargs)
+
+
+@nox.session(python=False, requires=["environment"])
 def tests(session: nox.Session) -> None:
     """All tests."""
     shared(session, "-m", "pytest", "-n", "auto", "--dist", "worksteal")

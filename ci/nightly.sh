@@ -1,26 +1,40 @@
 #!/usr/bin/env bash
-# One night's run, for a cron entry or a CI job:
+# One night's run, for a timer, a cron entry or a CI job:
 #
 #   ci/nightly.sh [FOLDER [ARGUMENT...]]
 #
-# junit.xml and summary.md are written to FOLDER (default: out/nights/ and the time in UTC); those of an earlier
-# night are removed first. The arguments, such as --platform a2a3, go to the session; after a card or toolchain was
-# removed for good, call it once with --allow-new-skips. The exit code is the pipeline's own. Environment variables:
+# junit.xml, summary.md, results.json and news.md are written to FOLDER (default: out/nights/ and the time in UTC); those
+# of an earlier night are removed first. The arguments, such as --platform a2a3, go to the session; after a card or
+# toolchain was removed for good, call it once with --allow-new-skips. The exit code is the pipeline's own: 6 means that
+# the environment could not run everything, and no kernel was found wrong. Environment variables:
 #
 #   NIGHTLY_SESSION    the Nox session (default: device)
 #   NIGHTLY_DEADLINE   the time within which the run must end, with a valid report (default: 6h)
+#   NIGHTLY_WEBHOOK    a file with the address of a webhook that is told how the night went
+#   PIPELINE_WEBHOOK   the address itself; no job of the run gets to see it
 set -euo pipefail
 
 if [ $# -gt 0 ]; then
   folder=$(realpath -m -- "$1")
   shift
 fi
+webhook=${NIGHTLY_WEBHOOK:+$(realpath -m -- "$NIGHTLY_WEBHOOK")}
+address=${PIPELINE_WEBHOOK:-}
+unset PIPELINE_WEBHOOK
+output=out
+before=
+for word in "$@"; do
+  [ "$before" != --output ] || output=$word
+  [ "$word" = "${word#--output=}" ] || output=${word#--output=}
+  before=$word
+done
+
 cd "$(dirname "$0")/.."
 folder=${folder:-$PWD/out/nights/$(date -u +%Y%m%d-%H%M%S)}
 junit=$folder/junit.xml
 summary=$folder/summary.md
 mkdir -p "$folder"
-rm -f "$junit" "$summary"
+rm -f "$junit" "$summary" "$folder/results.json" "$folder/news.md"
 
 status=0
 {
@@ -34,5 +48,16 @@ if [ ! -e "$junit" ]; then
   message="no report was written (exit code $status): the log says why"
   echo "$message" >&2
   [ -e "$summary" ] || echo "## Failed: $message" >"$summary"
+  exit "$status"
 fi
+
+# Whatever becomes of the news, the night's verdict stands.
+{
+  run=$(sed -n '/<property name="run"/{s/.*<property name="run" value="\([0-9a-f-]*\)".*/\1/p;q}' "$junit")
+  cp "$output/runs/$run/results.json" "$folder"
+  told=(--output "$output" --markdown "$folder/news.md")
+  [ -z "${GITHUB_ACTIONS:-}" ] || told+=(--annotations)
+  [ -z "$webhook" ] || told+=(--webhook "$webhook")
+  PIPELINE_WEBHOOK=$address .venv/bin/nox -s notify -- "$run" "${told[@]}"
+} || echo "not everybody was told of this night, see above; exit code $status is that of the run" >&2
 exit "$status"

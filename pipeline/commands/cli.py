@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -41,6 +42,10 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.hosts import examine_host
 
         return examine_host(parsed)
+    if parsed.command == "notify":
+        from pipeline.commands.notify import notify
+
+        return notify(parsed, os.environ)
     if parsed.command == "history":
         from pipeline.commands.history import consult_history
 

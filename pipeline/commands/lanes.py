@@ -34,12 +34,14 @@ from pipeline.ground.jobs import Job, Result
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
+from pipeline.history.named import located
 from pipeline.history.past import Folders, ends_of_folder, place
 from pipeline.history.recall import past_of
 from pipeline.history.recording import record_run
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.results.baseline import known, read_baseline
 from pipeline.results.performance import (
     TRACKED,
     References,
@@ -96,10 +98,14 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
     where, runs = place(arguments.output, os.environ), Folders(_runs(arguments), asked.resumed)
+    baseline = read_baseline(settings.baseline, runs.root, where, settings) if settings.baseline else None
     past = past_of(where, runs, datetime.now(timezone.utc), _tell)
     history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(
-        arguments, asked, command, lambda result: review(result, references, history, settings)
+        arguments,
+        asked,
+        command,
+        lambda result: known(review(result, references, history, settings), baseline),
     )
     read = {"references": path, "inputs": settings.inputs}
     sources = source_digests(asked.plan, read)
@@ -128,6 +134,9 @@ def _tell(line: str) -> None:
 
 def _asked(arguments: Namespace) -> _Asked:
     given = settings_given(arguments)
+    if arguments.baseline:
+        where = place(arguments.output, os.environ)
+        given["baseline"] = located(arguments.baseline, _runs(arguments), where)
     if arguments.resume or arguments.failed:
         asked = _asked_again(arguments, given)
     else:

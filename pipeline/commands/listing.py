@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import Namespace
 
@@ -23,8 +24,18 @@ def list_jobs(arguments: Namespace) -> int:
     else:
         lanes = [Lane(arguments.lane)] if arguments.lane else [Lane.COMPILE, Lane.DEVICE]
         lines = [job.id for job in select_jobs(matrix, lanes, arguments, arguments.day)[0]]
+        if arguments.shards:
+            lines = [_shards(min(arguments.shards, len(lines)), arguments)]
     _write(lines)
     return 0
+
+
+def _shards(count: int, arguments: Namespace) -> str:
+    """The matrix of a CI: the number of each part, and its `--shard`; there are at most as many as jobs."""
+    if arguments.shard:
+        raise FilterError("--shards does not go with --shard, which is one of them")
+    parts = [{"part": part, "shard": f"{part}/{count}"} for part in range(1, count + 1)]
+    return json.dumps({"include": parts})
 
 
 def _faults(arguments: Namespace) -> list[str]:

@@ -131,6 +131,10 @@ def parser() -> _Parser:
     _add_root(listing)
     lanes = [lane.value for lane in Lane]
     _add(listing, "--lane", None, "list only this lane (default: compile and device)", choices=lanes)
+    parts = (
+        "instead print, as JSON for a CI's matrix, the shards of these jobs: N, or as many as there are jobs"
+    )
+    _add(listing, "--shards", "N", parts, type=_whole(1, MOST_SHARDS))
     _add(listing, "--explain", "JOB", "show which lines of the matrix made this job")
     _add_flag(listing, "--faults", "list the faults that --inject takes, and what each does")
     for name, lane in LANES.items():
@@ -145,6 +149,17 @@ def parser() -> _Parser:
     _add(replay, "run", "RUN", "id of the run, or last")
     _add(replay, "job", "JOB", "id of the job")
     _add_root(replay)
+    notify = commands.add_parser(
+        "notify", help="tell others how an earlier run went; the exit code is not that of the run"
+    )
+    what = "id of the run, or last, the folder of a run, a results.json or a JUnit file of this pipeline"
+    _add(notify, "run", "RUN", what)
+    _add_root(notify)
+    _add(notify, "--markdown", "FILE", "write what is new, fixed, sick and slower to this file")
+    github = "print an annotation of a GitHub check for each cause, at the kernel's line where it is known"
+    _add_flag(notify, "--annotations", github)
+    webhook = "post it to the address in this file (default: the one in PIPELINE_WEBHOOK, if it is set)"
+    _add(notify, "--webhook", "FILE", webhook)
     report = commands.add_parser(
         "report", help="show or merge reports of earlier runs; print entries that excuse their failures"
     )
@@ -153,6 +168,7 @@ def parser() -> _Parser:
         "show", help="show an earlier run and end with its exit code; write its files again on request"
     )
     _add(show, "run", "RUN", "id of the run (default: the last run)", nargs="?", default="last")
+    _add_baseline(show)
     _add_output(show)
     excuses = actions.add_parser(
         "excuses", help="print entries for expected_failures that excuse what failed in an earlier run"
@@ -210,6 +226,14 @@ def _add_root(command: Any) -> None:
     _add(command, "--output", "DIR", what, default=OUTPUT)
 
 
+def _add_baseline(command: Any) -> None:
+    what = (
+        "be red only for what is new: failures that this earlier run had too do not count (its id, last, its "
+        "folder, or a JUnit file of this pipeline)"
+    )
+    _add(command, "--baseline", "RUN", what)
+
+
 def _add_output(command: Any) -> None:
     _add_root(command)
     for option, report, file in (
@@ -253,6 +277,7 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     references = f"compare the performance with the references in this file (default: {REFERENCES})"
     _add(group, "--references", "FILE", references)
     _add_flag(group, "--update-references", "show how this run changes the references, then write them")
+    _add_baseline(group)
     earlier = group.add_mutually_exclusive_group()
     _add(earlier, "--resume", "RUN", "finish this earlier run, with its settings (an id, or last)")
     failed = "run the failed jobs of this earlier run again, with its settings (an id, or last)"

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.files import destination
 from pipeline.ground.jobs import OUTCOMES
+from pipeline.history.named import located
+from pipeline.history.past import place
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import clear
 from pipeline.report.merge import merge
 from pipeline.report.results import beside, retold
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
+from pipeline.results.baseline import BaselineError, judged, known, read_baseline
 from pipeline.results.excuses import entry
 from pipeline.results.fingerprint import RED
 from pipeline.run.folders import read_run
@@ -32,14 +39,24 @@ def show_report(arguments: Namespace) -> int:
     refuse_overwriting(arguments)
     root = arguments.output.absolute() / "runs"
     record = read_run(root, arguments.run)
+    if arguments.baseline:
+        where = place(arguments.output, os.environ)
+        name = located(arguments.baseline, root, where)
+        if name == record.run_id:
+            raise BaselineError(f"--baseline {arguments.baseline}: is run {name} itself; name an earlier run")
+        baseline = read_baseline(name, root, where, record.settings)
+        results = {job: known(judged(one), baseline) for job, one in record.results.items()}
+        record = replace(record, results=results, facts={**record.facts, "baseline": name})
     run, summary = retold(record, root / record.run_id)
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
-    if arguments.junit or arguments.summary:
-        files = report_files(arguments)
-        files.run_started(run)
-        listeners.append(files)
-    for listener in listeners:
-        listener.run_finished(summary)
+    with tempfile.TemporaryDirectory() as scratch:
+        if arguments.junit or arguments.summary:
+            files = report_files(arguments)
+            # What the run's own folder says without the baseline stays as it is.
+            files.run_started(replace(run, folder=Path(scratch)) if arguments.baseline else run)
+            listeners.append(files)
+        for listener in listeners:
+            listener.run_finished(summary)
     return summary.exit_code
 
 

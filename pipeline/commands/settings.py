@@ -85,7 +85,8 @@ def refuse_overwriting(arguments: Namespace) -> None:
     """Raise `FilterError` if a report would overwrite a file that the run needs, or the other report."""
     given = vars(arguments)
     read = [BASE, REFERENCES, *given.get("matrix", ()), given.get("references"), given.get("inputs")]
-    taken = {destination(path) for path in read if path is not None}
+    read.append(given.get("baseline"))
+    taken = {destination(Path(path)) for path in read if path is not None}
     for option in ("junit", "summary"):
         path: Path | None = getattr(arguments, option)
         if path is None:

@@ -35,6 +35,7 @@ class State(str, Enum):
     INFRASTRUCTURE = "infrastructure"
     SKIPPED = "skipped"
     EXPECTED_FAILURE = "expected-failure"
+    KNOWN_FAILURE = "known-failure"
     UNEXPECTED_PASS = "unexpected-pass"
     NONDETERMINISTIC = "nondeterministic"
     PERFORMANCE = "performance"
@@ -72,6 +73,7 @@ class Ending:
 OUTCOMES: Mapping[State, Ending] = {
     State.PASSED: Ending(Outcome.PASSED, 0),
     State.EXPECTED_FAILURE: Ending(Outcome.SKIPPED, 0),
+    State.KNOWN_FAILURE: Ending(Outcome.SKIPPED, 0),
     State.SKIPPED: Ending(Outcome.SKIPPED, 0),
     State.MISMATCH: Ending(Outcome.FAILURE, 1),
     State.REFUTED: Ending(Outcome.FAILURE, 1),
@@ -143,6 +145,9 @@ FINGERPRINT = "fingerprint"
 
 SINCE = "since"
 """The fact of a result that says since which run its job fails with this fingerprint, or `NEW`."""
+
+KNOWN_AS, KNOWN_IN = "known_as", "known_in"
+"""The facts of a `KNOWN_FAILURE` that give the state without the baseline, and the baseline's name."""
 
 NEW = "new"
 """The value of `SINCE` for a failure that the job's last run did not have."""

@@ -99,6 +99,7 @@ class Settings:
         repeat: how often each job runs, to find nondeterminism.
         retries: how often a job is retried after an infrastructure error; None: what the matrix says.
         references: absolute path of the performance references; None: the usual file.
+        baseline: id of a run, or absolute path of a run's folder or report, whose failures do not count.
         allow_new_skips: whether jobs may be skipped that ran in an earlier run.
         output: absolute path of the folder of runs and goldens; None: the usual one.
     """
@@ -111,6 +112,7 @@ class Settings:
     repeat: int = field(default=1, metadata=_declares(TakenUp.KEPT, Replaces.MORE))
     retries: int | None = field(default=None, metadata=_declares(TakenUp.KEPT, Replaces.ANY))
     references: str | None = field(default=None, metadata=_declares(TakenUp.KEPT, Replaces.SAME))
+    baseline: str | None = field(default=None, metadata=_declares(TakenUp.KEPT, Replaces.MORE))
     allow_new_skips: bool = field(default=False, metadata=_declares(TakenUp.KEPT, Replaces.ANY))
     output: str | None = field(default=None, metadata=_declares(TakenUp.OWN, Replaces.ANY))
 

@@ -34,6 +34,7 @@ from pipeline.history.tables import (
     timings,
     versions,
 )
+from pipeline.results.excuses import Earlier
 from pipeline.results.fingerprint import RED
 
 LAST = 30
@@ -87,8 +88,8 @@ class Ended:
 
     @property
     def red(self) -> bool:
-        """Whether it failed or was not judged."""
-        return OUTCOMES[self.state].outcome in RED
+        """Whether it failed or was not judged, also if that did not count because a baseline has it too."""
+        return self.state is State.KNOWN_FAILURE or OUTCOMES[self.state].outcome in RED
 
 
 @dataclass(frozen=True)
@@ -348,6 +349,26 @@ def diff(history: History, one: Run, other: Run) -> tuple[Difference, ...]:
     first, second = (_outputs(history, run) for run in (one, other))
     found += [Difference(name, first[name], second[name]) for name in sorted(first.keys() & second.keys())]
     return tuple(each for each in found if each.one != each.other)
+
+
+def failures(history: History, run: Run) -> dict[str, Earlier]:
+    """By job how those failed that did, with their outputs that were compared with a golden."""
+    wanted = (
+        sa.select(results.c.job_id, results.c.fingerprint_id, stages.c.name_id)
+        .add_columns(diffs.c.tensor_id, diffs.c.against_id, diffs.c.golden, diffs.c.actual)
+        .join_from(results, stages, isouter=True)
+        .join(diffs, isouter=True)
+        .where(results.c.run_id == sa.select(runs.c.id).where(runs.c.run == run.id).scalar_subquery())
+        .where(results.c.fingerprint_id.is_not(None))
+    )
+    found: dict[str, tuple[str, dict[tuple[str, str, str], str]]] = {}
+    with history.reading() as connection:
+        known, texts, kinds = (_texts(connection, table) for table in (jobs, names, fingerprints))
+        for job, kind, stage, tensor, against, golden, actual in connection.execute(wanted):
+            _, outputs = found.setdefault(known[job], (kinds[kind], {}))
+            if golden is not None and texts[against] == "golden":
+                outputs[texts[stage], texts[tensor], golden] = actual or golden
+    return {job: Earlier(run.id, kind, outputs) for job, (kind, outputs) in found.items()}
 
 
 def strip(history: History, run: Run, last: int = LAST) -> dict[str, tuple[Ended, ...]]:

@@ -94,15 +94,16 @@ def states_of(result: Result) -> list[State]:
 
 
 def _apart(result: Result) -> tuple[StageResult, ...]:
-    """The stages that have cases of their own. An excused job excuses its stages with it."""
+    """The stages that have cases of their own. A job that does not count excuses its stages with it."""
     if result.job.lane is not Lane.COMPARE:
         return ()
-    if result.state is not State.EXPECTED_FAILURE:
+    if result.state not in (State.EXPECTED_FAILURE, State.KNOWN_FAILURE):
         return result.stages
+    what = result.state.value.partition("-")[0]
     return tuple(
         stage
         if OUTCOMES[stage.state].outcome in (Outcome.PASSED, Outcome.SKIPPED)
-        else replace(stage, state=result.state, message=f"expected, see the job: {_stage_message(stage)}")
+        else replace(stage, state=result.state, message=f"{what}, see the job: {_stage_message(stage)}")
         for stage in result.stages
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline.ground.jobs import ATTEMPT, RAN_IN, Result, State
+from pipeline.ground.jobs import ATTEMPT, KNOWN_IN, RAN_IN, Result, State
 from pipeline.ground.words import counted
 from pipeline.results.performance import NOT_COMPARED, REFERENCE
 
@@ -31,6 +31,9 @@ def notices(results: Sequence[Result]) -> Iterator[Notice]:
     if gone := [result for result in results if RAN_IN in result.facts]:
         ran = (f"{result.job.id}: ran in run {result.facts[RAN_IN]}" for result in gone)
         yield Notice(f"{counted(len(gone), 'job')} ran before and cannot run now", tuple(ran))
+    if known := [result for result in results if result.state is State.KNOWN_FAILURE]:
+        runs = " and ".join(dict.fromkeys(result.facts[KNOWN_IN] for result in known))
+        yield Notice(f"{counted(len(known), 'failure')} not counted: the baseline {runs} has the same")
     if late := [result for result in results if result.state is State.PASSED and result.attempts > 1]:
         yield Notice(f"{counted(len(late), 'job')} passed only on a later attempt", tuple(map(_late, late)))
     facts = [item for result in results for item in result.facts.items()]

@@ -143,6 +143,10 @@ class Overview:
         """The run in one line, with how long it took and how it ended."""
         return f"{self.line}; {seconds:.1f} s, exit code {exit_code}"
 
+    def title(self, exit_code: int) -> str:
+        """The run in one line, as a heading."""
+        return f"{'Passed' if exit_code == 0 else f'Failed (exit code {exit_code})'}: {self.line}"
+
     @property
     def line(self) -> str:
         """The run's states in one line."""

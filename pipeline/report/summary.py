@@ -9,7 +9,7 @@ from pipeline.ground.words import counted
 from pipeline.report.compiled import COLUMNS, rows
 from pipeline.report.notices import notices
 from pipeline.report.overview import Group, overview
-from pipeline.report.text import likely, one_line
+from pipeline.report.text import likely, one_line, quoted
 from pipeline.run.listener import RunSummary
 
 CHECK_LIMIT = 65_535
@@ -68,45 +68,44 @@ def _more(similar: Sequence[Group]) -> str:
     """One line for groups that differ from one above only in their texts."""
     group = Group(tuple(result for group in similar for result in group.results))
     told = f"{counted(len(similar), 'other text')}, in the JUnit file"
-    since = f"; since: {_quoted(group.since)}" if group.since else ""
-    return f"**{len(group.results)} more {group.state.value}:** {told} ({_quoted(group.where)}{since})"
+    since = f"; since: {quoted(group.since)}" if group.since else ""
+    return f"**{len(group.results)} more {group.state.value}:** {told} ({quoted(group.where)}{since})"
 
 
 def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str | Group]:
     seen = overview(summary.results)
-    verdict = "Passed" if summary.exit_code == 0 else f"Failed (exit code {summary.exit_code})"
-    yield f"## {verdict}: {seen.line}"
+    yield f"## {seen.title(summary.exit_code)}"
     for notice in notices(summary.results):
-        yield "\n".join([f"**{notice.what}**", *(f"- {_quoted(line)}" for line in notice.shown)])
+        yield "\n".join([f"**{notice.what}**", *(f"- {quoted(line)}" for line in notice.shown)])
     run = {"run": summary.run_id, "seconds": f"{summary.seconds:.1f}", **facts}
-    yield ", ".join(f"{one_line(key)} {_quoted(value)}" for key, value in run.items())
+    yield ", ".join(f"{one_line(key)} {quoted(value)}" for key, value in run.items())
     for problem in summary.problems:
-        yield f"**The pipeline itself failed:** {_quoted(problem)}"
+        yield f"**The pipeline itself failed:** {quoted(problem)}"
     for device, reason in summary.set_aside.items():
-        yield f"**Device {_quoted(device)} was set aside:** {_quoted(reason)}"
+        yield f"**Device {quoted(device)} was set aside:** {quoted(reason)}"
     for device, reason in summary.undecided.items():
-        yield f"**Device {_quoted(device)} is in doubt:** {_quoted(reason)}"
+        yield f"**Device {quoted(device)} is in doubt:** {quoted(reason)}"
     yield from seen.broken
     for group in seen.skipped:
         count = f"**{len(group.results)} {group.state.value}:**"
-        yield f"{count} {_quoted(group.message)} ({_quoted(group.where)})"
+        yield f"{count} {quoted(group.message)} ({quoted(group.where)})"
     if compiled := rows(summary.results):
         yield _table(compiled)
 
 
 def _broken(group: Group) -> str:
-    ids = [_quoted(result.job.id) for result in group.results]
+    ids = [quoted(result.job.id) for result in group.results]
     more = f" and {len(ids) - _JOBS_SHOWN} more" if len(ids) > _JOBS_SHOWN else ""
     lines = [
-        f"### {group.heading(_quoted)}",
+        f"### {group.heading(quoted)}",
         "",
-        _quoted(group.message),
+        quoted(group.message),
         "",
-        f"- where: {_quoted(group.where)}",
-        f"- {likely(group.why, _quoted)}",
-        *([f"- since: {_quoted(group.since)}"] if group.since else []),
+        f"- where: {quoted(group.where)}",
+        f"- {likely(group.why, quoted)}",
+        *([f"- since: {quoted(group.since)}"] if group.since else []),
         f"- jobs: {', '.join(ids[:_JOBS_SHOWN])}{more}",
-        *([f"- again: {_quoted(group.again)}"] if group.again else []),
+        *([f"- again: {quoted(group.again)}"] if group.again else []),
     ]
     return "\n".join(lines)
 
@@ -115,10 +114,5 @@ def _table(compiled: Sequence[Sequence[str]]) -> str:
     """The programs that compiled; a bar in a cell would end it, even in code."""
     lines = [_COMPILED, "", " | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS)]
     return "\n".join(
-        [*lines, *(" | ".join(_quoted(cell).replace("|", "\\|") for cell in row) for row in compiled)]
+        [*lines, *(" | ".join(quoted(cell).replace("|", "\\|") for cell in row) for row in compiled)]
     )
-
-
-def _quoted(text: str) -> str:
-    """As code, so that nothing in it is read as Markdown, HTML, or a mention."""
-    return f"`{one_line(text).replace('`', chr(0x2CB)) or ' '}`"

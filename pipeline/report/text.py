@@ -53,6 +53,11 @@ def one_line(text: str, limit: int = 500) -> str:
     return " ".join(bounded(text, limit).split())
 
 
+def quoted(text: str, limit: int = 500) -> str:
+    """As code in Markdown, so that nothing in it is read as Markdown, HTML, or a mention."""
+    return f"`{one_line(text, limit).replace('`', chr(0x2CB)) or ' '}`"
+
+
 def likely(why: str, quote: Callable[[str], str] = one_line) -> str:
     """Why something is wrong: what is most likely, what a proof says, or for what reason nothing is known.
 

@@ -72,7 +72,7 @@ def _unlike(result: Result, expected: ExpectedFailure, earlier: Callable[[Result
     this, found = kind(result), result.facts[FINGERPRINT]
     remedy = f"if it is known too, add an entry with `{this}`"
     if expected.cause is not None and not _is_of(result, expected.cause):
-        cause = _cause(result)
+        cause = explained(result)
         other = f"this failure has cause {cause}" if cause else "this failure has another"
         return f"is for cause {expected.cause}; {other}; {remedy}"
     if expected.fingerprint not in (None, found):
@@ -81,7 +81,7 @@ def _unlike(result: Result, expected: ExpectedFailure, earlier: Callable[[Result
         return ""
     if expected.fingerprint is None and (what := _beyond_unnamed(result, earlier)):
         return f"names no cause; {what}; {remedy}"
-    if run := _changed_since(result, earlier):
+    if run := changed_since(result, earlier):
         what = f"this failure is otherwise than in run {run}: on the same inputs the output is another"
         return f"names no cause; {what}; if it is known too, give the entry another reason"
     return ""
@@ -105,7 +105,7 @@ def _beyond_unnamed(result: Result, earlier: Callable[[Result], Iterable[Earlier
     return ""
 
 
-def _changed_since(result: Result, earlier: Callable[[Result], Iterable[Earlier]]) -> str:
+def changed_since(result: Result, earlier: Callable[[Result], Iterable[Earlier]]) -> str:
     """The last run in which a stage that is wrong gave another output on the same golden; empty if none did.
 
     Of each output only the last run with this golden counts.
@@ -126,14 +126,19 @@ def _is_of(result: Result, cause: str) -> bool:
     return bool(wrong) and all(cause in stage.causes for stage in wrong)
 
 
-def _cause(result: Result) -> str:
+def explained(result: Result) -> str:
     """The likeliest fault that explains all that is wrong; empty if none does."""
     return next((cause for cause in result.causes if _is_of(result, cause)), "")
 
 
+def unexplained(result: Result) -> bool:
+    """Whether nothing says why an output is wrong: no fault, and no line of its program."""
+    return result.state is State.MISMATCH and not explained(result) and BLAMED not in result.facts
+
+
 def kind(result: Result) -> str:
     """The line of an entry that excuses this failure and no other: its cause, else its fingerprint."""
-    if cause := _cause(result):
+    if cause := explained(result):
         return f"cause: {cause}"
     # JSON's strings are YAML's.
     return f"fingerprint: {json.dumps(result.facts[FINGERPRINT], ensure_ascii=False)}"
@@ -149,7 +154,7 @@ def entry(result: Result) -> Iterator[str]:
         why = "a job of --engines has that of its device jobs" if job.other else "no entry excuses that"
         yield f"  # {job.id}: {result.state.value}: {why}"
         return
-    if result.state is State.MISMATCH and not _cause(result) and BLAMED not in result.facts:
+    if unexplained(result):
         yield UNEXPLAINED
     yield f"  - jobs: {job.id}"
     yield f"    {kind(result)}"

@@ -19,7 +19,8 @@ from pipeline.ground.jobs import OUTCOMES, Job, Outcome
 from pipeline.run.journal import Record, read_journal
 
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
-_JOURNAL = "journal.jsonl"
+JOURNAL = "journal.jsonl"
+"""The name of the journal in the folder of a run."""
 
 
 class RunFolderError(UserError):
@@ -37,7 +38,7 @@ class RunFolder:
     @property
     def journal(self) -> Path:
         """Path of the run's journal."""
-        return self.path / _JOURNAL
+        return self.path / JOURNAL
 
     def job_folder(self, job: Job) -> Path:
         """Folder of a job's artefacts, named by its id with `+` for `/`, so that folders are not nested."""
@@ -77,7 +78,7 @@ def reopen_run(root: Path, run_id: str) -> tuple[RunFolder, Record]:
         RunFolderError: there is no such run, or it is still being written.
         JournalError: its journal cannot be used.
     """
-    folder = _hold(root, _find(root, run_id))
+    folder = _hold(root, find_run(root, run_id))
     try:
         return folder, read_journal(folder.journal)
     except BaseException:
@@ -92,7 +93,7 @@ def read_run(root: Path, name: str) -> Record:
         RunFolderError: there is no such run.
         JournalError: its journal cannot be used.
     """
-    return read_journal(root / _find(root, name) / _JOURNAL)
+    return read_journal(root / find_run(root, name) / JOURNAL)
 
 
 def failed_jobs(record: Record) -> tuple[Job, ...]:
@@ -147,8 +148,12 @@ def prune_runs(root: Path, *, spared: str, keep: int, max_age: timedelta, now: d
     return tuple(reversed(removed))
 
 
-def _find(root: Path, name: str) -> str:
-    """The id of the run that a user names by its id or by `last`."""
+def find_run(root: Path, name: str) -> str:
+    """The id of the run that a user names by its id or by `last`.
+
+    Raises:
+        RunFolderError: there is no such run.
+    """
     ids = run_ids(root)
     if name == "last" and not ids:
         raise RunFolderError(f"{root}: there is no run yet")

@@ -45,6 +45,7 @@ JUDGED = frozenset({State.PASSED, *EXCUSABLE})
 # The end states that only the controller sets; a worker can claim the others.
 _CONTROLLERS = (
     State.EXPECTED_FAILURE,
+    State.KNOWN_FAILURE,
     State.UNEXPECTED_PASS,
     State.NONDETERMINISTIC,
     State.DEVICE_DEPENDENT,

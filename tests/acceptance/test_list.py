@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,26 @@ def test_ids_are_a_line_each_in_the_plans_order(pipeline: Pipeline) -> None:
         "device/emu-a2a3/bands/fused/small",
         "device/emu-a2a3/bands/fused/ties",
     ]
+
+
+@pytest.mark.parametrize(("asked", "there_are"), [(1, 1), (4, 4), (256, 20)])
+def test_the_shards_for_a_matrix_are_no_more_than_jobs(
+    asked: int, there_are: int, pipeline: Pipeline
+) -> None:
+    words = ("--lane", "device", "--platform", "a2a3")
+    outcome = pipeline("list", *words, "--shards", asked)
+    assert outcome.code == 0
+    parts = json.loads(outcome.out)["include"]
+    assert parts == [{"part": part, "shard": f"{part}/{there_are}"} for part in range(1, there_are + 1)]
+    # Together they are all jobs, each once.
+    shards = [pipeline("list", *words, "--shard", part["shard"]).out.splitlines() for part in parts]
+    assert sorted(itertools.chain(*shards)) == sorted(pipeline("list", *words).out.splitlines())
+    assert pipeline("list", "--profile", "ties", "--lane", "compile", "--shards", asked).code == 5
+
+
+def test_github_takes_256_shards_at_most(pipeline: Pipeline, refused: Callable[..., str]) -> None:
+    assert pipeline("list", "--shards", "257").code == 4
+    assert "--shards does not go with --shard" in refused("list", "--shards", "2", "--shard", "1/2")
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ lanes:
     include:
       - platforms: [emu-a2a3, emu-a5, cann-a2a3, a2a3, a5]
         geometries: [tiny]
-        kernels: [fused, two-pass]
+        kernels: [fused]
         profiles: [small]
 """
 """The platforms that the workflows name, all of them emulated."""
@@ -45,7 +45,7 @@ session=$2
 case $session in
   device) exec "$INTERPRETER" -m pipeline run "$@" ;;
   compile) exec "$INTERPRETER" -m pipeline compile "$@" ;;
-  report) exec "$INTERPRETER" -m pipeline report "$@" ;;
+  report | notify) exec "$INTERPRETER" -m pipeline "$session" "$@" ;;
   tests | portability-*) exec "$INTERPRETER" -m pytest "$@" ;;
 esac
 echo "nox $session" >> sessions
@@ -57,28 +57,42 @@ PIP = """\
 [ "$1 $2 $3" = "-m pip install" ]
 """
 
+PYTHON = """\
+#!/usr/bin/env bash
+exec "$INTERPRETER" "$@"
+"""
+
+JUNIT2HTML = """\
+#!/usr/bin/env bash
+exec "$INTERPRETER" -m junit2htmlreport "$@"
+"""
+
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, goldens: Path) -> Path:
+def made(folder: Path, goldens: Path) -> Path:
     """A checkout with a tiny matrix and a stand-in for Nox; the pipeline is the real one."""
-    folder = tmp_path / "checkout"
-    (folder / ".venv" / "bin").mkdir(parents=True)
+    programs, environment = folder / ".venv" / "bin", folder / ".nox" / "environment" / "bin"
+    programs.mkdir(parents=True)
+    environment.mkdir(parents=True)
     shutil.copytree(ROOT / "ci", folder / "ci")
     (folder / "matrix.yaml").write_text(MATRIX)
     (folder / "test_something.py").write_text("def test_something():\n    assert True\n")
-    for name, text in (("nox", NOX), ("python3", PIP)):
-        (folder / ".venv" / "bin" / name).write_text(text)
-        (folder / ".venv" / "bin" / name).chmod(0o755)
+    for program, text in (
+        (programs / "nox", NOX),
+        (programs / "python3", PIP),
+        (environment / "python", PYTHON),
+        (environment / "junit2html", JUNIT2HTML),
+    ):
+        program.write_text(text)
+        program.chmod(0o755)
     (folder / "out").mkdir()
     (folder / "out" / "goldens").symlink_to(goldens)
     return folder
 
 
-@pytest.fixture
-def shell(checkout: Path) -> Shell:
-    """Run text as a workflow's step is run: by bash, in the checkout, with the runner's options."""
+def shell_in(checkout: Path) -> Shell:
+    """Runs text as a workflow's step is run: by bash, in the checkout, with the runner's options."""
 
     def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -101,3 +115,50 @@ def shell(checkout: Path) -> Shell:
         )
 
     return run
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, goldens: Path) -> Path:
+    """A checkout of the test's own, see `made`."""
+    return made(tmp_path / "checkout", goldens)
+
+
+@pytest.fixture
+def shell(checkout: Path) -> Shell:
+    """Runs a step in the checkout, see `shell_in`."""
+    return shell_in(checkout)
+
+
+@pytest.fixture(scope="session")
+def parts(torch_installed: None, tmp_path_factory: pytest.TempPathFactory, goldens: Path) -> Path:
+    """The reports of a night's parts, each in a folder of the part's name, made by the real script once."""
+    folder = tmp_path_factory.mktemp("night") / "checkout"
+    shell = shell_in(made(folder, goldens))
+    emulated = "--platform emu-a2a3 --platform emu-a5 --platform cann-a2a3"
+    words = {f"emulator-{number}": f"{emulated} --shard {number}/3" for number in (1, 2, 3)}
+    for name, arguments in {**words, "device-a2a3": "--platform a2a3"}.items():
+        ended = shell(f"ci/nightly.sh parts/{name} {arguments}")
+        assert ended.returncode == 0, ended.stderr
+        # Each part is on a host of its own: how long another's jobs took must not divide its jobs.
+        shutil.rmtree(folder / "out" / "runs")
+        (folder / "out" / "history.sqlite").unlink()
+    return folder / "parts"
+
+
+@pytest.fixture
+def ready(parts: Path, checkout: Path) -> None:
+    """The script of the night has done its work before: it copies the reports of a part."""
+    script = checkout / "ci" / "nightly.sh"
+    script.write_text(f'#!/usr/bin/env bash\nmkdir -p reports && cp -r "{parts}/$(basename "$1")" reports\n')
+
+
+@pytest.fixture(scope="session")
+def unable() -> Callable[[Path], None]:
+    """Lets no platform of a checkout be available here, and each be required."""
+
+    def make(checkout: Path) -> None:
+        matrix = checkout / "matrix.yaml"
+        cards = "{backend: pypto, kind: card, required: true,"
+        matrix.write_text(matrix.read_text().replace("{backend: emulator,", cards))
+
+    return make

@@ -14,19 +14,34 @@ Shell = Callable[..., subprocess.CompletedProcess[str]]
 FAILS = "#!/usr/bin/env bash\nexit 7\n"
 SAYS_NOTHING = "#!/usr/bin/env bash\nexit 0\n"
 
+TELLS = """\
+#!/usr/bin/env bash
+# Says what it is called with; the run leaves a report and is red, and nobody can be told of it.
+env > "environment-$2"
+echo "$*" > "words-$2"
+[ "$2" = device ] || exit 6
+echo '<property name="run" value="20260310-040000-0000000001" /><property name="x" value="1" />' > "$5"
+exit 1
+"""
+
 
 def test_a_night_leaves_a_report_and_a_summary(shell: Shell, checkout: Path) -> None:
     ended = shell("ci/nightly.sh reports --platform a2a3")
     assert ended.returncode == 0, ended.stderr
     report = junitparser.JUnitXml.fromfile(str(checkout / "reports" / "junit.xml"))
-    assert (report.tests, report.failures, report.errors) == (2, 0, 0)
-    assert (checkout / "reports" / "summary.md").read_text().startswith("## Passed: no job is red: 2 passed")
+    assert (report.tests, report.failures, report.errors) == (1, 0, 0)
+    assert (checkout / "reports" / "summary.md").read_text().startswith("## Passed: no job is red: 1 passed")
 
 
 def test_without_a_folder_each_night_has_its_own(shell: Shell, checkout: Path) -> None:
     assert shell("cd ci && ./nightly.sh", NIGHTLY_SESSION="compile").returncode == 0
     (night,) = (checkout / "out" / "nights").iterdir()
-    assert {path.name for path in night.iterdir()} == {"junit.xml", "summary.md"}
+    assert {path.name for path in night.iterdir()} == {
+        "junit.xml",
+        "summary.md",
+        "results.json",
+        "news.md",
+    }
 
 
 def test_the_folder_is_where_the_caller_says(shell: Shell, checkout: Path) -> None:
@@ -70,3 +85,25 @@ def test_nox_is_installed_where_there_is_none(shell: Shell, checkout: Path) -> N
     ended = shell("ci/nightly.sh reports")
     assert ended.returncode != 0
     assert "no report was written" in ended.stderr
+
+
+def test_the_news_change_no_verdict_and_no_job_knows_where_they_go(shell: Shell, checkout: Path) -> None:
+    (checkout / ".venv" / "bin" / "nox").write_text(TELLS)
+    given = {"PIPELINE_WEBHOOK": "https://hooks.example/s3cret", "GITHUB_ACTIONS": "true"}
+    ended = shell("cd ci && NIGHTLY_WEBHOOK=hook ./nightly.sh ../reports --output there", **given)
+    assert ended.returncode == 1
+    assert "not everybody was told of this night, see above; exit code 1 is that of the run" in ended.stderr
+    said = [(checkout / f"words-{session}").read_text() for session in ("device", "notify")]
+    assert "s3cret" not in ended.stdout + ended.stderr + "".join(said)
+    assert "s3cret" not in (checkout / "environment-device").read_text()
+    assert "PIPELINE_WEBHOOK=https://hooks.example/s3cret\n" in (checkout / "environment-notify").read_text()
+    assert said[1] == (
+        "-s notify -- 20260310-040000-0000000001 --output there "
+        f"--markdown {checkout}/reports/news.md --annotations --webhook {checkout}/ci/hook\n"
+    )
+
+
+def test_a_night_without_a_report_is_not_told_as_that_of_another_run(shell: Shell, checkout: Path) -> None:
+    (checkout / ".venv" / "bin" / "nox").write_text(FAILS)
+    assert shell("ci/nightly.sh reports").returncode == 7
+    assert not (checkout / "reports" / "news.md").exists()

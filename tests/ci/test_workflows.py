@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,14 @@ LINTER = [str(PROGRAMS / "zizmor"), "--offline", "--strict-collection", "--no-pr
 CARDS = r"\$\{\{ (?:join\()?fromJSON\(vars\.NIGHTLY_CARDS \|\| '(.*?)'\)(?:, ' '\))? \}\}"
 """The platforms whose cards the repository has runners for, as they stand in the workflow."""
 
+NEEDED = r"\$\{\{ needs\.plan\.outputs\.(\w+)(?: \|\| (\w+))? \}\}"
+"""What a job before gave, or else what stands in its place."""
+
 Shell = Callable[..., subprocess.CompletedProcess[str]]
 Job = Mapping[str, Any]
+
+
+ONLY_SHARD = '<properties><property name="shard" value="1/1" />'
 
 
 def jobs(name: str) -> Mapping[str, Job]:
@@ -46,6 +53,13 @@ def shell_steps() -> Iterator[Any]:
 def test_the_linter_has_nothing_to_say() -> None:
     ended = subprocess.run([*LINTER, str(ROOT / ".github")], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("schema", ["vendor.github-workflows", "custom.github-workflows-require-timeout"])
+def test_the_workflows_are_what_github_takes(schema: str) -> None:
+    command = [str(PROGRAMS / "check-jsonschema"), "--builtin-schema", schema, *map(str, WORKFLOWS)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
 
 
 def test_the_linter_would_say_something(tmp_path: Path) -> None:
@@ -74,50 +88,86 @@ def test_every_job_is_bounded_and_may_only_read(path: Path) -> None:
     assert workflow["permissions"] == {"contents": "read"}
     assert workflow["defaults"]["run"]["shell"] == "bash"  # which sets pipefail
     assert workflow["concurrency"]
-    for job in workflow["jobs"].values():
-        assert "permissions" not in job
+    for name, job in workflow["jobs"].items():
+        # Who publishes runs no code of ours.
+        may = {"pages": "write", "id-token": "write"} if name == "pages" else None
+        assert job.get("permissions") == may
+        assert not may or all("run" not in step for step in job["steps"])
         assert job["timeout-minutes"]
 
 
-def wanted(step: Mapping[str, Any], failed: bool) -> bool:
-    """Whether a runner would run a step, after one before it failed or not."""
-    assert step.get("if", "always()") == "always()"
-    return not failed or "if" in step
+def wanted(step: Mapping[str, Any], code: int, outputs: Mapping[str, str]) -> bool:
+    """Whether a runner would run a step, after one before it failed with a code or 0."""
+    condition = step.get("if")
+    always = {"always()": True, "always() && steps.run.outputs.code == '6'": outputs.get("code") == "6"}
+    return code == 0 if condition is None else always[condition]
 
 
 def filled(text: object, values: Mapping[str, Any]) -> str:
-    """What a runner makes of a value by those of the matrix and, as `cards`, the repository's variable."""
+    """What a runner makes of a value.
+
+    By the values of the matrix, of jobs before it and, as `cards`, of the repository's variable.
+    """
     cards = re.sub(CARDS, lambda found: " ".join(json.loads(values.get("cards") or found[1])), str(text))
-    return re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), cards)
+    needed = re.sub(NEEDED, lambda found: values.get(found[1], found[2] or ""), cards)
+    needed = needed.replace("${{ secrets.NIGHTLY_WEBHOOK }}", "")
+    return re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), needed)
 
 
-def play(job: Job, values: Mapping[str, Any], shell: Shell, summary: Path) -> int:
-    """Run a job's shell steps in order; its exit code is that of the first step that failed."""
-    code = 0
+@dataclass(frozen=True)
+class Played:
+    """How a job went: the exit code of its first step that failed, which steps ran, what it gave."""
+
+    code: int
+    steps: list[str]
+    outputs: Mapping[str, str]
+    said: str
+
+
+def play(job: Job, values: Mapping[str, Any], shell: Shell, summary: Path) -> Played:
+    """Run a job's shell steps in order."""
+    code, ran, said = 0, [], ""
+    file = summary.parent / "outputs"
+    file.write_text("")
+    outputs: dict[str, str] = {}
     for step in job["steps"]:
-        if "run" in step and wanted(step, code != 0):
+        if "run" in step and wanted(step, code, outputs):
             environment = {name: filled(value, values) for name, value in step.get("env", {}).items()}
-            ended = shell(step["run"], **environment, GITHUB_STEP_SUMMARY=str(summary))
+            given = {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_OUTPUT": str(file)}
+            ended = shell(step["run"], **environment, **given, GITHUB_ACTIONS="true")
             code = code or ended.returncode
-    return code
+            ran.append(step["name"])
+            said += ended.stdout
+            outputs = dict(line.split("=", 1) for line in file.read_text().splitlines())
+    return Played(code, ran, outputs, said)
 
 
-def combinations(job: Job) -> list[dict[str, Any]]:
+def combinations(job: Job, values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The values that a job's matrix takes, one after another; no job here has more than one."""
-    ((name, values),) = job["strategy"]["matrix"].items()
-    return [{name: value} for value in (filled(values, {}).split() if isinstance(values, str) else values)]
+    matrix = job["strategy"]["matrix"]
+    if isinstance(matrix, str):
+        assert matrix == "${{ fromJSON(needs.plan.outputs.shards) }}"
+        return list(json.loads(values["shards"])["include"])
+    ((name, listed),) = matrix.items()
+    return [{name: value} for value in (filled(listed, {}).split() if isinstance(listed, str) else listed)]
 
 
 def upload(job: Job, values: Mapping[str, Any], checkout: Path, store: Path) -> None:
     """Do what `actions/upload-artifact` does."""
-    (step,) = (step for step in job["steps"] if "upload-artifact" in step.get("uses", ""))
+    shutil.move(checkout / kept(job)["path"], store / filled(kept(job)["name"], values))
+
+
+def kept(job: Job) -> Mapping[str, str]:
+    """What a job keeps as an artefact, whatever comes."""
+    (step,) = (step for step in job["steps"] if "/upload-artifact@" in step.get("uses", ""))
     assert step["if"] == "always()"
     assert step["with"]["if-no-files-found"] == "error"
-    shutil.move(checkout / step["with"]["path"], store / filled(step["with"]["name"], values))
+    found: Mapping[str, str] = step["with"]
+    return found
 
 
 def test_a_pull_request_is_linted(shell: Shell, checkout: Path, tmp_path: Path) -> None:
-    assert play(jobs("pull-request")["lint"], {}, shell, tmp_path / "summary.md") == 0
+    assert play(jobs("pull-request")["lint"], {}, shell, tmp_path / "summary.md").code == 0
     assert (checkout / "sessions").read_text() == "nox lint\n"
 
 
@@ -128,7 +178,7 @@ def test_tests_leave_a_report_also_where_they_fail(
 ) -> None:
     (checkout / "test_something.py").write_text(f"def test_something():\n    assert {good}\n")
     job = jobs(workflow)[name]
-    assert play(job, {"python": "3.13"}, shell, tmp_path / "summary.md") == (0 if good else 1)
+    assert play(job, {"python": "3.13"}, shell, tmp_path / "summary.md").code == (0 if good else 1)
     upload(job, {"python": "3.13"}, checkout, tmp_path)
     report = junitparser.JUnitXml.fromfile(str(tmp_path / f"{name}-3.13" / "tests.xml"))
     assert [(suite.tests, suite.failures) for suite in report] == [(1, 0 if good else 1)]
@@ -136,65 +186,87 @@ def test_tests_leave_a_report_also_where_they_fail(
 
 def test_the_night_runs_the_tests_on_every_python_that_has_a_session() -> None:
     others = runpy.run_path(str(ROOT / "noxfile.py"))["OTHER_PYTHONS"]
-    assert combinations(jobs("nightly")["portability"]) == [{"python": python} for python in others]
+    assert combinations(jobs("nightly")["portability"], {}) == [{"python": python} for python in others]
 
 
 def test_the_compile_lane_of_a_pull_request(shell: Shell, checkout: Path, tmp_path: Path) -> None:
     job = jobs("pull-request")["compile"]
-    assert play(job, {}, shell, tmp_path / "summary.md") == 0
+    assert play(job, {}, shell, tmp_path / "summary.md").code == 0
     assert "1 passed" in (tmp_path / "summary.md").read_text()
     upload(job, {}, checkout, tmp_path)
     assert junitparser.JUnitXml.fromfile(str(tmp_path / "compile" / "junit.xml")).tests == 1
 
 
 @pytest.fixture
-def night(torch_installed: None, shell: Shell, checkout: Path, tmp_path: Path) -> Path:
-    """A night's parts, each in the folder of its artefact, where the last job finds them."""
+def night(parts: Path, shell: Shell, checkout: Path, tmp_path: Path) -> Mapping[str, Any]:
+    """A night's parts, each in the folder of its artefact, where the last job finds them; and the plan."""
     store = checkout / "parts"
-    store.mkdir()
-    for name in ("emulator", "device"):
+    shutil.copytree(parts, store)
+    plan = play(jobs("nightly")["plan"], {}, shell, tmp_path / "summary.md")
+    assert plan.code == 0
+    played = {
+        "emulator": combinations(jobs("nightly")["emulator"], plan.outputs)[0],
+        "device": {"platform": "a2a3"},
+    }
+    for name, values in played.items():
         job = jobs("nightly")[name]
-        for values in combinations(job):
-            assert play(job, values, shell, tmp_path / "summary.md") == 0
-            upload(job, values, checkout, store)
-            # Each part is on a runner of its own: how long another's jobs took must not divide its jobs.
-            shutil.rmtree(checkout / "out" / "runs")
-    return store
+        assert play(job, values, shell, tmp_path / "summary.md").code == 0
+        shutil.rmtree(store / filled(kept(job)["name"], values))
+        upload(job, values, checkout, store)
+        shutil.rmtree(checkout / "out" / "runs")
+    return plan.outputs
 
 
-def test_a_whole_night_becomes_one_report(night: Path, shell: Shell, checkout: Path, tmp_path: Path) -> None:
+def test_a_whole_night_becomes_one_report(
+    night: Mapping[str, Any], shell: Shell, checkout: Path, tmp_path: Path
+) -> None:
     job = jobs("nightly")["report"]
     summary = tmp_path / "merged.md"
-    assert play(job, {}, shell, summary) == 0
+    assert json.loads(night["shards"]) == {
+        "include": [{"part": part, "shard": f"{part}/3"} for part in (1, 2, 3)]  # there are three jobs
+    }
+    assert play(job, night, shell, summary).code == 0
     report = junitparser.JUnitXml.fromfile(str(checkout / "night" / "junit.xml"))
-    assert (report.tests, report.failures, report.errors) == (8, 0, 0)
+    assert (report.tests, report.failures, report.errors) == (4, 0, 0)
     assert summary.read_text().startswith("```text\n")
+    assert "## Passed: no job is red: 4 passed" in summary.read_text()
+    assert {path.name for path in (checkout / "night").iterdir()} == {
+        "junit.xml",
+        "merge.txt",
+        "news.md",
+        "results.json",
+    }
+    assert "device.emu-a2a3" in (checkout / "site" / "index.html").read_text()
+    # What the parts know of each output reaches the night's results.
+    merged = json.loads((checkout / "night" / "results.json").read_text())
+    assert all(stage["diffs"] for one in merged["jobs"] for stage in one["stages"])
 
     # A part that never came: one shard, or the cards' host.
     for missing in ("emulator-3", "device-a2a3"):
-        shutil.move(night / missing, tmp_path / missing)
+        shutil.move(checkout / "parts" / missing, tmp_path / missing)
         summary.unlink()
-        assert play(job, {}, shell, summary) == 1
+        played = play(job, night, shell, summary)
+        assert played.code == 1
+        assert "The environment cannot run" not in played.steps
         report = junitparser.JUnitXml.fromfile(str(checkout / "night" / "junit.xml"))
         assert report.errors > 0
         assert missing in summary.read_text()
-        shutil.move(tmp_path / missing, night / missing)
+        shutil.move(tmp_path / missing, checkout / "parts" / missing)
 
     # Cards that the repository says it has runners for are asked for, and others are not.
-    assert combinations(jobs("nightly")["device"]) == [{"platform": "a2a3"}]
-    assert play(job, {"cards": '["a2a3", "a5"]'}, shell, summary) == 1
+    assert combinations(jobs("nightly")["device"], night) == [{"platform": "a2a3"}]
+    cards = {**night, "cards": '["a2a3", "a5"]'}
+    assert play(job, cards, shell, summary).code == 1
     assert "parts/device-a5/junit.xml" in summary.read_text()
-    device = jobs("nightly")["device"]
-    assert play(device, {"platform": "a5"}, shell, summary) == 0
-    upload(device, {"platform": "a5"}, checkout, night)
-    assert play(job, {"cards": '["a2a3", "a5"]'}, shell, summary) == 0
 
 
 def test_a_night_without_any_part_is_red(shell: Shell, checkout: Path, tmp_path: Path) -> None:
+    """Nor is there a plan: the job that makes it has failed."""
     summary = tmp_path / "merged.md"
-    assert play(jobs("nightly")["report"], {}, shell, summary) == 4
+    assert play(jobs("nightly")["report"], {}, shell, summary).code == 4
     assert "nothing to merge" in summary.read_text()
     assert jobs("nightly")["report"]["if"] == "always()"
+    assert (checkout / "site" / "index.html").read_text() == "This night has no report.\n"
 
 
 def test_a_red_run_still_writes_its_summary(
@@ -205,5 +277,36 @@ def test_a_red_run_still_writes_its_summary(
         matrix.replace("a2a3: {backend: emulator", "a2a3: {backend: nothing")
     )
     summary = tmp_path / "summary.md"
-    assert play(jobs("nightly")["device"], {"platform": "a2a3"}, shell, summary) == 4
+    played = play(jobs("nightly")["device"], {"platform": "a2a3"}, shell, summary)
+    assert played.code == 4
+    assert "The environment cannot run" not in played.steps
     assert "Failed: no report was written (exit code 4)" in summary.read_text()
+
+
+@pytest.mark.parametrize(("workflow", "name"), [("pull-request", "compile"), ("nightly", "device")])
+def test_an_environment_that_cannot_run_is_red_in_its_own_words(
+    workflow: str, name: str, shell: Shell, checkout: Path, tmp_path: Path, unable: Callable[[Path], None]
+) -> None:
+    unable(checkout)
+    played = play(jobs(workflow)[name], {"platform": "a2a3"}, shell, tmp_path / "summary.md")
+    assert played.code == 6
+    assert played.outputs["code"] == "6"
+    assert played.steps[-1] == "The environment cannot run"
+    assert "::error title=The environment cannot run::" in played.said
+
+
+def test_a_night_in_which_only_the_environment_failed_is_one_of_these(
+    shell: Shell, checkout: Path, tmp_path: Path, unable: Callable[[Path], None]
+) -> None:
+    unable(checkout)
+    job = jobs("nightly")["device"]
+    assert play(job, {"platform": "a2a3"}, shell, tmp_path / "summary.md").code == 6
+    (checkout / "parts").mkdir()
+    for name in ("emulator-1", "device-a2a3"):
+        shutil.copytree(checkout / "reports", checkout / "parts" / name)
+    for part in (checkout / "parts").iterdir():
+        text = (part / "junit.xml").read_text()
+        (part / "junit.xml").write_text(text.replace("<properties>", ONLY_SHARD, 1))
+    played = play(jobs("nightly")["report"], {"count": "1"}, shell, tmp_path / "summary.md")
+    assert played.code == 6
+    assert played.steps[-1] == "The environment cannot run"

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, WorkloadName
+from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.work.stages import execute
@@ -66,3 +66,26 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def untileable() -> Geometry:
     """Rows of 5 pixels: a tile of whole rows would need 16 of them."""
     return Geometry(5, 5, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+
+
+@pytest.fixture(scope="session")
+def result_of() -> Callable[..., Result]:
+    """Builds a `Result` from a job's id and an end state."""
+
+    def make(job_id: str, state: State = State.PASSED, **facts: Any) -> Result:
+        lane, platform, geometry, name = job_id.split("/", 3)
+        kernel, _, profile = f"all/{name}".partition("/") if lane == "compare" else name.partition("/")
+        job = Job(
+            id=job_id,
+            lane=Lane(lane),
+            platform=Platform(platform, "emulator", "a2a3"),
+            workload=WorkloadName("conv-pair"),
+            geometry_name=geometry,
+            geometry={},
+            kernel=kernel,
+            profile=profile or None,
+            timeout=60.0,
+        )
+        return Result(job=job, state=state, **facts)
+
+    return make

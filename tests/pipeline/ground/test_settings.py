@@ -21,6 +21,7 @@ VALUES = {
     "repeat": 3,
     "retries": 0,
     "references": "/t/references.json",
+    "baseline": "/t/night.xml",
     "allow_new_skips": True,
     "output": "/t/out",
 }
@@ -37,6 +38,7 @@ every_settings = st.builds(
     repeat=st.integers(1, 100),
     retries=st.none() | st.integers(0, 100),
     references=st.none() | TEXT.filter(bool),
+    baseline=st.none() | TEXT.filter(bool),
     allow_new_skips=st.booleans(),
     output=st.none() | TEXT.filter(bool),
 )
@@ -56,7 +58,7 @@ def test_words_name_every_setting_that_is_not_the_default() -> None:
     words = (
         "--matrix 'to night.yaml' --matrix other.yaml --date 2026-03-10 --inputs /t/mine.npz "
         "--inject unwritten --stage tile --repeat 3 --retries 0 "
-        "--references /t/references.json --allow-new-skips --output /t/out"
+        "--references /t/references.json --baseline /t/night.xml --allow-new-skips --output /t/out"
     )
     assert GIVEN.words() == shlex.split(words)
     assert Settings().words() == []
@@ -76,6 +78,7 @@ def test_facts_tell_what_changes_jobs_and_not_where_they_are_kept() -> None:
         "repeat": "3",
         "retries": "0",
         "references": "/t/references.json",
+        "baseline": "/t/night.xml",
         "allow_new_skips": "True",
     }
     assert Settings().facts() == {}

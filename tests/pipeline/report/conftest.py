@@ -4,39 +4,15 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import xmlschema
 
-from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Result
 
 ROOT = Path(__file__).parents[3]
 MakeResult = Callable[..., Result]
 Validate = Callable[[Path], None]
-
-
-@pytest.fixture(scope="session")
-def result_of() -> MakeResult:
-    """Builds a `Result` from a job's id and an end state."""
-
-    def make(job_id: str, state: State = State.PASSED, **facts: Any) -> Result:
-        lane, platform, geometry, name = job_id.split("/", 3)
-        kernel, _, profile = f"all/{name}".partition("/") if lane == "compare" else name.partition("/")
-        job = Job(
-            id=job_id,
-            lane=Lane(lane),
-            platform=Platform(platform, "emulator", "a2a3"),
-            workload=WorkloadName("conv-pair"),
-            geometry_name=geometry,
-            geometry={},
-            kernel=kernel,
-            profile=profile or None,
-            timeout=60.0,
-        )
-        return Result(job=job, state=state, **facts)
-
-    return make
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,63 @@
+"""`notify`: others are told how an earlier run went."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.commands.settings import refuse_loop
+from pipeline.history.named import located, results_named
+from pipeline.history.past import HistoryError, place
+from pipeline.notify import webhook
+from pipeline.notify.checks import annotated
+from pipeline.notify.news import Moves, markdown
+from pipeline.report.document import writing
+from pipeline.report.files import clear
+from pipeline.report.results import RunResults
+from pipeline.run.messages import write_atomically
+
+
+def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
+    """`notify`: an earlier run as Markdown, as annotations, to a webhook; 0 if all of it was told.
+
+    The Markdown is printed if nothing else is asked for.
+
+    Raises:
+        DeliveryError: the webhook did not take it.
+    """
+    if arguments.markdown is not None:
+        refuse_loop("markdown", arguments.markdown)
+        clear(arguments.markdown)
+    url = webhook.address(arguments.webhook, environment)
+    root = arguments.output.absolute() / "runs"
+    results = results_named(located(arguments.run, root), root)
+    text = markdown(results, _moves(results, place(arguments.output, environment)))
+    if arguments.markdown is not None:
+        with writing(arguments.markdown):
+            write_atomically(arguments.markdown, text.encode())
+    elif not arguments.annotations and url is None:
+        sys.stdout.write(text)
+    if arguments.annotations:
+        checkout = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
+        sys.stdout.writelines(f"{line}\n" for line in annotated(results.jobs, checkout))
+    if url is not None:
+        webhook.deliver(url, webhook.body_of(results, text))
+    return 0
+
+
+def _moves(results: RunResults, where: str | Path) -> Moves:
+    """What the history says that this run changed; if it cannot, why."""
+    if isinstance(where, Path) and not where.exists():
+        return Moves(unknown="there is no history here")
+    from pipeline.history.questions import fixed, run_named, slower
+    from pipeline.history.store import open_history
+
+    try:
+        with open_history(where) as history:
+            run = run_named(history, results.run)
+            passing = {one.job: one.before.run for one in fixed(history, run) if one.before}
+            return Moves(passing, tuple(slower(history, run)))
+    except HistoryError as error:
+        return Moves(unknown=str(error))
