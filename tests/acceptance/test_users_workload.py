@@ -133,9 +133,13 @@ def test_a_program_that_is_refuted_is_red_everywhere(
     case = junit(workspace, report)["compile/emu-a2a3/own/gemm"]
     assert case.kind == "failure"
     assert case.message.startswith(why)
-    assert re.search(rf": extract, {wrong.name}:\d+, .*k 1: it reads b\[0, 0\] where b\[", case.message)
-    assert "right in every round" in case.message
+    edited = 1 + next(at for at, line in enumerate(wrong.read_text().splitlines()) if "(k - 1) *" in line)
+    blamed = case.body.splitlines()[1]
+    assert re.match(rf"the program is wrong: extract, {wrong.name}:\d+, .*k \d+: it reads b\[", blamed)
+    assert f"; 1, {wrong.name}:{edited}, is 1; 0 would be right in every round" in blamed
+    assert blamed in ended.out
     facts = case.out.splitlines()
+    assert any(re.fullmatch(rf"blamed=tile\.extract of c at {wrong.name}:\d+", fact) for fact in facts)
     assert "state=refuted" in facts
     assert "gemm.proved=no: 4096 of 4096 elements are wrong" in facts
     summary = (last_run() / "summary.md").read_text()
