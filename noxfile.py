@@ -157,7 +157,9 @@ def lint(session: nox.Session) -> None:
     session.run(PYTHON, "-m", "ruff", "format", "--check", ".", external=True)
     programs = ENVIRONMENT / "bin"
     session.run(str(programs / "zizmor"), "--offline", "--strict-collection", ".github", external=True)
-    session.run(str(programs / "shellcheck"), "ci/nightly.sh", ".ci/run", external=True)
+    session.run(
+        str(programs / "shellcheck"), "ci/nightly.sh", "ci/systemd/conclude.sh", ".ci/run", external=True
+    )
 
 
 @nox.session(python=False, requires=["environment"])

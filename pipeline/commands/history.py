@@ -18,6 +18,7 @@ from rich.table import Table
 
 from golden.errors import UserError
 from pipeline.commands.options import HISTORY
+from pipeline.commands.selection import tell
 from pipeline.ground.words import counted
 from pipeline.history import questions
 from pipeline.history.past import FILE, HistoryError, place
@@ -134,7 +135,7 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
         raise HistoryError(
             f"{arguments.output / FILE}: there is no history yet; {remedy} {arguments.output / 'runs'}"
         )
-    return open_history(where, lambda line: sys.stderr.write(f"{line}\n"))
+    return open_history(where, tell)
 
 
 def _print(found: Sequence[Any]) -> None:

@@ -21,7 +21,7 @@ from pipeline.commands.facts import (
 )
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
 from pipeline.commands.options import LANES, REFERENCES
-from pipeline.commands.selection import check_inputs, read_matrix, select_jobs
+from pipeline.commands.selection import check_inputs, read_matrix, select_jobs, tell
 from pipeline.commands.settings import (
     check_injection,
     refuse_overwriting,
@@ -99,7 +99,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     references = load_references(path, must_exist=named and not arguments.update_references)
     where, runs = place(arguments.output, os.environ), Folders(_runs(arguments), asked.resumed)
     baseline = read_baseline(settings.baseline, runs.root, where, settings) if settings.baseline else None
-    past = past_of(where, runs, datetime.now(timezone.utc), _tell)
+    past = past_of(where, runs, datetime.now(timezone.utc), tell)
     history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(
         arguments,
@@ -118,18 +118,13 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
-    record_run(where, options.root, summary.run_id, _tell)
+    record_run(where, options.root, summary.run_id, tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)
     now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
     prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
     return summary.exit_code
-
-
-def _tell(line: str) -> None:
-    """Say something about the history, which changes nothing about the run."""
-    sys.stderr.write(f"{line}\n")
 
 
 def _asked(arguments: Namespace) -> _Asked:

@@ -15,6 +15,7 @@ from golden.errors import UserError
 from pipeline.ground.files import read_file
 from pipeline.ground.words import counted
 from pipeline.report.results import RunResults
+from pipeline.report.text import one_line
 
 VARIABLE = "PIPELINE_WEBHOOK"
 """The environment variable that has the address."""
@@ -28,6 +29,7 @@ RETRIES = 4
 BACKOFF = 1.0
 """The retries come after 0, 2, 4 and 8 times as many seconds."""
 
+_FACT = 200
 _SECONDS = Timeout(connect=5.0, read=15.0)
 _AGAIN = frozenset({429, *range(500, 600)})
 
@@ -70,16 +72,9 @@ def address(file: Path | None, environment: Mapping[str, str]) -> Url | None:
 
 def body_of(results: RunResults, text: str) -> bytes:
     """The notification as JSON: facts of the run, and `text`, its Markdown."""
-    told = {
-        "version": 1,
-        "run": results.run,
-        "commit": results.commit,
-        "branch": results.branch,
-        "exit_code": results.exit_code,
-        "verdict": results.verdict,
-        "text": text,
-    }
-    return msgspec.json.encode(told)
+    names = ("run", "commit", "branch", "verdict")
+    facts = {name: one_line(getattr(results, name), _FACT) for name in names}
+    return msgspec.json.encode({"version": 1, **facts, "exit_code": results.exit_code, "text": text})
 
 
 def deliver(url: Url, body: bytes, backoff: float = BACKOFF) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Attempt, Diff, Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult, State
 from pipeline.ground.settings import Settings
 from pipeline.history import questions
 from pipeline.history.past import HistoryError
@@ -86,6 +86,18 @@ def test_fixed_is_what_passes_or_is_excused_and_was_red(history: History, nights
         [ended("a"), ended("b", State.EXPECTED_FAILURE), ended("c", SKIPPED), ended("d")],
     )
     assert [one.job for one in questions.fixed(history, run)] == named("a", "b")
+
+
+def test_a_failure_that_a_baseline_has_too_is_still_one(history: History, nights: Remember) -> None:
+    def known(name: str) -> Result:
+        return ended(name, State.KNOWN_FAILURE, facts={FINGERPRINT: "x"})
+
+    run = nights([known("a"), ended("b", "x"), known("c")], [ended("a"), known("b"), ended("c", "x")])
+    assert [one.job for one in questions.fixed(history, run)] == named("a")
+    assert [(one.job, one.runs) for one in questions.failing(history, run)] == [
+        (job, 2) for job in named("b", "c")
+    ]
+    assert questions.new(history, run) == ()
 
 
 def test_a_failure_is_as_old_as_its_unbroken_row(history: History, nights: Remember) -> None:
