@@ -18,6 +18,9 @@ from hypothesis import settings
 # imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# The tests must not write to a user's own history.
+os.environ.pop("PIPELINE_HISTORY", None)
+
 # A busy machine is no failure.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

@@ -31,8 +31,7 @@ PACKAGES = (golden, kernels, pipeline)
 def import_everything() -> None:
     for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            # The second is Alembic's, which alone can import it.
-            if not module.name.endswith(("__main__", "migrations.env")):
+            if not module.name.endswith(("__main__", "migrations.env")):  # Alembic alone imports the latter
                 import_module(module.name)
 
 
