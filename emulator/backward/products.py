@@ -79,7 +79,8 @@ def demands(
     if block is None:
         return
     sums = _Sums(leave, demand, block, *results.rows_and_columns(block, demand))
-    columns, some = sums.columns, max(int(sums.columns.max()), 0)
+    columns, at = sums.columns, sums.first[1]
+    some = max(int(columns[at]), 0)
     if (leave.entries is None) != (block.table is None):
         entry = NOTHING if block.table is None else int(block.table[some])
         yield sums.begun(Fault.TABLE, leave, entry, NOTHING)
@@ -89,7 +90,7 @@ def demands(
     begin = leave.products[0]
     if (leave.bias is None) != (block.bias is None):
         starts = NOTHING if block.bias is None else int(block.bias[some])
-        has = NOTHING if leave.bias is None else int(leave.bias[int(columns.argmax())])
+        has = NOTHING if leave.bias is None else int(leave.bias[at])
         yield sums.begun(Fault.BIAS, begin, starts, has)
     elif begin.bias is not None and leave.bias is not None and block.bias is not None:
         yield _row(begin, begin.bias, _of_columns(block.bias, columns), leave.bias)

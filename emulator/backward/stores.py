@@ -38,7 +38,8 @@ def misplaced(writers: Sequence[Event], demand: Ids, held: Ids) -> Mapping[Leave
         there = demand[store.cells]
         known = store.ids > PADDING
         other = known & (store.ids != there) & np.isin(store.ids, needed)
-        if other.any() and not (store.ids == there).any() and known.mean() >= _WHOLE:
+        moved = other.any() and not (store.ids == there).any() and known.mean() >= _WHOLE
+        if moved and _at_one_offset(store, other, demand):
             lost[store] = other
     return {store: lost[store] for store in _only_misplaced(stores, lost, demand)}
 
@@ -63,6 +64,16 @@ def _only_misplaced(stores: Sequence[Leave], lost: Mapping[Leave, Mask], demand:
             return [store for mine in calls.values() for store in mine]
         for call in bad:
             del calls[call]
+
+
+def _at_one_offset(store: Leave, other: Mask, demand: Ids) -> bool:
+    """Whether the first and the last of sums that belong elsewhere are equally far from where they belong.
+
+    Sums that changed places within their tile are none: no other place of the store would mend them.
+    """
+    ends = np.argwhere(other)[[0, -1]]
+    belong = np.array([first(demand == store.ids[row, column]) for row, column in ends])
+    return bool((belong[0] - ends[0] == belong[1] - ends[1]).all())
 
 
 def wrong_place(store: Leave, other: Mask, demand: Ids, windows: Event | None) -> Suspicion:
