@@ -94,9 +94,7 @@ def main() -> None:
         said = subprocess.run(child, check=True, capture_output=True, text=True).stdout.strip()
         run_text, blame_text, peak_text, finding = said.split("\t")
         both = f"run {float(run_text):.1f} s, proof and blame {float(blame_text):.1f} s (allowed: 10)"
-        print(
-            f"fused, wrong {' '.join(fault)}: {both}, peak memory {int(peak_text) / 2**20:.0f} MB (allowed: 300)"
-        )
+        print(f"fused, wrong {' '.join(fault)}: {both}, peak {int(peak_text) / 2**20:.0f} MB (allowed: 300)")
         print(f"  {finding}")
 
 
