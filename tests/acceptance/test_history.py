@@ -12,6 +12,7 @@ import pytest
 ONE = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused", "--profile", "small")
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_the_results_say_what_terminal_report_and_exit_code_say(
     pipeline: Callable[..., Any], last_run: Callable[[], Path], report: Callable[[Path], Mapping[str, Any]]
 ) -> None:
