@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pytest
 
 from pipeline.dashboard import words
-from pipeline.dashboard.earlier import Earlier
+from pipeline.dashboard.earlier import Earlier, Night
 from pipeline.dashboard.site import write_dashboard, write_of_run
 from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult, State
 from pipeline.report.document import ReportError
@@ -87,6 +87,18 @@ def test_a_green_night_says_that_nothing_is_new(
     assert "Passed: no job is red: 1 passed" in said
     assert "No failure is new" in said
     assert "New failures" not in said
+
+
+def test_the_last_runs_are_told_in_numbers(written: Written, run_of: Make, result_of: MakeResult) -> None:
+    nights = (
+        Night("r1", "c1", None, 3.0, {"skipped": 2}),
+        Night("r2", "c2", 50.0, 4.0, {"passed": 1, "mismatch": 1}, 100.0, 112.5),
+    )
+    page = (
+        written(run_of(result_of("device/emu/g/fused/small")), earlier=Earlier(nights=nights)) / "index.html"
+    )
+    said = _Page(page).text
+    assert "r2 c2 1 passed, 1 mismatch 50.0 % 4.0 100.0 % 112.5 % r1 c1 2 skipped none 3.0 - -" in said
 
 
 def test_a_run_that_executed_nothing_is_not_green(
