@@ -126,6 +126,12 @@ def notify(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def dashboard(session: nox.Session) -> None:
+    """Write the dashboard of the last run again, or of `RUN`; `--site DIR` writes it to another folder."""
+    pipeline(session, "dashboard", *session.posargs)
+
+
+@nox.session(python=False, requires=["environment"])
 def tests(session: nox.Session) -> None:
     """All tests."""
     shared(session, "-m", "pytest", "-n", "auto", "--dist", "worksteal")

@@ -50,6 +50,7 @@ LAYERS = (
     ("pipeline.history",),
     ("pipeline.results.review", "pipeline.results.baseline", "pipeline.work.replay"),
     ("pipeline.notify",),
+    ("pipeline.dashboard",),
     ("pipeline.commands", "pipeline.faults.matrix"),
     ("pipeline.commands.cli",),
     ("pipeline.__main__",),
@@ -202,7 +203,7 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
             assert package not in {name.split(".")[0] for name in imported(statement)}, module
 
 
-HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib", "sqlalchemy", "alembic")
+HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib", "sqlalchemy", "alembic", "jinja2")
 
 
 def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
@@ -221,7 +222,7 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
 
 
 def test_a_run_begins_without_the_database() -> None:
-    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic"))
+    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic", "jinja2"))
 
 
 def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -46,6 +46,10 @@ def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
         from pipeline.commands.notify import notify
 
         return notify(parsed, os.environ)
+    if parsed.command == "dashboard":
+        from pipeline.commands.dashboard import dashboard
+
+        return dashboard(parsed, os.environ)
     if parsed.command == "history":
         from pipeline.commands.history import consult_history
 

@@ -30,6 +30,7 @@ from pipeline.commands.settings import (
     report_files,
     settings_given,
 )
+from pipeline.dashboard.site import write_of_run
 from pipeline.ground.jobs import Job, Result
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
@@ -119,6 +120,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
     record_run(where, options.root, summary.run_id, tell)
+    write_of_run(options.root / summary.run_id, where, tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)
     now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)

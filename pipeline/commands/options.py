@@ -160,6 +160,13 @@ def parser() -> _Parser:
     _add_flag(notify, "--annotations", github)
     webhook = "post it to the address in this file (default: the one in PIPELINE_WEBHOOK, if it is set)"
     _add(notify, "--webhook", "FILE", webhook)
+    dashboard = commands.add_parser(
+        "dashboard", help="write the dashboard of an earlier run again, with what the history knows by now"
+    )
+    _add(dashboard, "run", "RUN", f"{what} (default: last)", nargs="?", default="last")
+    _add_root(dashboard)
+    site = "write it to this folder, with copies of files of jobs that are red (default: in the run's folder)"
+    _add(dashboard, "--site", "DIR", site)
     report = commands.add_parser(
         "report", help="show or merge reports of earlier runs; print entries that excuse their failures"
     )

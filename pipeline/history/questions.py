@@ -142,6 +142,16 @@ class Moved:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """A metric of a job in a run and in those before it, the last first: each run and its value."""
+
+    job: str
+    metric: str
+    model: str
+    values: Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True)
 class Gone:
     """A job that no run has had since `last`, though a run like the one asked about had it."""
 
@@ -523,19 +533,20 @@ def _rate(counts: Mapping[str, int]) -> float | None:
 
 def _moved(history: History, run: Run, last: int, sign: int) -> Iterator[Moved]:
     """Metrics that moved up (1) or down (-1). Values of jobs that did not pass mean nothing."""
-    for job, metric, model, (value, *before) in _values(history, run, last):
+    for one in measured(history, run, last):
+        job, metric, (value, *before) = one.job, one.metric, (value for _, value in one.values)
         noise = next(part for name, part in NOISE.items() if metric == name or metric.endswith(f".{name}"))
         if len(before) < (_FEWEST if noise else 1):
             continue
         median = statistics.median(before)
-        mad = statistics.median(abs(one - median) for one in before)
+        mad = statistics.median(abs(each - median) for each in before)
         if sign * (value - median) > max(_SPREADS * mad, noise * median):
             percent = 100 * (value - median) / median if median else 0.0
-            yield Moved(job, metric, value, median, mad, percent, len(before), model)
+            yield Moved(job, metric, value, median, mad, percent, len(before), one.model)
 
 
-def _values(history: History, run: Run, last: int) -> Iterator[tuple[str, str, str, list[float]]]:
-    """Job, metric, model, and the value in a run, then those before it; only where the run has one."""
+def measured(history: History, run: Run, last: int = LAST) -> Iterator[Measured]:
+    """What is tracked of the jobs that passed, over the last runs; only where this run has a value."""
     values: dict[tuple[int, int | None, int | None, int | str], list[tuple[str, float]]] = {}
     with history.reading() as connection:
         known, texts = _texts(connection, jobs), _texts(connection, names)
@@ -560,7 +571,7 @@ def _values(history: History, run: Run, last: int) -> Iterator[tuple[str, str, s
         if ordered[0][0] == run.id:
             metric = SECONDS if stage is None or name is None else f"{texts[stage]}.{texts[name]}"
             measured_on = texts[model] if isinstance(model, int) else model
-            yield known[job], metric, measured_on, [value for _, value in ordered]
+            yield Measured(known[job], metric, measured_on, ordered)
 
 
 def _texts(connection: sa.Connection, table: sa.Table) -> dict[int, str]:

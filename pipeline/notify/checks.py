@@ -20,6 +20,8 @@ MOST = 10
 _LINE = re.compile(r"([\w./-]+\.py):(\d+)")
 _KERNELS = Path(kernels.__file__).parent
 _TITLE = 200
+_TOLD = 2_000
+"""Characters of a text in which a line is looked for: the search takes the square of the longest word."""
 
 
 def annotated(results: Sequence[Result], checkout: Path) -> Iterator[str]:
@@ -44,7 +46,7 @@ def line_of(result: Result, checkout: Path) -> tuple[str, int] | None:
     """
     own = [Path(result.job.workload.file).parent] if result.job.workload.file else []
     for text in _tellings(result):
-        for match in _LINE.finditer(text):
+        for match in _LINE.finditer(text[:_TOLD]):
             name = Path(match[1])
             beside = (folder / name for folder in own)
             for path in (*beside, *sorted(_KERNELS.rglob(name.name))):

@@ -1,0 +1,226 @@
+"""Writes the pages of a dashboard."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from pipeline.dashboard import words
+from pipeline.dashboard.earlier import Earlier
+from pipeline.dashboard.pictures import Map, maps_of, timeline
+from pipeline.diff import render
+from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Result, StageResult
+from pipeline.ground.words import counted
+from pipeline.notify.checks import line_of
+from pipeline.report.cases import BODY_LIMIT, MOST_ATTACHED, headline
+from pipeline.report.document import ReportError, writing
+from pipeline.report.notices import notices
+from pipeline.report.overview import MEANING, overview
+from pipeline.report.results import RunResults
+from pipeline.report.text import bounded, facts_of, likely, one_line, safe
+
+if TYPE_CHECKING:  # imported when a page is written
+    import jinja2
+
+NAME = "dashboard"
+"""The folder of a run's dashboard in the folder of the run."""
+
+_HERE = Path(__file__).parent
+_FIRST, _JOBS, _FILES = "index.html", "jobs", "files"
+_COPIED = (".png", ".txt", ".log", ".json")
+"""Files of jobs that a dashboard elsewhere gets copies of. Arrays stay with the run."""
+
+_AROUND = 4
+"""Lines of a kernel that are shown before and after the one that is named."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Lines of a kernel, each with its number; `line` is the one that is named."""
+
+    file: str
+    line: int
+    lines: Sequence[tuple[int, str]]
+
+
+def write_dashboard(results: RunResults, target: Path, kept: Path | None, earlier: Earlier) -> None:
+    """Write the dashboard of a run to a folder, in the place of an older dashboard.
+
+    Files of jobs are under `kept`, the folder of the run, if it is there. If the dashboard is in it, it
+    links them; else it gets copies of pictures and texts of jobs that did not pass.
+
+    Raises:
+        ReportError: the folder holds something else, or cannot be written.
+    """
+    if target.exists() and not (target / _FIRST).is_file() and (not target.is_dir() or any(target.iterdir())):
+        raise ReportError(f"{target}: is no dashboard, and not empty: name another folder")
+    made = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    with writing(target):
+        try:
+            (made / _JOBS).mkdir(parents=True)
+            _Site(results, made, target, kept, earlier).write()
+            shutil.rmtree(target, ignore_errors=True)
+            made.rename(target)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(_HERE / "templates")
+    made = jinja2.Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters.update(line=one_line, page=words.page_of, url=words.address, counted=counted)
+    made.globals.update(MARKS=words.MARKS, OUTCOMES=OUTCOMES, MEANING=MEANING, headline=headline)
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Nothing that a kernel printed leaves characters in a page that no page may have."""
+    return safe(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+class _Site:
+    def __init__(
+        self, results: RunResults, made: Path, target: Path, kept: Path | None, earlier: Earlier
+    ) -> None:
+        self._results, self._made, self._earlier = results, made, earlier
+        self._target, self._kept = target.absolute(), kept.absolute() if kept else None
+        self._inside = self._kept is not None and self._target.is_relative_to(self._kept)
+
+    def write(self) -> None:
+        """Write all files."""
+        run, jobs = self._results, self._results.jobs
+        for file in sorted((_HERE / "static").iterdir()):
+            shutil.copyfile(file, self._made / file.name)
+        whole = overview(jobs)
+        new = overview([one for one in jobs if words.is_new(one)]).broken
+        old = overview([one for one in jobs if words.is_red(one) and not words.is_new(one)]).broken
+        groups = (*new, *old)
+        self._text("jobs.js", words.script_of(jobs, groups))
+        self._text("jobs.csv", words.table_of(jobs))
+        rows, bars = timeline(jobs, run.started)
+        shared = {"run": run, "earlier": self._earlier, "whole": whole}
+        self._page(
+            _FIRST,
+            "index.html",
+            up="",
+            new=list(enumerate(groups))[: len(new)],
+            old=list(enumerate(groups))[len(new) :],
+            notices=list(notices(jobs)),
+            likely=likely,
+            **shared,
+        )
+        longest = max((bar.start + bar.seconds for bar in bars), default=0.0)
+        self._page("timeline.html", "timeline.html", up="", rows=rows, bars=bars, longest=longest, **shared)
+        for one in jobs:
+            page = f"{_JOBS}/{words.page_of(one.job.id)}"
+            self._page(page, "job.html", up="../", **shared, **self._told(one))
+
+    def _told(self, one: Result) -> dict[str, Any]:
+        """What the page of a job says."""
+        files = {stage.name: list(self._files(one, stage.artefacts)) for stage in one.stages}
+        return {
+            "one": one,
+            "likely": likely(one.facts[DIAGNOSIS]) if DIAGNOSIS in one.facts else "",
+            "again": one.facts.get(REPRODUCE, ""),
+            "source": _source(one) if words.is_red(one) else None,
+            "files": {"": list(self._files(one, one.artefacts)), **files},
+            "maps": [found for stage in one.stages for found in self._maps(stage)],
+            "facts_of": facts_of,
+            "full": render.full,
+            "bounded": lambda text: bounded(text, BODY_LIMIT),
+            "strip": self._earlier.strips.get(one.job.id, ()),
+            "page_in": self._page_in,
+        }
+
+    def _page_in(self, run: str, job_id: str) -> str:
+        """The address of the job's page in the dashboard of another run; empty if there is none."""
+        if self._kept is None or not self._inside:
+            return ""
+        page = self._kept.parent / run / NAME / _JOBS / words.page_of(job_id)
+        inside = page.is_file()
+        return words.address(os.path.relpath(page, self._target / _JOBS)) if inside else ""
+
+    def _files(self, one: Result, artefacts: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Names of the files that a job left, and their addresses from its page; pictures come first."""
+        ordered = sorted(artefacts, key=lambda artefact: PurePath(artefact).suffix != ".png")
+        for artefact in ordered[:MOST_ATTACHED]:
+            path = self._found(artefact)
+            if path is None or (not self._inside and not words.is_red(one)):
+                continue
+            if self._inside:
+                yield path.name, words.address(os.path.relpath(path, self._target / _JOBS))
+            elif path.suffix in _COPIED:
+                copied = Path(_FILES) / artefact
+                (self._made / copied).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, self._made / copied)
+                yield path.name, words.address(f"../{copied}")
+
+    def _found(self, artefact: str) -> Path | None:
+        """A file of a job; None if it is gone, or not in the run's folder: a document may say anything."""
+        if self._kept is None:
+            return None
+        with suppress(OSError, ValueError):
+            path = (self._kept / artefact).resolve()
+            if path.is_relative_to(self._kept.resolve()) and path.is_file():
+                return self._kept / artefact
+        return None
+
+    def _maps(self, stage: StageResult) -> Iterator[Map]:
+        for artefact in stage.artefacts:
+            if PurePath(artefact).name == "report.json" and (path := self._found(artefact)) is not None:
+                yield from maps_of(stage.name, path)
+
+    def _page(self, name: str, template: str, **told: Any) -> None:
+        self._text(name, _templates().get_template(template).render(told))
+
+    def _text(self, name: str, text: str) -> None:
+        (self._made / name).write_text(text, encoding="utf-8", newline="")
+
+
+def _source(one: Result) -> Source | None:
+    """The lines of a kernel that a failure is about, as the checkout that writes the dashboard has them."""
+    found = line_of(one, Path("/"))
+    if found is None:
+        return None
+    path, line = Path("/") / found[0], found[1]
+    with suppress(OSError, UnicodeDecodeError):
+        lines = list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
+        return Source(path.name, line, lines[max(0, line - 1 - _AROUND) : line + _AROUND])
+    return None
+
+
+def dashboard_of(results: RunResults, target: Path, kept: Path | None, where: str | Path) -> None:
+    """Write a run's dashboard with what the history at `where` tells; raises as `write_dashboard`."""
+    from pipeline.dashboard.earlier import earlier_of
+
+    write_dashboard(results, target, kept, earlier_of(where, results.run))
+
+
+def write_of_run(folder: Path, where: str | Path, tell: Callable[[str], object]) -> None:
+    """Write the dashboard of a run that has just ended. What goes wrong is one line, and changes no run."""
+    from pipeline.report.results import NAME as DOCUMENT
+    from pipeline.report.results import read_results
+
+    try:
+        dashboard_of(read_results(folder / DOCUMENT), folder / NAME, folder, where)
+    except Exception as error:
+        said = str(error) if isinstance(error, ReportError) else f"{type(error).__name__}: {error}"
+        tell(f"{one_line(f'dashboard: {said}')}; write it again: python -m pipeline dashboard {folder}")

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from pipeline.dashboard import words
+from pipeline.dashboard.earlier import Earlier, Night
+from pipeline.dashboard.site import write_dashboard, write_of_run
+from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult, State
+from pipeline.report.document import ReportError
+from pipeline.report.results import RunResults
+from pipeline.report.text import safe
+
+Written = Callable[..., Path]
+Make = Callable[..., RunResults]
+MakeResult = Callable[..., Result]
+NO_HISTORY = Earlier("there is no history here")
+
+
+class _Page(HTMLParser):
+    """What a browser makes of a page: its elements, its text, and where it leads."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[str] = []
+        self.links: list[str] = []
+        self.said: list[str] = []
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        told = dict(attrs)
+        self.attributes += told
+        self.links += [link for name in ("href", "src") if (link := told.get(name)) is not None]
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.said).split())
+
+
+def leads_to(page: Path) -> Iterator[Path]:
+    """The files that the links of a page lead to."""
+    for link in _Page(page).links:
+        if not link.startswith(("#", "data:")):
+            assert not re.match(r"[a-z]+:|//", link), f"{page}: {link} leaves the dashboard"
+            yield page.parent / unquote(link.partition("#")[0])
+
+
+def test_every_state_has_a_sign_of_its_own() -> None:
+    assert words.MARKS.keys() == OUTCOMES.keys()
+    assert len(set(words.MARKS.values())) == len(OUTCOMES)
+
+
+def test_the_first_page_says_the_verdict_and_what_is_new_before_what_is_old(
+    written: Written, run_of: Make, result_of: MakeResult, wrong: MakeResult
+) -> None:
+    run = run_of(
+        result_of("device/emu/g/fused/small"),
+        wrong("device/emu/g/fused/ties", facts={SINCE: "20260301-040000-0000000000"}),
+        wrong("device/emu/g/two-pass/ties", message="y: 9 of 128 elements differ", facts={SINCE: NEW}),
+        set_aside={"npu-1": "3 of 3 jobs failed on it alone"},
+    )
+    said = _Page(written(run) / "index.html").text
+    assert "Failed (exit code 1): 2 of 3 jobs are red: 1 passed, 2 mismatch" in said
+    assert "1 new failure of 1 cause" in said
+    assert said.index("New failures") < said.index("two-pass/ties") < said.index("Sick devices")
+    assert said.index("npu-1") < said.index("Still red") < said.index("fused/ties")
+
+
+def test_a_green_night_says_that_nothing_is_new(
+    written: Written, run_of: Make, result_of: MakeResult
+) -> None:
+    said = _Page(written(run_of(result_of("device/emu/g/fused/small"))) / "index.html").text
+    assert "Passed: no job is red: 1 passed" in said
+    assert "No failure is new" in said
+    assert "New failures" not in said
+
+
+def test_the_last_runs_are_told_in_numbers(written: Written, run_of: Make, result_of: MakeResult) -> None:
+    nights = (
+        Night("r1", "c1", None, 3.0, {"skipped": 2}),
+        Night("r2", "c2", 50.0, 4.0, {"passed": 1, "mismatch": 1}, 100.0, 112.5),
+    )
+    page = (
+        written(run_of(result_of("device/emu/g/fused/small")), earlier=Earlier(nights=nights)) / "index.html"
+    )
+    said = _Page(page).text
+    assert "r2 c2 1 passed, 1 mismatch 50.0 % 4.0 100.0 % 112.5 % r1 c1 2 skipped none 3.0 - -" in said
+
+
+def test_a_run_that_executed_nothing_is_not_green(
+    written: Written, run_of: Make, result_of: MakeResult
+) -> None:
+    page = written(run_of(result_of("device/emu/g/fused/small", State.SKIPPED))) / "index.html"
+    assert "Failed (exit code 5): nothing was executed" in _Page(page).text
+    assert "verdict green" not in page.read_text()
+
+
+def test_every_link_leads_to_a_file(
+    written: Written, run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    picture = "jobs/it is+100%/1/fused/rows-columns.png"
+    (tmp_path / picture).parent.mkdir(parents=True)
+    (tmp_path / picture).write_bytes(b"a picture")
+    folder = written(run_of(wrong("device/emu/g/fused/full range%#?&@7", artefacts=(picture,))), tmp_path)
+    pages = list(folder.rglob("*.html"))
+    assert len(pages) == 3
+    assert all(target.is_file() for page in pages for target in leads_to(page))
+    assert tmp_path / picture in {target.resolve() for page in pages for target in leads_to(page)}
+
+
+def test_a_dashboard_elsewhere_has_copies_of_the_pictures_of_red_jobs(
+    run_of: Make, wrong: MakeResult, result_of: MakeResult, tmp_path: Path
+) -> None:
+    kept = tmp_path / "run"
+    kept.mkdir()
+    for name in ("red.png", "red.npy", "green.png"):
+        (kept / name).write_bytes(b"kept")
+    run = run_of(
+        wrong("device/emu/g/fused/ties", artefacts=("red.png", "red.npy")),
+        result_of("device/emu/g/fused/small", artefacts=("green.png",)),
+    )
+    site = tmp_path / "site"
+    write_dashboard(run, site, kept, NO_HISTORY)
+    assert [path.name for path in (site / "files").iterdir()] == ["red.png"]
+    found = [target for page in site.rglob("*.html") for target in leads_to(page)]
+    assert all(target.is_file() and target.resolve().is_relative_to(site) for target in found)
+
+
+def test_a_document_cannot_publish_files_of_the_host(run_of: Make, wrong: MakeResult, tmp_path: Path) -> None:
+    kept = tmp_path / "run"
+    kept.mkdir()
+    (tmp_path / "secret.png").write_bytes(b"not of this run")
+    (kept / "link.png").symlink_to(tmp_path / "secret.png")
+    named = ("../secret.png", str(tmp_path / "secret.png"), "link.png", "nul\0byte.png")
+    site = tmp_path / "site"
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties", artefacts=named)), site, kept, NO_HISTORY)
+    assert not (site / "files").exists()
+    assert all(target.is_relative_to(site) for page in site.rglob("*.html") for target in leads_to(page))
+
+
+def test_what_a_kernel_prints_is_shown_as_text(
+    written: Written, run_of: Make, wrong: MakeResult, hostile_texts: list[str]
+) -> None:
+    scripts = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "'; alert(1); '", "{{ 7 * 7 }}"]
+    for text in [*hostile_texts, *scripts]:
+        said = f"before {text} after"
+        stage = StageResult(
+            text or "s", State.MISMATCH, said, said, facts={DIAGNOSIS: said, text or "f": said}
+        )
+        facts = {DIAGNOSIS: said, REPRODUCE: said, SINCE: NEW, text or "f": said}
+        job = wrong(
+            "device/emu/g/fused/ties", message=said, details=said, output=said, stages=(stage,), facts=facts
+        )
+        folder = written(run_of(job))
+        for page in folder.rglob("*.html"):
+            raw = page.read_text(encoding="utf-8")
+            assert safe(raw) == raw
+            assert not {"img", "style", "failure"} & set(_Page(page).tags)
+            assert not [name for name in _Page(page).attributes if name.startswith("on")]
+            assert _Page(page).tags.count("script") == (2 if page.name == "index.html" else 0)
+        if len(text) < 100:
+            shown = (folder / "jobs" / "device+emu+g+fused+ties.html").read_text(encoding="utf-8")
+            assert " ".join(safe(said).split()) in " ".join(html.unescape(shown).split())
+        data = (folder / "jobs.js").read_text(encoding="utf-8")
+        json.loads(data.removeprefix("window.dashboard = ").removesuffix(";\n"))
+
+
+def test_no_cell_of_the_table_is_a_formula(written: Written, run_of: Make, wrong: MakeResult) -> None:
+    folder = written(run_of(wrong("device/emu/g/fused/ties", message="=HYPERLINK(1), a\nb")))
+    (row,) = csv.DictReader((folder / "jobs.csv").read_text(encoding="utf-8").splitlines())
+    assert row["message"] == "'=HYPERLINK(1), a b"
+    assert (row["job"], row["state"], row["seconds"]) == ("device/emu/g/fused/ties", "mismatch", "2.000")
+
+
+def test_a_jobs_page_says_what_is_wrong_and_how_to_run_it_again(
+    written: Written, run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    tile = {"name": "filter", "address": 0, "bytes": 64, "created": "k.py:3", "last_used": "k.py:9"}
+    other = {**tile, "name": "rows", "address": 64}
+    memory = {"core": {"L1": {"capacity": 512, "peak": 128, "tiles": [tile, other, tile]}}}
+    (tmp_path / "report.json").write_text(json.dumps({"memory": memory}))
+    (stage,) = wrong("device/emu/g/fused/ties").stages
+    facts = {
+        REPRODUCE: "python -m pipeline run --kernel fused",
+        DIAGNOSIS: "halo: too small; kernel at k.py:3",
+    }
+    one = wrong("device/emu/g/fused/ties", output="the kernel's log", facts=facts)
+    one = replace(one, stages=(replace(stage, artefacts=("report.json",)),))
+    page = _Page(written(run_of(one), tmp_path) / "jobs" / "device+emu+g+fused+ties.html")
+    for said in (
+        "y: 7 of 128 elements differ",
+        "most likely: halo: too small",
+        "python -m pipeline run --kernel fused",
+        "band 1 rows 4..7 7 128 3",
+        "4, 5, 6 -3 0",
+        "the kernel's log",
+        "128 of 512 bytes",
+        "rows 64 64 k.py:3 k.py:9",
+    ):
+        assert said in page.text
+    assert page.tags.count("svg") == 1
+
+
+def test_another_dashboard_is_replaced_and_nothing_else_is(
+    run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties")), site, None, NO_HISTORY)
+    write_dashboard(run_of(wrong("device/emu/g/fused/small")), site, None, NO_HISTORY)
+    assert [page.name for page in (site / "jobs").iterdir()] == ["device+emu+g+fused+small.html"]
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("years of work")
+    with pytest.raises(ReportError, match="is no dashboard, and not empty: name another folder"):
+        write_dashboard(run_of(wrong("device/emu/g/fused/ties")), mine, None, NO_HISTORY)
+    assert {path.name for path in tmp_path.iterdir()} == {"site", "mine"}
+    assert (mine / "thesis.tex").read_text() == "years of work"
+
+
+def test_what_goes_wrong_at_the_end_of_a_run_is_one_line(tmp_path: Path) -> None:
+    told: list[str] = []
+    write_of_run(tmp_path, tmp_path / "history.sqlite", told.append)
+    (line,) = told
+    assert line.startswith(f"dashboard: {tmp_path / 'results.json'}: cannot be read")
+    assert line.endswith(f"python -m pipeline dashboard {tmp_path}")
