@@ -34,7 +34,7 @@ def test_an_option_of_other_commands_is_told_with_them(capsys: pytest.CaptureFix
         *LANES,
         "doctor",
         "replay",
-        "notify",
+        "notify", "dashboard",
         *(f"report {action}" for action in ("show", "excuses", "merge")),
         "history",
     ]
