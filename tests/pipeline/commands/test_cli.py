@@ -6,12 +6,11 @@ import re
 import pytest
 
 from pipeline.commands.cli import main
-from pipeline.commands.options import LANES
+from pipeline.commands.options import HISTORY, LANES
 
 
 @pytest.mark.parametrize(
-    "command",
-    [[], ["list"], *([name] for name in LANES), ["report", "show"], ["report", "merge"], ["history"]],
+    "command", [[], ["list"], *([name] for name in LANES), ["report", "show"], ["report", "merge"]]
 )
 def test_every_command_explains_itself(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -34,9 +33,10 @@ def test_an_option_of_other_commands_is_told_with_them(capsys: pytest.CaptureFix
         *LANES,
         "doctor",
         "replay",
-        "notify", "dashboard",
+        "notify",
+        "dashboard",
         *(f"report {action}" for action in ("show", "excuses", "merge")),
-        "history",
+        *(f"history {action}" for action in (*HISTORY, "import", "prune")),
     ]
     known = {
         name: set(re.findall(r"^ +(--[a-z-]+)", said([*name.split(), "--help"], capsys), re.MULTILINE))
