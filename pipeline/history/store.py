@@ -35,6 +35,7 @@ _LONGEST_STATEMENT = 120
 _MESSAGE = 300
 _CLOCKS = (Source.DEVICE_CLOCK, Source.HOST_CLOCK)
 _POSTGRESQL, _SQLITE = "postgresql", "sqlite"
+_DRIVER = "postgresql+psycopg"
 _WRITES = {"writes": True}
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
@@ -307,18 +308,32 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _parsed(url: str) -> URL:
+    # The text is not shown: it may hold a password.
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         parsed = None
-    kind = "" if parsed is None else parsed.get_backend_name()
-    if parsed is None or not parsed.database or kind not in (_POSTGRESQL, _SQLITE, "postgres"):
-        # The text is not shown: it may hold a password.
+    if parsed is None or not parsed.database or not url.isprintable() or not _plain(parsed):
         raise HistoryError(
             "PIPELINE_HISTORY: is no URL of a history; write sqlite:////FOLDER/history.sqlite or "
             "postgresql://USER@HOST/DATABASE"
         )
-    return parsed if kind == _SQLITE else parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == _SQLITE:
+        return parsed
+    if url.count("@") > (parsed.username is not None):
+        raise HistoryError(
+            "PIPELINE_HISTORY: where its user and password end is not clear; write @ as %40, / as %2F and "
+            ": as %3A in them"
+        )
+    return parsed.set(drivername=_DRIVER)
+
+
+def _plain(url: URL) -> bool:
+    """Whether a URL names a SQLite file and nothing else, or a PostgreSQL server."""
+    if url.drivername == _SQLITE:
+        others = (url.host, url.port, url.username, url.password, url.query)
+        return not any(others) and not str(url.database).startswith((":memory:", "file:"))
+    return url.drivername in (_POSTGRESQL, "postgres", _DRIVER)
 
 
 def _engine(url: URL, patience: float) -> Engine:

@@ -248,3 +248,40 @@ def test_the_history_is_beside_the_runs_unless_a_url_is_given(tmp_path: Path) ->
     assert place(tmp_path, {}) == place(tmp_path, {VARIABLE: ""}) == tmp_path / "history.sqlite"
     assert place(tmp_path, {VARIABLE: UNREACHABLE}) == UNREACHABLE
     assert issubclass(HistoryError, UserError)
+
+
+def test_whatever_the_database_does_the_folders_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_in(tmp_path / "runs", [ended("a", "x")])
+    path = tmp_path / "h.sqlite"
+    record_run(path, run.parent, run.name, pytest.fail)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE results SET state = 'dreamt'")
+        connection.commit()
+    told: list[str] = []
+
+    def asked() -> list[str]:
+        past = past_of(path, Folders(run.parent), NIGHT.replace(day=9), told.append)
+        return [end.fingerprint for _, end in past.ends(ended("a").job.id)]
+
+    assert asked() == ["x"]
+    monkeypatch.setattr("pipeline.history.store.open_history", lambda *_: 1 // 0)
+    assert asked() == ["x"]
+    unknown, crash = told
+    assert unknown.startswith("history: it has the state 'dreamt', which this pipeline does not know: update")
+    assert crash.startswith("history: ZeroDivisionError: ")
+
+
+def test_a_state_of_another_pipeline_is_a_line(tmp_path: Path) -> None:
+    run = run_in(tmp_path / "runs", [ended("a", "x")])
+    path = tmp_path / "h.sqlite"
+    record_run(path, run.parent, run.name, pytest.fail)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE results SET state = 'dreamt'")
+        connection.commit()
+    with open_history(path) as history:
+        last = questions.run_named(history)
+        for ask in (questions.failing, questions.new, questions.by_platform):
+            with pytest.raises(HistoryError, match="'dreamt', which this pipeline does not know"):
+                ask(history, last)

@@ -208,12 +208,36 @@ def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
         "mysql://ann:secret@host/nights",
         "sqlite://",  # of a history in memory nothing is left
         "secret",
+        "sqlite+aiosqlite:////tmp/secret",
+        "sqlite+pysqlcipher://:secret@/tmp/h",
+        "sqlite://ann:secret@host/tmp/h",
+        "sqlite:///:memory:",
+        "sqlite:///file:secret",
+        "sqlite:////tmp/secret?timeout=abc",
+        "sqlite:////tmp/secret\x00",
+        "postgresql+asyncpg://ann:secret@host/nights",
     ],
 )
 def test_no_message_has_a_password(url: str) -> None:
     said = refusal(url, patience=1)
     assert "secret" not in said
     assert said.startswith(("history postgresql://ann", "PIPELINE_HISTORY: is no URL of a history; write "))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:my@secret@host/nights",
+        "postgresql://ann:my@secret/secret@host/nights",
+        "postgresql://ann:my@host/secret?secret@host/nights",
+        "postgresql://an/n:secret@host/nights",
+        "postgresql://ann:my#secret@secret@host/nights",
+    ],
+)
+def test_a_url_that_may_show_a_part_of_its_password_is_refused_unseen(url: str) -> None:
+    said = refusal(url, patience=1)
+    assert "secret" not in said
+    assert "write @ as %40" in said or "is no URL of a history" in said
 
 
 def test_a_wrong_password_is_told_without_it(server: str) -> None:
