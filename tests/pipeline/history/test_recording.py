@@ -8,11 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden.errors import UserError
+from pipeline.commands.cli import main
 from pipeline.ground.jobs import Result
 from pipeline.history import questions
 from pipeline.history.past import VARIABLE, Folders, HistoryError, place
@@ -173,6 +175,44 @@ def test_an_error_of_ours_is_no_fault_of_the_run(tmp_path: Path, monkeypatch: py
     told: list[str] = []
     record_run(tmp_path / "h.sqlite", run.parent, run.name, told.append)
     assert told[0].startswith("history: ZeroDivisionError: ")
+
+
+def test_a_run_whose_history_is_interrupted_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    run = run_in(tmp_path / "runs", [ended("a")])
+    monkeypatch.setattr("pipeline.history.recording.of_folder", interrupted)
+    told: list[str] = []
+    record_run(tmp_path / "h.sqlite", run.parent, run.name, told.append)
+    (line,) = told
+    assert line.startswith("history: interrupted, it was not written; the report of run ")
+    assert line.endswith(f"history import {run}`")
+
+
+def test_an_import_tells_what_is_bad_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    first, second = (run_in(tmp_path / "runs", [ended("a")]) for _ in range(2))
+    nameless, deep, foreign = (tmp_path / name for name in ("nameless.json", "deep.json", "foreign.xml"))
+    results = msgspec.json.decode((first / NAME).read_bytes())
+    nameless.write_bytes(msgspec.json.encode({**results, "run": "r1"}))
+    deep.write_text("[" * 200_000)
+    foreign.write_text(
+        '<testsuite name="s" tests="1" failures="0"><testcase classname="c" name="n" time="1"/></testsuite>'
+    )
+    paths = [first, tmp_path / "nowhere", nameless, deep, foreign, second]
+    words = ["history", "import", *map(str, paths), "--output", str(tmp_path)]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out == "2 runs brought in, 4 left out\n"
+    for line, path in zip(said.err.splitlines(), paths[1:-1], strict=True):
+        assert line.startswith(f"{path}: ")
+    assert said.err.splitlines()[-1].startswith(f"{foreign}: is no report of this pipeline: ")
+    assert main(["history", "new", "--runs", "9" * 23, "--output", str(tmp_path)]) == 0
 
 
 def test_a_junit_file_of_another_host_comes_in(tmp_path: Path) -> None:
