@@ -215,6 +215,9 @@ def run_named(history: History, name: str = "last") -> Run:
     if not latest:
         raise HistoryError("the history has no run yet: `history import` brings in runs and JUnit files")
     known = ", ".join(latest)
+    if name == "last":
+        unusual = "a run with --inputs, --inject or --stage does not count as a usual one"
+        raise HistoryError(f"the history has no usual run: {unusual}; name one of the latest runs: {known}")
     raise HistoryError(f"the history has no run or branch {name!r}; the latest runs are: {known}")
 
 

@@ -37,6 +37,14 @@ _CLOCKS = (Source.DEVICE_CLOCK, Source.HOST_CLOCK)
 _POSTGRESQL, _SQLITE = "postgresql", "sqlite"
 _DRIVER = "postgresql+psycopg"
 _WRITES = {"writes": True}
+_DAMAGED = ": it is damaged: move it away, and bring runs in again with `history import`"
+_FULL = ": make room on its disk, for example with `history prune`, or name another"
+_REMEDIES = {
+    **dict.fromkeys(("no such table", "no such column", 'relation "', "malformed"), _DAMAGED),
+    **dict.fromkeys(("disk is full", "No space left"), _FULL),
+}
+"""By a part of what a database says, what helps."""
+
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
 
@@ -91,7 +99,10 @@ class History:
             HistoryError: a newer pipeline wrote it.
         """
         with self.reading() as connection:
-            if _revision(connection) == to:
+            now = _revision(connection)
+            if _is_another_programs(connection):
+                raise HistoryError(f"{_shown(self._url)}: is a database of another program; name another")
+            if now == to:
                 return
         from alembic import command
         from alembic.config import Config
@@ -307,6 +318,12 @@ def _revision(connection: Connection) -> str | None:
     return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none())
 
 
+def _is_another_programs(connection: Connection) -> bool:
+    """Whether a database has tables, but not those of a history."""
+    found = set(sa.inspect(connection).get_table_names())
+    return bool(found) and not found.issuperset({"alembic_version", "runs", "results"})
+
+
 def _parsed(url: str) -> URL:
     # The text is not shown: it may hold a password.
     try:
@@ -354,7 +371,10 @@ def _engine(url: URL, patience: float) -> Engine:
 def _prepare(connection: Any, _record: object) -> None:
     """Prepare a connection to SQLite: transactions are ours, and readers do not wait for a writer."""
     connection.isolation_level = None
-    for pragma in ("foreign_keys=ON", "journal_mode=WAL", "synchronous=NORMAL"):
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    # The form of the file of another program, which is going to be refused, does not change.
+    wal = ("journal_mode=WAL",) if not found or "alembic_version" in found else ()
+    for pragma in ("foreign_keys=ON", *wal, "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -374,7 +394,8 @@ def _named(url: URL) -> Iterator[None]:
         said = str(getattr(error, "orig", None) or error)
         for secret in filter(None, (url.password, url.query.get("password"))):
             said = said.replace(str(secret), "***")
-        raise HistoryError(f"{_shown(url)}: {one_line(said)}") from error
+        remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
+        raise HistoryError(f"{_shown(url)}: {one_line(said)}{remedy}") from error
 
 
 def _shown(url: URL) -> str:

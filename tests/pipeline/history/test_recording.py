@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from golden.errors import UserError
 from pipeline.commands.cli import main
+from pipeline.dashboard.site import write_of_run
 from pipeline.ground.jobs import Result
 from pipeline.history import questions
 from pipeline.history.past import VARIABLE, Folders, HistoryError, place
@@ -190,6 +191,9 @@ def test_a_run_whose_history_is_interrupted_has_ended(
     (line,) = told
     assert line.startswith("history: interrupted, it was not written; the report of run ")
     assert line.endswith(f"history import {run}`")
+    monkeypatch.setattr("pipeline.report.results.read_results", interrupted)
+    write_of_run(run, tmp_path / "h.sqlite", told.append)
+    assert told[1].startswith("dashboard: KeyboardInterrupt")
 
 
 def test_an_import_tells_what_is_bad_and_goes_on(
