@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
@@ -25,12 +25,17 @@ from pipeline.history.past import FILE, HistoryError, place
 from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
 from pipeline.history.store import History, open_history
+from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line
+from pipeline.run.folders import is_run_id
 from pipeline.run.messages import encode
 
 _ALL_DAYS = 100_000
 """More days than a history can have; a date cannot be of many more."""
+
+_ALL_RUNS = 1_000_000
+"""More runs than a history can have; a database does not take any number."""
 
 _COMMIT = 12
 """Digits of a commit that a table shows."""
@@ -86,7 +91,7 @@ def _answer(arguments: Namespace) -> int:
         elif job:
             found = _ABOUT_A_JOB[question](history, *about, job)
         else:
-            found = _ABOUT_A_RUN[question](history, *about, arguments.runs or questions.LAST)
+            found = _ABOUT_A_RUN[question](history, *about, min(arguments.runs or questions.LAST, _ALL_RUNS))
     ids = [run.id for run in about]
     if arguments.json:
         told = {"question": question, "runs": ids, "answers": found}
@@ -103,16 +108,30 @@ def _import(arguments: Namespace) -> int:
     brought, refused = 0, []
     with _opened(arguments, make=True) as history:
         for path in map(Path, arguments.what):
-            for results in results_at(path):
+            for results in _results(path):
                 if isinstance(results, UserError):
                     refused.append(str(results))
+                elif not is_run_id(results.run):
+                    refused.append(
+                        f"{path}: is no report of this pipeline: {results.run!r} is no id of a run"
+                    )
                 elif history.record(results):
                     brought += 1
                 else:
                     refused.append(f"{path}: run {results.run} is part of a merged run, which is there")
     sys.stderr.write("".join(f"{line}\n" for line in refused))
+    if refused and not brought:
+        return HistoryError.exit_code
     sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(refused)} left out\n")
-    return 0 if brought or not refused else HistoryError.exit_code
+    return 0
+
+
+def _results(path: Path) -> Iterator[RunResults | UserError]:
+    """See `results_at`; a path that has no results at all gives the reason."""
+    try:
+        yield from results_at(path)
+    except UserError as error:
+        yield error
 
 
 def _prune(arguments: Namespace) -> int:

@@ -221,6 +221,6 @@ def write_of_run(folder: Path, where: str | Path, tell: Callable[[str], object])
 
     try:
         dashboard_of(read_results(folder / DOCUMENT), folder / NAME, folder, where)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:  # a Ctrl-C here too changes no run: it has ended
         said = str(error) if isinstance(error, ReportError) else f"{type(error).__name__}: {error}"
         tell(f"{one_line(f'dashboard: {said}')}; write it again: python -m pipeline dashboard {folder}")

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from golden.errors import UserError
 from pipeline.ground.jobs import FINGERPRINT, Job, Result, State
+from pipeline.report.text import one_line
 from pipeline.results.excuses import Outputs, outputs_of
 from pipeline.run.folders import RunFolderError, read_run, run_ids
 from pipeline.run.journal import JournalError, Record
@@ -35,6 +36,15 @@ def place(output: Path, environment: Mapping[str, str]) -> str | Path:
 
 class HistoryError(UserError):
     """The history cannot be used, or has no answer; one line: what, where, remedy."""
+
+
+def state_of(text: str) -> State:
+    """The state that a database names. Raises `HistoryError` if this pipeline does not know it."""
+    try:
+        return State(text)
+    except ValueError:
+        what = f"it has the state {one_line(text)!r}, which this pipeline does not know"
+        raise HistoryError(f"history: {what}: update this checkout, or name another") from None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from pipeline.ground.jobs import OUTCOMES, Outcome, State
 from pipeline.ground.words import closest
-from pipeline.history.past import HistoryError
+from pipeline.history.past import HistoryError, state_of
 from pipeline.history.store import History, utc
 from pipeline.history.tables import (
     attempts,
@@ -215,6 +215,9 @@ def run_named(history: History, name: str = "last") -> Run:
     if not latest:
         raise HistoryError("the history has no run yet: `history import` brings in runs and JUnit files")
     known = ", ".join(latest)
+    if name == "last":
+        unusual = "a run with --inputs, --inject or --stage does not count as a usual one"
+        raise HistoryError(f"the history has no usual run: {unusual}; name one of the latest runs: {known}")
     raise HistoryError(f"the history has no run or branch {name!r}; the latest runs are: {known}")
 
 
@@ -295,7 +298,7 @@ def vanished(history: History, run: Run, last: int = LAST) -> tuple[Gone, ...]:
     for number, name in ids[1:]:
         plan = plans.get(number, {})
         if 2 * len(plan.keys() & mine.keys()) >= max(len(plan), len(mine)):
-            return tuple(Gone(job, name, State(plan[job])) for job in sorted(plan.keys() - seen))
+            return tuple(Gone(job, name, state_of(plan[job])) for job in sorted(plan.keys() - seen))
         seen |= plan.keys()
     return ()
 
@@ -446,7 +449,7 @@ def _stories(
                     utc(of.began),
                     of.commit,
                     of.toolchain,
-                    State(row.state),
+                    state_of(row.state),
                     row.seconds,
                     places.get(row.device_id, ""),
                     kinds.get(row.fingerprint_id, ""),
@@ -526,7 +529,7 @@ def _rate(counts: Mapping[str, int]) -> float | None:
     judged = {
         state: count
         for state, count in counts.items()
-        if OUTCOMES[State(state)].outcome in (Outcome.PASSED, Outcome.FAILURE)
+        if OUTCOMES[state_of(state)].outcome in (Outcome.PASSED, Outcome.FAILURE)
     }
     return judged.get(State.PASSED.value, 0) / sum(judged.values()) if judged else None
 

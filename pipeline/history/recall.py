@@ -11,8 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from golden.errors import UserError
 from pipeline.ground.jobs import State
-from pipeline.history.past import DEPTH, MEASURED, End, Folders, HistoryError, Past
+from pipeline.history.past import DEPTH, MEASURED, End, Folders, Past, state_of
+from pipeline.report.text import one_line
 
 if TYPE_CHECKING:
     from pipeline.history.store import History
@@ -54,9 +56,14 @@ class Remembered:
         if not self._lost:
             try:
                 return database()
-            except HistoryError as error:
+            except Exception as error:  # a run never ends otherwise because of its history
                 self._lost = True
-                self.tell(f"{error}; what earlier runs say is read from {self.folders.root}")
+                said = (
+                    str(error)
+                    if isinstance(error, UserError)
+                    else f"history: {type(error).__name__}: {error}"
+                )
+                self.tell(f"{one_line(said)}; what earlier runs say is read from {self.folders.root}")
         return folders()
 
     def _open(self) -> History:
@@ -110,7 +117,7 @@ class Remembered:
             (
                 row.run,
                 End(
-                    State(row.state),
+                    state_of(row.state),
                     row.fingerprint or "",
                     tuple(json.loads(row.entry or "[]")),
                     row.state == State.EXPECTED_FAILURE.value,

@@ -31,9 +31,15 @@ def record_run(
                     except UserError:
                         if run == run_id:
                             raise
+    except KeyboardInterrupt:  # the run has ended and said how: its exit code stays
+        _told(tell, "history: interrupted, it was not written", root / run_id)
     except Exception as error:
         said = str(error) if isinstance(error, UserError) else f"history: {type(error).__name__}: {error}"
-        tell(
-            f"{one_line(said)}; the report of run {run_id} is whole; the next run brings it in, "
-            f"or `python -m pipeline history import {root / run_id}`"
-        )
+        _told(tell, one_line(said), root / run_id)
+
+
+def _told(tell: Callable[[str], object], said: str, run: Path) -> None:
+    tell(
+        f"{said}; the report of run {run.name} is whole; the next run brings it in, "
+        f"or `python -m pipeline history import {run}`"
+    )

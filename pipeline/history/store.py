@@ -35,7 +35,16 @@ _LONGEST_STATEMENT = 120
 _MESSAGE = 300
 _CLOCKS = (Source.DEVICE_CLOCK, Source.HOST_CLOCK)
 _POSTGRESQL, _SQLITE = "postgresql", "sqlite"
+_DRIVER = "postgresql+psycopg"
 _WRITES = {"writes": True}
+_DAMAGED = ": it is damaged: move it away, and bring runs in again with `history import`"
+_FULL = ": make room on its disk, for example with `history prune`, or name another"
+_REMEDIES = {
+    **dict.fromkeys(("no such table", "no such column", 'relation "', "malformed"), _DAMAGED),
+    **dict.fromkeys(("disk is full", "No space left"), _FULL),
+}
+"""By a part of what a database says, what helps."""
+
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
 
@@ -90,7 +99,10 @@ class History:
             HistoryError: a newer pipeline wrote it.
         """
         with self.reading() as connection:
-            if _revision(connection) == to:
+            now = _revision(connection)
+            if _is_another_programs(connection):
+                raise HistoryError(f"{_shown(self._url)}: is a database of another program; name another")
+            if now == to:
                 return
         from alembic import command
         from alembic.config import Config
@@ -306,19 +318,39 @@ def _revision(connection: Connection) -> str | None:
     return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none())
 
 
+def _is_another_programs(connection: Connection) -> bool:
+    """Whether a database has tables, but not those of a history."""
+    found = set(sa.inspect(connection).get_table_names())
+    return bool(found) and not found.issuperset({"alembic_version", "runs", "results"})
+
+
 def _parsed(url: str) -> URL:
+    # The text is not shown: it may hold a password.
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         parsed = None
-    kind = "" if parsed is None else parsed.get_backend_name()
-    if parsed is None or not parsed.database or kind not in (_POSTGRESQL, _SQLITE, "postgres"):
-        # The text is not shown: it may hold a password.
+    if parsed is None or not parsed.database or not url.isprintable() or not _plain(parsed):
         raise HistoryError(
             "PIPELINE_HISTORY: is no URL of a history; write sqlite:////FOLDER/history.sqlite or "
             "postgresql://USER@HOST/DATABASE"
         )
-    return parsed if kind == _SQLITE else parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername == _SQLITE:
+        return parsed
+    if url.count("@") > (parsed.username is not None):
+        raise HistoryError(
+            "PIPELINE_HISTORY: where its user and password end is not clear; write @ as %40, / as %2F and "
+            ": as %3A in them"
+        )
+    return parsed.set(drivername=_DRIVER)
+
+
+def _plain(url: URL) -> bool:
+    """Whether a URL names a SQLite file and nothing else, or a PostgreSQL server."""
+    if url.drivername == _SQLITE:
+        others = (url.host, url.port, url.username, url.password, url.query)
+        return not any(others) and not str(url.database).startswith((":memory:", "file:"))
+    return url.drivername in (_POSTGRESQL, "postgres", _DRIVER)
 
 
 def _engine(url: URL, patience: float) -> Engine:
@@ -339,7 +371,10 @@ def _engine(url: URL, patience: float) -> Engine:
 def _prepare(connection: Any, _record: object) -> None:
     """Prepare a connection to SQLite: transactions are ours, and readers do not wait for a writer."""
     connection.isolation_level = None
-    for pragma in ("foreign_keys=ON", "journal_mode=WAL", "synchronous=NORMAL"):
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    # The form of the file of another program, which is going to be refused, does not change.
+    wal = ("journal_mode=WAL",) if not found or "alembic_version" in found else ()
+    for pragma in ("foreign_keys=ON", *wal, "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
 
 
@@ -359,7 +394,8 @@ def _named(url: URL) -> Iterator[None]:
         said = str(getattr(error, "orig", None) or error)
         for secret in filter(None, (url.password, url.query.get("password"))):
             said = said.replace(str(secret), "***")
-        raise HistoryError(f"{_shown(url)}: {one_line(said)}") from error
+        remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
+        raise HistoryError(f"{_shown(url)}: {one_line(said)}{remedy}") from error
 
 
 def _shown(url: URL) -> str:

@@ -322,3 +322,11 @@ def test_an_older_run_is_asked_about_as_it_was_then(history: History, nights: Re
     nights([ended("a")], [ended("a", "x")], [ended("a")])
     (one,) = questions.new(history, run_named(history, run_id(1)))
     assert one.now.run == run_id(1)
+
+
+def test_a_history_of_unusual_runs_alone_says_why_none_is_the_last(tmp_path: Path) -> None:
+    with open_history(tmp_path / "h.sqlite") as history:
+        history.record(night(0, ended("a"), settings=Settings(inject="mc62")))
+        with pytest.raises(HistoryError, match="no usual run: a run with --inputs, --inject or") as said:
+            run_named(history)
+    assert str(said.value).endswith(night(0).run)

@@ -8,11 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden.errors import UserError
+from pipeline.commands.cli import main
+from pipeline.dashboard.site import write_of_run
 from pipeline.ground.jobs import Result
 from pipeline.history import questions
 from pipeline.history.past import VARIABLE, Folders, HistoryError, place
@@ -175,6 +178,47 @@ def test_an_error_of_ours_is_no_fault_of_the_run(tmp_path: Path, monkeypatch: py
     assert told[0].startswith("history: ZeroDivisionError: ")
 
 
+def test_a_run_whose_history_is_interrupted_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    run = run_in(tmp_path / "runs", [ended("a")])
+    monkeypatch.setattr("pipeline.history.recording.of_folder", interrupted)
+    told: list[str] = []
+    record_run(tmp_path / "h.sqlite", run.parent, run.name, told.append)
+    (line,) = told
+    assert line.startswith("history: interrupted, it was not written; the report of run ")
+    assert line.endswith(f"history import {run}`")
+    monkeypatch.setattr("pipeline.report.results.read_results", interrupted)
+    write_of_run(run, tmp_path / "h.sqlite", told.append)
+    assert told[1].startswith("dashboard: KeyboardInterrupt")
+
+
+def test_an_import_tells_what_is_bad_and_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    first, second = (run_in(tmp_path / "runs", [ended("a")]) for _ in range(2))
+    nameless, deep, foreign = (tmp_path / name for name in ("nameless.json", "deep.json", "foreign.xml"))
+    results = msgspec.json.decode((first / NAME).read_bytes())
+    nameless.write_bytes(msgspec.json.encode({**results, "run": "r1"}))
+    deep.write_text("[" * 200_000)
+    foreign.write_text(
+        '<testsuite name="s" tests="1" failures="0"><testcase classname="c" name="n" time="1"/></testsuite>'
+    )
+    paths = [first, tmp_path / "nowhere", nameless, deep, foreign, second]
+    words = ["history", "import", *map(str, paths), "--output", str(tmp_path)]
+    assert main(words) == 0
+    said = capsys.readouterr()
+    assert said.out == "2 runs brought in, 4 left out\n"
+    for line, path in zip(said.err.splitlines(), paths[1:-1], strict=True):
+        assert line.startswith(f"{path}: ")
+    assert said.err.splitlines()[-1].startswith(f"{foreign}: is no report of this pipeline: ")
+    assert main(["history", "new", "--runs", "9" * 23, "--output", str(tmp_path)]) == 0
+
+
 def test_a_junit_file_of_another_host_comes_in(tmp_path: Path) -> None:
     run = run_in(tmp_path / "runs", [ended("a", "x", message="y: wrong"), ended("b")])
     alone = tmp_path / "alone.xml"
@@ -248,3 +292,40 @@ def test_the_history_is_beside_the_runs_unless_a_url_is_given(tmp_path: Path) ->
     assert place(tmp_path, {}) == place(tmp_path, {VARIABLE: ""}) == tmp_path / "history.sqlite"
     assert place(tmp_path, {VARIABLE: UNREACHABLE}) == UNREACHABLE
     assert issubclass(HistoryError, UserError)
+
+
+def test_whatever_the_database_does_the_folders_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_in(tmp_path / "runs", [ended("a", "x")])
+    path = tmp_path / "h.sqlite"
+    record_run(path, run.parent, run.name, pytest.fail)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE results SET state = 'dreamt'")
+        connection.commit()
+    told: list[str] = []
+
+    def asked() -> list[str]:
+        past = past_of(path, Folders(run.parent), NIGHT.replace(day=9), told.append)
+        return [end.fingerprint for _, end in past.ends(ended("a").job.id)]
+
+    assert asked() == ["x"]
+    monkeypatch.setattr("pipeline.history.store.open_history", lambda *_: 1 // 0)
+    assert asked() == ["x"]
+    unknown, crash = told
+    assert unknown.startswith("history: it has the state 'dreamt', which this pipeline does not know: update")
+    assert crash.startswith("history: ZeroDivisionError: ")
+
+
+def test_a_state_of_another_pipeline_is_a_line(tmp_path: Path) -> None:
+    run = run_in(tmp_path / "runs", [ended("a", "x")])
+    path = tmp_path / "h.sqlite"
+    record_run(path, run.parent, run.name, pytest.fail)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE results SET state = 'dreamt'")
+        connection.commit()
+    with open_history(path) as history:
+        last = questions.run_named(history)
+        for ask in (questions.failing, questions.new, questions.by_platform):
+            with pytest.raises(HistoryError, match="'dreamt', which this pipeline does not know"):
+                ask(history, last)

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -208,12 +210,64 @@ def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
         "mysql://ann:secret@host/nights",
         "sqlite://",  # of a history in memory nothing is left
         "secret",
+        "sqlite+aiosqlite:////tmp/secret",
+        "sqlite+pysqlcipher://:secret@/tmp/h",
+        "sqlite://ann:secret@host/tmp/h",
+        "sqlite:///:memory:",
+        "sqlite:///file:secret",
+        "sqlite:////tmp/secret?timeout=abc",
+        "sqlite:////tmp/secret\x00",
+        "postgresql+asyncpg://ann:secret@host/nights",
     ],
 )
 def test_no_message_has_a_password(url: str) -> None:
     said = refusal(url, patience=1)
     assert "secret" not in said
     assert said.startswith(("history postgresql://ann", "PIPELINE_HISTORY: is no URL of a history; write "))
+
+
+@pytest.mark.parametrize("table", ["places (name)", "runs (id)", "alembic_version (version_num)"])
+def test_a_database_of_another_program_stays_as_it_is(table: str, tmp_path: Path) -> None:
+    path = tmp_path / "places.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE {table}")
+        connection.execute(f"INSERT INTO {table.split()[0]} VALUES ('0001')")
+        connection.commit()
+    before = path.read_bytes()
+    assert refusal(path) == f"history {path}: is a database of another program; name another"
+    if not table.startswith("alembic"):
+        assert path.read_bytes() == before
+
+
+def test_a_database_that_lost_a_table_or_has_no_room_says_what_helps(tmp_path: Path) -> None:
+    path = tmp_path / "h.sqlite"
+
+    def fill(history: store.History) -> None:
+        with history.writing() as connection:
+            connection.exec_driver_sql("PRAGMA max_page_count = 1")
+            connection.exec_driver_sql("INSERT INTO names VALUES (1, ?)", ("x" * 100_000,))
+
+    with open_history(path) as history, pytest.raises(HistoryError, match="full: make room"):
+        fill(history)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP TABLE devices")
+    assert refusal(path).endswith("bring runs in again with `history import`")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ann:my@secret@host/nights",
+        "postgresql://ann:my@secret/secret@host/nights",
+        "postgresql://ann:my@host/secret?secret@host/nights",
+        "postgresql://an/n:secret@host/nights",
+        "postgresql://ann:my#secret@secret@host/nights",
+    ],
+)
+def test_a_url_that_may_show_a_part_of_its_password_is_refused_unseen(url: str) -> None:
+    said = refusal(url, patience=1)
+    assert "secret" not in said
+    assert "write @ as %40" in said or "is no URL of a history" in said
 
 
 def test_a_wrong_password_is_told_without_it(server: str) -> None:
