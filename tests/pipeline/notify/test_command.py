@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden.errors import UserError
+from pipeline.commands.notify import notify
+from pipeline.ground.jobs import Result
+from pipeline.notify.webhook import VARIABLE
+from pipeline.report.results import RunResults, write_results
+
+URL = "https://hooks.example/s3cret"
+
+
+@pytest.fixture
+def night(
+    tmp_path: Path,
+    told: Callable[..., RunResults],
+    result_of: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """The results of a run, in a folder of their own, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    write_results(tmp_path / "night.json", told(result_of("device/emu/g/fine/small")))
+    return tmp_path / "night.json"
+
+
+def call(run: str, **of: Any) -> int:
+    given: dict[str, Any] = {"markdown": None, "webhook": None, "annotations": False, **of}
+    return notify(Namespace(run=run, output=Path("out"), **given), {VARIABLE: ""})
+
+
+def refused(run: str, **of: Any) -> str:
+    with pytest.raises(UserError) as failure:
+        call(run, **of)
+    assert failure.value.exit_code == 4
+    assert "\n" not in str(failure.value)
+    return str(failure.value)
+
+
+def test_the_markdown_replaces_nothing_that_is_read(night: Path) -> None:
+    hook, linked = Path("hook"), Path("linked")
+    hook.write_text(URL)
+    linked.symlink_to(night)
+    folder = Path("of-run")
+    folder.mkdir()
+    (folder / "results.json").write_bytes(night.read_bytes())
+    report = Path("night.xml")
+    report.write_text("<testsuites/>")
+    Path("out").mkdir()
+    database = Path("out/history.sqlite")
+    database.write_text("")
+    for run, markdown in (
+        ("night.json", night),
+        ("linked", night),
+        ("night.json", linked),
+        ("night.json", hook),
+        ("night.json", database),
+        ("of-run", folder / "results.json"),
+        ("night.xml", report),
+        ("night.xml", Path("night.results.json")),
+    ):
+        before = destination_bytes(markdown)
+        assert "this file is read here; name another" in refused(run, markdown=markdown, webhook=hook)
+        assert destination_bytes(markdown) == before
+
+
+def destination_bytes(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def test_a_command_that_fails_leaves_the_older_markdown(night: Path) -> None:
+    precious = Path("precious.md")
+    precious.write_text("mine")
+    Path("broken.json").write_text("{}")
+    Path("hook").write_text("no address")
+    for run, more in (("nosuch", {}), ("broken.json", {}), ("night.json", {"webhook": Path("hook")})):
+        refused(run, markdown=precious, **more)
+        assert precious.read_text() == "mine"
+    assert call("night.json", markdown=precious) == 0
+    assert precious.read_text().startswith("## Passed: ")
+    assert {path.name for path in Path.cwd().iterdir()} == {
+        "night.json",
+        "precious.md",
+        "broken.json",
+        "hook",
+    }
