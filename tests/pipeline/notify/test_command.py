@@ -64,12 +64,12 @@ def test_the_markdown_replaces_nothing_that_is_read(night: Path) -> None:
         ("night.xml", report),
         ("night.xml", Path("night.results.json")),
     ):
-        before = destination_bytes(markdown)
+        before = content(markdown)
         assert "this file is read here; name another" in refused(run, markdown=markdown, webhook=hook)
-        assert destination_bytes(markdown) == before
+        assert content(markdown) == before
 
 
-def destination_bytes(path: Path) -> bytes | None:
+def content(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 
 

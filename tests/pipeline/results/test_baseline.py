@@ -27,7 +27,7 @@ from pipeline.history.named import located
 from pipeline.history.store import open_history
 from pipeline.report.cases import Attachments, cases_of
 from pipeline.report.junit import write
-from pipeline.report.results import results_of
+from pipeline.report.results import results_of, write_results
 from pipeline.results.baseline import Baseline, judged, known, read_baseline
 from pipeline.results.excuses import Earlier, outputs_of
 from pipeline.results.fingerprint import fingerprint
@@ -177,6 +177,24 @@ def test_a_run_that_tried_something_else_is_no_baseline(
     path = written(failed(State.CRASHED), **facts)
     with pytest.raises(UserError, match=r"--(inject|stage|inputs) was .* there and is .* here"):
         read_baseline(str(path), tmp_path, NOWHERE, settings)
+
+
+def test_a_run_is_no_baseline_of_itself(tmp_path: Path) -> None:
+    """Whatever it is read from: its report, one merged of it and others, the history."""
+    run, other = "20260309-040000-0000000001", "20260309-040000-0000000002"
+    merged = "20260309-040000-0000000003"
+    place, whole = tmp_path / "history.sqlite", tmp_path / "whole.xml"
+    write(whole, [failed(State.CRASHED)], {"run": f"{run}; {other}"}, Attachments(tmp_path))
+    info = RunInfo(merged, tmp_path, (job(),), "", 1, {})
+    results = results_of(info, RunSummary(merged, tmp_path, (failed(State.CRASHED),), 1, 1.0), (run, other))
+    write_results(tmp_path / "whole.json", results)
+    with open_history(place) as history:
+        history.record(results)
+    for name in (str(whole), str(tmp_path / "whole.json"), merged):
+        for current in (run, other):
+            with pytest.raises(UserError, match=f"holds run {current} itself; name an earlier run"):
+                read_baseline(name, tmp_path, place, Settings(), current)
+        assert read_baseline(name, tmp_path, place, Settings(), "20260309-040000-0000000004")
 
 
 def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Written) -> None:
