@@ -4,9 +4,10 @@
 #   ci/nightly.sh [FOLDER [ARGUMENT...]]
 #
 # junit.xml, summary.md, results.json and news.md are written to FOLDER (default: out/nights/ and the time in UTC); those
-# of an earlier night are removed first, so none of them can be the --baseline. The arguments, such as --platform a2a3, go to the session; after a card or
-# toolchain was removed for good, call it once with --allow-new-skips. The exit code is the pipeline's own: 6 means that
-# the environment could not run everything, and no kernel was found wrong. Environment variables:
+# of an earlier night are removed first, so none of them can be the --baseline. The arguments, such as --platform a2a3,
+# go to the session; after a card or toolchain was removed for good, call it once with --allow-new-skips. The exit code
+# is the pipeline's own: 6 means that the environment could not run everything, and no kernel was found wrong.
+# Environment variables:
 #
 #   NIGHTLY_SESSION    the Nox session (default: device)
 #   NIGHTLY_DEADLINE   the time within which the run must end, with a valid report (default: 6h)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pipeline.history.past import HistoryError
@@ -24,7 +25,7 @@ def located(written: str, root: Path, place: str | Path | None = None) -> str:
     """
     if written == "last" or written in run_ids(root):
         return find_run(root, written)
-    if Path(written).exists():
+    if os.path.exists(written):  # noqa: PTH110 (`Path` raises if the name is too long)
         return str(Path(written).absolute())
     why = "name a run (its id, or last), the folder of a run, a results.json or a JUnit file of this pipeline"
     if place is not None and (not isinstance(place, Path) or place.exists()):

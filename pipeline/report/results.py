@@ -134,7 +134,7 @@ def read_results(path: Path) -> RunResults:
         return msgspec.json.decode(data, type=RunResults)
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
-    except (msgspec.MsgspecError, ValueError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise ReportError(f"{path}: is no {NAME} of this pipeline: {error}") from None
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from golden.errors import UserError
 from pipeline.commands.notify import notify
-from pipeline.ground.jobs import Result
+from pipeline.ground.jobs import BLAMED, DIAGNOSIS, REPRODUCE, WRONG_STEP, Result, StageResult, State
+from pipeline.history.sources import results_at
 from pipeline.notify.webhook import VARIABLE
 from pipeline.report.results import RunResults, write_results
 
@@ -67,6 +68,44 @@ def test_the_markdown_replaces_nothing_that_is_read(night: Path) -> None:
         before = content(markdown)
         assert "this file is read here; name another" in refused(run, markdown=markdown, webhook=hook)
         assert content(markdown) == before
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"version": 1, "run": ' + "[" * 200_000])
+def test_what_is_nested_deeply_is_one_line(text: str, night: Path) -> None:
+    night.write_text(text)
+    assert "night.json: is no results.json of this pipeline" in refused("night.json")
+
+
+def test_a_name_that_is_too_long_is_one_line(night: Path) -> None:
+    name = "n" * 5000
+    assert "is no run, file or folder here" in refused(name)
+    assert "File name too long" in refused("night.json", markdown=Path(name))
+    assert "File name too long" in refused("night.json", webhook=Path(name))
+    with pytest.raises(UserError, match="File name too long"):
+        list(results_at(Path(name)))
+
+
+@pytest.mark.parametrize(
+    "word", ["a", "/", ".py", "a.py:1 ", "a.py:1", "\x1b[0", f"{'a' * 1000}.py:1 ", "[", "0", " ", ":", "::"]
+)
+def test_long_texts_are_annotated_in_linear_time(
+    word: str,
+    night: Path,
+    told: Callable[..., RunResults],
+    result_of: Callable[..., Result],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A search that took the square of 200,000 characters would not end; no file has a long name."""
+    text = f"{word * (200_000 // len(word))}b.py:1"
+    facts = {DIAGNOSIS: text, WRONG_STEP: text, BLAMED: text, REPRODUCE: text}
+    stage = StageResult("fused", State.CRASHED, text, text, facts=facts, causes=(text,))
+    jobs = [
+        result_of(f"device/emu/g/k{number}/small", State.CRASHED, message=text, stages=(stage,), **more)
+        for number, more in enumerate(({"facts": facts}, {"causes": (text,)}, {}))
+    ]
+    write_results(night, told(*jobs))
+    assert call("night.json", annotations=True) == 0
+    assert capsys.readouterr().out.startswith("::error ")
 
 
 def content(path: Path) -> bytes | None:
