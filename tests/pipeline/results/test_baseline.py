@@ -215,7 +215,7 @@ def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Writt
         read_baseline(str(tmp_path), tmp_path, NOWHERE, Settings())
 
 
-def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path) -> None:
+def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's folder is on another host; the history that both share knows failures and outputs."""
     place = tmp_path / "history.sqlite"
     nights = {
@@ -233,6 +233,17 @@ def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path) -> None:
     assert known(mismatch("second"), found).state is State.KNOWN_FAILURE
     assert known(mismatch("first"), found).state is State.MISMATCH
     assert known(failed(State.CRASHED), found).state is State.CRASHED
+    # A folder of that name is no run, and does not hide the branch.
+    monkeypatch.chdir(tmp_path)
+    for folder in ("main", "docs"):
+        Path(folder).mkdir()
+    assert located("main", tmp_path, place) == name
+    with pytest.raises(UserError, match="docs: there is no run in this folder; the history has no"):
+        located("docs", tmp_path, place)
+    with pytest.raises(UserError, match="docs: there is no run in this folder; name a run"):
+        located("docs", tmp_path)
+    Path("main/results.json").write_text("{}")
+    assert located("main", tmp_path, place) == str(tmp_path / "main")
     with pytest.raises(UserError, match="--inject was not given there and is bias-missing-1 here"):
         read_baseline(name, tmp_path, place, Settings(inject="bias-missing-1"))
     with pytest.raises(UserError, match=r"feature: is no run, .*; the history has no run or branch"):
