@@ -4,9 +4,10 @@
 #   ci/nightly.sh [FOLDER [ARGUMENT...]]
 #
 # junit.xml, summary.md, results.json and news.md are written to FOLDER (default: out/nights/ and the time in UTC); those
-# of an earlier night are removed first. The arguments, such as --platform a2a3, go to the session; after a card or
-# toolchain was removed for good, call it once with --allow-new-skips. The exit code is the pipeline's own: 6 means that
-# the environment could not run everything, and no kernel was found wrong. Environment variables:
+# of an earlier night are removed first, so none of them can be the --baseline. The arguments, such as --platform a2a3,
+# go to the session; after a card or toolchain was removed for good, call it once with --allow-new-skips. The exit code
+# is the pipeline's own: 6 means that the environment could not run everything, and no kernel was found wrong.
+# Environment variables:
 #
 #   NIGHTLY_SESSION    the Nox session (default: device)
 #   NIGHTLY_DEADLINE   the time within which the run must end, with a valid report (default: 6h)
@@ -22,10 +23,13 @@ webhook=${NIGHTLY_WEBHOOK:+$(realpath -m -- "$NIGHTLY_WEBHOOK")}
 address=${PIPELINE_WEBHOOK:-}
 unset PIPELINE_WEBHOOK
 output=out
+baseline=
 before=
 for word in "$@"; do
   [ "$before" != --output ] || output=$word
   [ "$word" = "${word#--output=}" ] || output=${word#--output=}
+  [ "$before" != --baseline ] || baseline=$word
+  [ "$word" = "${word#--baseline=}" ] || baseline=${word#--baseline=}
   before=$word
 done
 
@@ -33,6 +37,12 @@ cd "$(dirname "$0")/.."
 folder=${folder:-$PWD/out/nights/$(date -u +%Y%m%d-%H%M%S)}
 junit=$folder/junit.xml
 summary=$folder/summary.md
+for old in "$folder" "$junit" "$summary" "$folder/results.json" "$folder/news.md"; do
+  if [ -n "$baseline" ] && [ "$(realpath -m -- "$baseline")" = "$(realpath -m -- "$old")" ]; then
+    echo "--baseline $baseline: this night's files take the place of it; name another folder for them" >&2
+    exit 4
+  fi
+done
 mkdir -p "$folder"
 rm -f "$junit" "$summary" "$folder/results.json" "$folder/news.md"
 

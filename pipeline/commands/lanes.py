@@ -99,7 +99,9 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
     where, runs = place(arguments.output, os.environ), Folders(_runs(arguments), asked.resumed)
-    baseline = read_baseline(settings.baseline, runs.root, where, settings) if settings.baseline else None
+    baseline = None
+    if settings.baseline:
+        baseline = read_baseline(settings.baseline, runs.root, where, settings, asked.resumed)
     past = past_of(where, runs, datetime.now(timezone.utc), tell)
     history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(

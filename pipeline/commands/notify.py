@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.commands.settings import refuse_loop
+from pipeline.ground.files import destination
 from pipeline.history.named import located, results_named
 from pipeline.history.past import HistoryError, place
+from pipeline.matrix.select import FilterError
 from pipeline.notify import webhook
 from pipeline.notify.checks import annotated
 from pipeline.notify.news import Moves, markdown
 from pipeline.report.document import writing
-from pipeline.report.files import clear
-from pipeline.report.results import RunResults
+from pipeline.report.files import check_writable
+from pipeline.report.results import NAME, RunResults, beside
+from pipeline.run.folders import JOURNAL
 from pipeline.run.messages import write_atomically
 
 
@@ -27,14 +30,15 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
     Raises:
         DeliveryError: the webhook did not take it.
     """
-    if arguments.markdown is not None:
-        refuse_loop("markdown", arguments.markdown)
-        clear(arguments.markdown)
     url = webhook.address(arguments.webhook, environment)
     root = arguments.output.absolute() / "runs"
-    results = results_named(located(arguments.run, root), root)
-    text = markdown(results, _moves(results, place(arguments.output, environment)))
+    name, where = located(arguments.run, root), place(arguments.output, environment)
     if arguments.markdown is not None:
+        _refuse_input(arguments.markdown, [root / name, arguments.webhook, where])
+    results = results_named(name, root)
+    text = markdown(results, _moves(results, where))
+    if arguments.markdown is not None:
+        check_writable(arguments.markdown)
         with writing(arguments.markdown):
             write_atomically(arguments.markdown, text.encode())
     elif not arguments.annotations and url is None:
@@ -45,6 +49,15 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
     if url is not None:
         webhook.deliver(url, webhook.body_of(results, text))
     return 0
+
+
+def _refuse_input(path: Path, read: Sequence[Path | str | None]) -> None:
+    """Raise `FilterError` if the Markdown would replace a file that is read, also in a run's folder."""
+    refuse_loop("markdown", path)
+    for each in (one for one in read if isinstance(one, Path) and one.name):
+        files = [each, beside(each), *(each / name for name in (JOURNAL, NAME, "junit.xml"))]
+        if destination(path) in map(destination, files):
+            raise FilterError(f"--markdown {path}: this file is read here; name another")
 
 
 def _moves(results: RunResults, where: str | Path) -> Moves:

@@ -21,7 +21,7 @@ from pipeline.report.merge import merge
 from pipeline.report.results import beside, retold
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
-from pipeline.results.baseline import BaselineError, judged, known, read_baseline
+from pipeline.results.baseline import judged, known, read_baseline
 from pipeline.results.excuses import entry
 from pipeline.results.fingerprint import RED
 from pipeline.run.folders import read_run
@@ -42,9 +42,7 @@ def show_report(arguments: Namespace) -> int:
     if arguments.baseline:
         where = place(arguments.output, os.environ)
         name = located(arguments.baseline, root, where)
-        if name == record.run_id:
-            raise BaselineError(f"--baseline {arguments.baseline}: is run {name} itself; name an earlier run")
-        baseline = read_baseline(name, root, where, record.settings)
+        baseline = read_baseline(name, root, where, record.settings, record.run_id)
         results = {job: known(judged(one), baseline) for job, one in record.results.items()}
         record = replace(record, results=results, facts={**record.facts, "baseline": name})
     run, summary = retold(record, root / record.run_id)

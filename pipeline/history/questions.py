@@ -57,7 +57,10 @@ _MUTE = (State.SKIPPED, State.INTERRUPTED, State.INFRASTRUCTURE)
 
 @dataclass(frozen=True)
 class Run:
-    """A run; `began` is in UTC. `toolchain` is a digest of its versions and sources."""
+    """A run; `began` is in UTC. `toolchain` is a digest of its versions and sources.
+
+    Of a merged run `parts` has the ids of its parts, with blanks between them.
+    """
 
     id: str
     began: datetime
@@ -69,6 +72,7 @@ class Run:
     branch: str
     toolchain: str
     compared: str
+    parts: str
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import kernels
@@ -17,11 +18,18 @@ from pipeline.results.fingerprint import wrong_stages
 MOST = 10
 """Annotations of one kind that GitHub shows of a step."""
 
-_LINE = re.compile(r"([\w./-]+\.py):(\d+)")
+_LINE = re.compile(r"(?<![\w./-])([\w./-]+\.py):(\d+)")
+"""It is looked for where a word begins only, so that a search takes linear time."""
 _KERNELS = Path(kernels.__file__).parent
 _TITLE = 200
+_LINES = 20
+"""Lines of files that are looked up, of those that a text names."""
+
+_NAME = 255
+"""Bytes of the name of a file, at most; a search for a longer one raises."""
+
 _TOLD = 2_000
-"""Characters of a text in which a line is looked for: the search takes the square of the longest word."""
+"""Characters of a text in which a line is looked for."""
 
 
 def annotated(results: Sequence[Result], checkout: Path) -> Iterator[str]:
@@ -46,11 +54,13 @@ def line_of(result: Result, checkout: Path) -> tuple[str, int] | None:
     """
     own = [Path(result.job.workload.file).parent] if result.job.workload.file else []
     for text in _tellings(result):
-        for match in _LINE.finditer(text[:_TOLD]):
+        for match in islice(_LINE.finditer(text[:_TOLD]), _LINES):
             name = Path(match[1])
+            if len(name.name.encode()) > _NAME:
+                continue
             beside = (folder / name for folder in own)
             for path in (*beside, *sorted(_KERNELS.rglob(name.name))):
-                if path.is_file():
+                if os.path.isfile(path):  # noqa: PTH113 (`Path` raises if it is too long)
                     return os.path.relpath(path, checkout), int(match[2])
     return None
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import msgspec
 import urllib3
@@ -28,6 +30,9 @@ RETRIES = 4
 
 BACKOFF = 1.0
 """The retries come after 0, 2, 4 and 8 times as many seconds."""
+
+DEADLINE = 120.0
+"""Seconds for all attempts together, however slowly a server answers."""
 
 _FACT = 200
 _SECONDS = Timeout(connect=5.0, read=15.0)
@@ -77,14 +82,35 @@ def body_of(results: RunResults, text: str) -> bytes:
     return msgspec.json.encode({"version": 1, **facts, "exit_code": results.exit_code, "text": text})
 
 
-def deliver(url: Url, body: bytes, backoff: float = BACKOFF) -> None:
+def deliver(url: Url, body: bytes, backoff: float = BACKOFF, deadline: float = DEADLINE) -> None:
     """Post a body; try again after an error of the connection or the server, or if it asks us to wait.
 
-    No redirect is followed, because it could lead to another host.
+    No redirect is followed, because it could lead to another host. After `deadline` seconds it is given up.
 
     Raises:
         DeliveryError: it was not taken.
     """
+    ended: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def attempt() -> None:
+        try:
+            _post(url, body, backoff)
+        except Exception as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    # A server that sends a little now and then never lets a timeout of the socket pass.
+    threading.Thread(target=attempt, daemon=True).start()
+    try:
+        error = ended.get(timeout=deadline)
+    except Empty:
+        error = _not_taken(url, f"no answer within {deadline:g} s")
+    if error is not None:
+        raise error from None
+
+
+def _post(url: Url, body: bytes, backoff: float) -> None:
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # its warnings tell the address
     retry = Retry(
         RETRIES,
@@ -113,7 +139,11 @@ def deliver(url: Url, body: bytes, backoff: float = BACKOFF) -> None:
             return
         moved = ", a redirect, which is not followed" if 300 <= answer.status < 400 else ""
         why = f"it answered {answer.status}{moved}"
-    raise DeliveryError(
+    raise _not_taken(url, why)
+
+
+def _not_taken(url: Url, why: str) -> DeliveryError:
+    return DeliveryError(
         f"the webhook at {url.host} did not take the notification: {why} "
         f"({counted(RETRIES, 'retry', 'retries')} at most); the run's own result stands"
     )

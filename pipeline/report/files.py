@@ -91,12 +91,22 @@ def clear(path: Path) -> None:
     """Remove the report of an older run, and check that a new one can be written.
 
     Raises:
+        ReportError: it cannot, see `check_writable`.
+    """
+    check_writable(path)
+    with writing(path):
+        path.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Check that a report can be written.
+
+    Raises:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
     """
     with writing(path):
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass  # this only checks that a file can be made

@@ -31,7 +31,9 @@ class Baseline:
     failures: Mapping[str, Earlier]
 
 
-def read_baseline(name: str, root: Path, place: str | Path, settings: Settings) -> Baseline:
+def read_baseline(
+    name: str, root: Path, place: str | Path, settings: Settings, current: str = ""
+) -> Baseline:
     """Read the baseline for a run with these settings.
 
     Args:
@@ -39,9 +41,11 @@ def read_baseline(name: str, root: Path, place: str | Path, settings: Settings) 
         root: the folder of runs.
         place: where the history is, which is asked if the run is not there.
         settings: those of the run that is judged.
+        current: the id of that run, if it has one yet.
 
     Raises:
-        BaselineError: it is of a run with other data, another injected fault or other stages.
+        BaselineError: it is the judged run itself, also merged with others, or of a run with other data,
+            another injected fault or other stages.
         UserError: it cannot be read.
     """
     if is_run_id(name) and name not in run_ids(root):
@@ -51,14 +55,18 @@ def read_baseline(name: str, root: Path, place: str | Path, settings: Settings) 
         with open_history(place) as history:
             run = run_named(history, name)
             compared, found = tuple(json.loads(run.compared)), failures(history, run)
+            runs = (run.id, *run.parts.split())
     else:
         before = results_named(name, root)
-        compared = before.settings.compared
+        compared, runs = before.settings.compared, (before.run, *before.parts)
         found = {
             one.job.id: Earlier(name, one_line(one.facts[FINGERPRINT]), outputs_of(one.stages))
             for one in before.jobs
             if FINGERPRINT in one.facts
         }
+    if current in runs:
+        told = f"is run {current} itself" if name == current else f"holds run {current} itself"
+        raise BaselineError(f"--baseline {one_line(name)}: {told}; name an earlier run")
     for what, then, now in zip(_COMPARED, compared, settings.compared, strict=True):
         if then != now:
             words = [one_line(str(value)) if value else "not given" for value in (then, now)]

@@ -44,14 +44,22 @@ def test_only_what_is_new_is_red(
     itself = pipeline("report", "show", "last", "--baseline", "last")
     assert (itself.code, itself.out) == (4, "")
     assert f"is run {last_run().name} itself" in itself.err
-    (workspace / "night.xml").write_bytes((last_run() / "junit.xml").read_bytes())
+    for own in (last_run(), last_run() / "junit.xml", last_run() / "results.json"):
+        itself = pipeline("report", "show", "last", "--baseline", own)
+        assert (itself.code, itself.out) == (4, "")
+        assert f"holds run {last_run().name} itself" in itself.err
+    other = (last_run() / "junit.xml").read_text().replace(last_run().name, "20260309-040000-0000000001")
+    (workspace / "night.xml").write_text(other)
     for words, code in (((), 1), (("--baseline", "night.xml"), 0), (("--baseline", before), 1)):
         assert pipeline("report", "show", "last", *words).code == code
     shown = pipeline("report", "show", "last", "--baseline", "night.xml", "--junit", "shown.xml")
     assert "no job is red: 2 known-failure" in shown.out
     assert {case.kind for case in report(workspace / "shown.xml").values()} == {"skipped"}
-    own = report(last_run() / "junit.xml")
-    assert {case.kind for case in own.values()} == {"skipped", "failure"}  # as the run itself said it
+    cases = report(last_run() / "junit.xml")
+    assert {case.kind for case in cases.values()} == {
+        "skipped",
+        "failure",
+    }  # as the run itself said it
 
 
 def test_a_baseline_that_cannot_be_one_is_refused(refused: Callable[..., str], workspace: Path) -> None:

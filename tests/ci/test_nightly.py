@@ -109,3 +109,24 @@ def test_a_night_without_a_report_is_not_told_as_that_of_another_run(shell: Shel
     (checkout / ".venv" / "bin" / "nox").write_text(FAILS)
     assert shell("ci/nightly.sh reports").returncode == 7
     assert not (checkout / "reports" / "news.md").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--baseline reports/junit.xml",
+        "--baseline=reports/results.json --platform a2a3",
+        "--baseline ./reports",
+        "--baseline linked.json",
+    ],
+)
+def test_a_night_does_not_remove_its_own_baseline(words: str, shell: Shell, checkout: Path) -> None:
+    (checkout / "reports").mkdir()
+    for name in ("junit.xml", "results.json"):
+        (checkout / "reports" / name).write_text("of last night")
+    (checkout / "linked.json").symlink_to("reports/results.json")
+    ended = shell(f"ci/nightly.sh reports {words}")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (4, "", 1)
+    assert "this night's files take the place of it" in ended.stderr
+    left = {path.name: path.read_text() for path in (checkout / "reports").iterdir()}
+    assert left == {"junit.xml": "of last night", "results.json": "of last night"}

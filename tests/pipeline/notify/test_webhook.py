@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -87,9 +89,9 @@ def no_secret_is_told(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFix
     assert "s3cret" not in f"{logged}{said.out}{said.err}"
 
 
-def refused(url: str) -> str:
+def refused(url: str, deadline: float = 60) -> str:
     with pytest.raises(DeliveryError) as failure:
-        deliver(parse_url(url), b"{}", backoff=0)
+        deliver(parse_url(url), b"{}", backoff=0, deadline=deadline)
     assert failure.value.exit_code == 6
     assert "s3cret" not in str(failure.value)
     assert "\n" not in str(failure.value)
@@ -133,6 +135,26 @@ def test_a_server_that_is_not_there_is_one_line(serve: Serve) -> None:
     server = serve(200)
     server.close()
     assert "did not take the notification: Connection refused" in refused(server.url)
+
+
+@pytest.mark.parametrize("drop", [b"X: y\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
+def test_a_server_that_drips_is_given_up(drop: bytes) -> None:
+    over = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection = listener.accept()[0]
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" if drop.startswith(b"X") else drop)
+            while not over.wait(0.01):
+                connection.sendall(drop)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=[listener], daemon=True)
+        thread.start()
+        said = refused(f"http://127.0.0.1:{listener.getsockname()[1]}{SECRET}", deadline=0.2)
+        over.set()
+        thread.join()
+    assert "the webhook at 127.0.0.1 did not take the notification: no answer within 0.2 s" in said
 
 
 def test_a_password_in_the_address_goes_into_a_header(serve: Serve) -> None:

@@ -27,7 +27,7 @@ from pipeline.history.named import located
 from pipeline.history.store import open_history
 from pipeline.report.cases import Attachments, cases_of
 from pipeline.report.junit import write
-from pipeline.report.results import results_of
+from pipeline.report.results import results_of, write_results
 from pipeline.results.baseline import Baseline, judged, known, read_baseline
 from pipeline.results.excuses import Earlier, outputs_of
 from pipeline.results.fingerprint import fingerprint
@@ -179,6 +179,24 @@ def test_a_run_that_tried_something_else_is_no_baseline(
         read_baseline(str(path), tmp_path, NOWHERE, settings)
 
 
+def test_a_run_is_no_baseline_of_itself(tmp_path: Path) -> None:
+    """Whatever it is read from: its report, one merged of it and others, the history."""
+    run, other = "20260309-040000-0000000001", "20260309-040000-0000000002"
+    merged = "20260309-040000-0000000003"
+    place, whole = tmp_path / "history.sqlite", tmp_path / "whole.xml"
+    write(whole, [failed(State.CRASHED)], {"run": f"{run}; {other}"}, Attachments(tmp_path))
+    info = RunInfo(merged, tmp_path, (job(),), "", 1, {})
+    results = results_of(info, RunSummary(merged, tmp_path, (failed(State.CRASHED),), 1, 1.0), (run, other))
+    write_results(tmp_path / "whole.json", results)
+    with open_history(place) as history:
+        history.record(results)
+    for name in (str(whole), str(tmp_path / "whole.json"), merged):
+        for current in (run, other):
+            with pytest.raises(UserError, match=f"holds run {current} itself; name an earlier run"):
+                read_baseline(name, tmp_path, place, Settings(), current)
+        assert read_baseline(name, tmp_path, place, Settings(), "20260309-040000-0000000004")
+
+
 def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Written) -> None:
     missing = "20260310-040000-0000000001"
     for name, told in (
@@ -197,7 +215,7 @@ def test_a_baseline_that_is_not_there_is_one_line(tmp_path: Path, written: Writt
         read_baseline(str(tmp_path), tmp_path, NOWHERE, Settings())
 
 
-def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path) -> None:
+def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run's folder is on another host; the history that both share knows failures and outputs."""
     place = tmp_path / "history.sqlite"
     nights = {
@@ -215,6 +233,17 @@ def test_a_branch_is_its_last_run_wherever_that_ran(tmp_path: Path) -> None:
     assert known(mismatch("second"), found).state is State.KNOWN_FAILURE
     assert known(mismatch("first"), found).state is State.MISMATCH
     assert known(failed(State.CRASHED), found).state is State.CRASHED
+    # A folder of that name is no run, and does not hide the branch.
+    monkeypatch.chdir(tmp_path)
+    for folder in ("main", "docs"):
+        Path(folder).mkdir()
+    assert located("main", tmp_path, place) == name
+    with pytest.raises(UserError, match="docs: there is no run in this folder; the history has no"):
+        located("docs", tmp_path, place)
+    with pytest.raises(UserError, match="docs: there is no run in this folder; name a run"):
+        located("docs", tmp_path)
+    Path("main/results.json").write_text("{}")
+    assert located("main", tmp_path, place) == str(tmp_path / "main")
     with pytest.raises(UserError, match="--inject was not given there and is bias-missing-1 here"):
         read_baseline(name, tmp_path, place, Settings(inject="bias-missing-1"))
     with pytest.raises(UserError, match=r"feature: is no run, .*; the history has no run or branch"):
