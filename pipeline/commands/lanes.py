@@ -36,7 +36,7 @@ from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.words import counted
 from pipeline.history.named import located
-from pipeline.history.past import Folders, ends_of_folder, place
+from pipeline.history.past import OFF, VARIABLE, Folders, ends_of_folder, place
 from pipeline.history.recall import past_of
 from pipeline.history.recording import record_run
 from pipeline.matrix.schema import Retries
@@ -121,7 +121,8 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
         summary = run_jobs(asked.plan, options, listeners, host)
-    record_run(where, options.root, summary.run_id, tell)
+    if os.environ.get(VARIABLE) != OFF:
+        record_run(where, options.root, summary.run_id, tell)
     write_of_run(options.root / summary.run_id, where, tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)

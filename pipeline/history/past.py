@@ -23,6 +23,9 @@ FILE = "history.sqlite"
 VARIABLE = "PIPELINE_HISTORY"
 """The environment variable with the URL of another database. (A command line would show its password.)"""
 
+OFF = "off"
+"""What `VARIABLE` says where runs are to be in no database: their folders answer."""
+
 MEASURED = (State.PASSED, State.MISMATCH)
 """States of jobs that took as long as they usually do."""
 
@@ -31,7 +34,8 @@ _LATEST = 10
 
 def place(output: Path, environment: Mapping[str, str]) -> str | Path:
     """Where the history is: the URL of `VARIABLE`, else a file in the folder of runs and goldens."""
-    return environment.get(VARIABLE) or output.absolute() / FILE
+    named = environment.get(VARIABLE, "")
+    return output.absolute() / FILE if named in ("", OFF) else named
 
 
 class HistoryError(UserError):

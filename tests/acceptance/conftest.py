@@ -104,7 +104,14 @@ def workspace(tmp_path: Path, goldens: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "none"))
     for name in ("PIPELINE_PYTHON", "PIPELINE_HISTORY", "TASK_DEVICE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIPELINE_HISTORY", "off")  # writing it takes as long as the run of a job
     return folder
+
+
+@pytest.fixture
+def recorded(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are written to the history of their folder."""
+    monkeypatch.delenv("PIPELINE_HISTORY")
 
 
 @pytest.fixture

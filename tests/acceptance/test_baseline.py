@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("torch_installed")
+pytestmark = pytest.mark.usefixtures("torch_installed", "recorded")
 
 JOB = "device/emu-a2a3/pair-24x16/fused"
 FUSED = ("run", "--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused")

@@ -4,10 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 Pipeline = Callable[..., Any]
 
 ONE = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused", "--profile", "small")
 PAGE = "jobs/device+emu-a2a3+pair-24x16+fused+small.html"
+
+pytestmark = pytest.mark.usefixtures("recorded")
 
 
 def test_a_run_leaves_a_dashboard_and_the_command_writes_it_again(

@@ -11,6 +11,8 @@ import pytest
 
 ONE = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused", "--profile", "small")
 
+pytestmark = pytest.mark.usefixtures("recorded")
+
 
 @pytest.mark.usefixtures("two_devices")
 def test_the_results_say_what_terminal_report_and_exit_code_say(
@@ -124,3 +126,12 @@ def test_a_history_that_cannot_be_used_changes_no_run(
     (line,) = outcome.err.splitlines()
     assert f"the report of run {last_run().name} is whole" in line
     assert "secret" not in line + refused("history", "new")
+
+
+def test_a_history_that_is_off_is_not_written(
+    pipeline: Callable[..., Any], workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIPELINE_HISTORY", "off")
+    ended = pipeline("run", *ONE)
+    assert (ended.code, ended.err) == (0, "")
+    assert not (workspace / "out" / "history.sqlite").exists()

@@ -189,6 +189,7 @@ def remember_again(pipeline: Pipeline, journal: Path) -> None:
     assert pipeline("history", "import", journal.parent).code == 0
 
 
+@pytest.mark.usefixtures("recorded")
 def test_a_job_that_can_no_longer_run_is_red_until_that_is_accepted(
     pipeline: Pipeline, report: Report, last_run: LastRun
 ) -> None:
