@@ -38,7 +38,7 @@ class Elements(Protocol):
     """Whether the walk refuses to read what was never written, and outputs that are left partly unwritten."""
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
-        """The walk comes to an operator; `loops` and what names have `held` are its present state, not copies."""
+        """The walk comes to an operator; `loops` and what names have `held` are its own state, no copies."""
         ...
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:

@@ -45,7 +45,7 @@ def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, 
     Args:
         program: the program.
         writers: what was written to the tile or tensor.
-        place: the row and column that nothing wrote.
+        place: the first row and column that nothing wrote.
     """
     last = {event.call: event for event in writers}
     for function in program.functions.values():

@@ -1,4 +1,4 @@
-"""Which sums those are meant to be that are not as defined: those whose left elements they have, in any order."""
+"""Which sums flawed ones are meant to be: those whose left elements they have, in any order of C0 groups."""
 
 from __future__ import annotations
 

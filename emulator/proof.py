@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from emulator.blame import Finding, blame
-from emulator.coordinates import Coordinates
-from emulator.engine import walk_program
+from emulator.blame import Finding, Task, blame
 from emulator.errors import AccessError
 from emulator.program import Program
 from emulator.soc import Soc
-from emulator.terms import FLAWED, NEVER, Ids, Numbering
+from emulator.terms import FLAWED, Ids, Numbering
 
 
 @dataclass(frozen=True)
@@ -54,12 +51,12 @@ def prove(
     Raises:
         CapacityError: a memory is over its capacity.
     """
-    outputs = {name: np.full(ids.shape, NEVER, numbering.dtype) for name, ids in wanted.items()}
+    task = Task(program, soc, numbering, given, wanted)
     checked = sum(ids.size for ids in wanted.values())
     try:
-        walk_program(program, soc, {**given, **outputs}, Coordinates(numbering))
+        outputs = task.walked()
     except AccessError as error:
-        return _blamed(Proof(checked, checked, str(error)), program, soc, numbering, given, wanted)
+        return _blamed(Proof(checked, checked, str(error)), task)
     places = {name: outputs[name] != ids for name, ids in wanted.items()}
     count = sum(int(mask.sum()) for mask in places.values())
     if not count:
@@ -71,14 +68,13 @@ def prove(
     first, belongs = f"{output}[{index}]", numbering.name(must)
     holds = f" holds {numbering.name(has)}," if has > FLAWED else ""
     words = f"{first}, which{holds} must hold {belongs}" if holds or belongs != first else first
-    proof = Proof(checked, count, words, places=places)
-    return _blamed(proof, program, soc, numbering, given, wanted)
+    return _blamed(Proof(checked, count, words, places=places), task)
 
 
-def _blamed(proof: Proof, *program: Any) -> Proof:
+def _blamed(proof: Proof, task: Task) -> Proof:
     """The proof with the lines to blame; a search that fails must not hide that the program is wrong."""
     try:
-        return replace(proof, findings=blame(*program))
+        return replace(proof, findings=blame(task))
     except Exception as error:
         failed = f"the search for the line failed: {type(error).__name__}: {error}"
         return replace(proof, words=f"{proof.words}; {failed}")

@@ -5,7 +5,7 @@ Each test states what a program computes by its source, or by numbers that a run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,68 +15,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.engine import run_program
+from emulator.engine import compile_program, run_program
 from emulator.errors import AccessError
-from emulator.program import Call, Program
-from emulator.proof import Proof, prove
-from emulator.soc import SOCS
+from emulator.program import Call
+from emulator.proof import Proof
 from emulator.terms import Numbering, UndecidedError
-from golden.terms import Sums, matrix, row
+from golden.terms import Sums, row
+from tests.emulator.dense import (
+    A2A3,
+    DENSE,
+    FIRST,
+    ROWS,
+    SECOND,
+    SHAPES,
+    SQUARE,
+    STORE,
+    SUMS,
+    TO_Y,
+    TO_Z,
+    WHOLE,
+    Index,
+    Read,
+    proved,
+    text_at,
+)
 
-Read = Callable[..., Program]
-Index = npt.NDArray[Any]
-A2A3 = SOCS["a2a3"]
-SHAPES = {
-    "x": (64, 64),
-    "w": (64, 64),
-    "b": (1, 64),
-    "c": (1, 64),
-    "s": (1, 64),
-    "y": (64, 64),
-    "z": (64, 64),
-}
-
-
-SQUARE = matrix(64)
-"""The elements of a matrix of 64 columns."""
-
-
-DENSE = Sums((64, 64, 64), ("x", SQUARE), ("w", SQUARE), ("y", SQUARE), ("b", row), ("s", row))
-"""y = requantise(x @ w + b) with the table s."""
-SUMS = replace(DENSE, result=("z", SQUARE), table=None)
-"""z = x @ w + b."""
-
-PARAMS = {
-    "x": "pl.Tensor[[64, 64], pl.INT8]",
-    "w": "pl.Tensor[[64, 64], pl.INT8]",
-    "b": "pl.Tensor[[1, 64], pl.INT32]",
-    "c": "pl.Tensor[[1, 64], pl.INT32]",
-    "s": "pl.Tensor[[1, 64], pl.UINT64]",
-}
-TO_Y = {**PARAMS, "y": "pl.Out[pl.Tensor[[64, 64], pl.INT8]]"}
-TO_Z = {**PARAMS, "z": "pl.Out[pl.Tensor[[64, 64], pl.INT32]]"}
-
-ROWS = """
-m = pl.load(x, [0, 0], [64, 64], @Mat)
-f = pl.load(w, [0, 0], [64, 64], @Mat)
-b1 = pl.load(b, [0, 0], [1, 64], @Mat)
-c1 = pl.load(c, [0, 0], [1, 64], @Mat)
-s1 = pl.load(s, [0, 0], [1, 64], @Mat)
-bias = pl.move(b1, @Bias)
-scale = pl.move(s1, @LeftScale)
-"""
-FIRST = """
-a = pl.tile.extract(m, 0, 0, shape=[64, 32], @Left)
-r = pl.tile.extract(f, 0, 0, shape=[32, 64], @Right)
-acc = pl.tile.matmul_bias(a, r, bias)
-"""
-SECOND = """
-a = pl.tile.extract(m, 0, 32, shape=[64, 32], @Left)
-r = pl.tile.extract(f, 32, 0, shape=[32, 64], @Right)
-acc = pl.tile.matmul_acc(acc, a, r)
-"""
-STORE = "y = pl.tile.fixpipe_store(acc, scale, y, [0, 0])\n"
-WHOLE = ROWS + FIRST + SECOND + STORE
 BY_L1 = """
 mid = pl.tile.create([64, 64], pl.INT8, @Mat)
 mid = pl.tile.fixpipe_requant(mid, acc, scale, [0, 0])
@@ -91,17 +54,6 @@ a = pl.tile.extract(m, 0, 32, shape=[64, 32], @Left)
 wrong = pl.tile.matmul(a, r)
 wrong = pl.tile.matmul_acc(wrong, a, r)
 """
-
-
-def proved(
-    program: Program, *blocks: Any, shapes: Mapping[str, tuple[int, ...]] = SHAPES, **given: Any
-) -> Proof:
-    """The proof of a program whose parameters have the names of tensors, unless ids are given."""
-    numbering = Numbering(shapes, blocks)
-    params = program.main.params
-    inputs = {param.name: numbering.ids(param.name) for param in params if param.name in shapes}
-    outputs = {param.name: inputs.pop(param.name) for param in params if param.type.out}
-    return prove(program, A2A3, numbering, inputs | given, outputs)
 
 
 @pytest.mark.parametrize(
@@ -121,21 +73,39 @@ def test_what_reaches_the_output_as_defined_is_proved(read: Read, body: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wrong", "words"),
+    ("old", "new", "wrong", "first", "words"),
     [
-        ("(m, 0, 32", "(m, 0, 0", 4096, "w[32, 0] is multiplied by x[0, 0], it must be x[0, 32]"),
-        ("(f, 32, 0", "(f, 0, 0", 4096, "w[0, 0] is multiplied by x[0, 32], it must be x[0, 0]"),
-        (SECOND, "", 4096, "32 terms are missing, the first is that of x[0, 32]"),
-        (SECOND, SECOND + SECOND, 4096, "x[0, 32] x w[32, 0] is added a second time"),
-        ("load(b,", "load(c,", 4096, "the sum of y[0, 0] begins with c[0, 0], it must be b[0, 0]"),
-        ("matmul_bias(a, r, bias)", "matmul(a, r)", 4096, "begins with no bias, it must be b[0, 0]"),
+        ("(m, 0, 32", "(m, 0, 0", 4096, "y[0, 0]", "it reads x[0, 0] where x[0, 32] is needed"),
+        ("(f, 32, 0", "(f, 0, 0", 4096, "y[0, 0]", "it reads w[0, 0] where w[32, 0] is needed"),
         (
-            "(x, [0, 0], [64, 64]",
-            "(w, [0, 0], [64, 64]",
+            SECOND,
+            "",
             4096,
-            "w[0, 0] x w[0, 0] is a term of no sum",
+            "y[0, 0]",
+            "32 terms of the sum of y[0, 0] never come, the first is x[0, 32] x w[32, 0]",
         ),
-        ("(w, [0, 0], [64, 64]", "(x, [0, 0], [64, 64]", 4096, "right operand x[0, 0] is a term of no sum"),
+        (
+            SECOND,
+            SECOND + SECOND,
+            4096,
+            "y[0, 0]",
+            "x[0, 32] x w[32, 0] is added to the sum of y[0, 0] a second time",
+        ),
+        ("load(b,", "load(c,", 4096, "y[0, 0]", "it reads c[0, 0] where b[0, 0] is needed"),
+        (
+            "matmul_bias(a, r, bias)",
+            "matmul(a, r)",
+            4096,
+            "y[0, 0]",
+            "the sum of y[0, 0] begins with no bias, it must begin with b[0, 0]",
+        ),
+        (
+            "(w, [0, 0], [64, 64]",
+            "(x, [0, 0], [64, 64]",
+            4096,
+            "y[0, 0]",
+            "it reads x[0, 0] where w[0, 0] is needed",
+        ),
         (
             "m = pl.load(x, [0, 0], [64, 64], @Mat)",
             "m = pl.tile.create([64, 64], pl.INT8, @Mat)\n"
@@ -144,30 +114,36 @@ def test_what_reaches_the_output_as_defined_is_proved(read: Read, body: str) -> 
             " shapes=[32, 64])",
             4096,
             "y[0, 0], which holds y[32, 0], must hold y[0, 0]",
+            "it reads x[32, 0] where x[0, 0] is needed",
         ),
         (
             "m = pl.load(x, [0, 0], [64, 64], @Mat)",
             "m = pl.load(x, [0, 0], [64, 64], @Mat)\n"
             "m = pl.tile.gather_row(m, x, dst_offset=[48, 32], src_offset=[0, 32], shapes=[16, 32])",
             16 * 64,
-            "in the sum of y[48, 0], w[32, 0] is multiplied by x[0, 32], it must be x[48, 32]",
+            "y[48, 0]",
+            "it reads x[0, 32] where x[48, 32] is needed",
         ),
     ],
 )
-def test_a_mistake_is_refuted_in_words(read: Read, old: str, new: str, wrong: int, words: str) -> None:
+def test_a_mistake_is_refuted_in_words(
+    read: Read, old: str, new: str, wrong: int, first: str, words: str
+) -> None:
     assert WHOLE.count(old) == 1
     proof = proved(read(WHOLE.replace(old, new), **TO_Y), DENSE)
     assert proof.wrong == wrong
-    assert words in proof.words
+    assert proof.words == first
+    assert words in str(proof.findings[0])
+    assert len(proof.findings) == 1
 
 
-def test_words_say_the_line_and_the_round(read: Read) -> None:
+def test_a_mistake_in_a_loop_is_named_with_its_round(read: Read) -> None:
     body = ROWS + FIRST + "for k in pl.range(1, 2):" + SECOND.replace("\n", "\n    ") + "\n" + STORE
     program = read(body.replace("(m, 0, 32", "(m, 0, (1 - k) * 32"), **TO_Y)
-    loop = next(part for part in program.functions["kernel"].body if hasattr(part, "variable"))
-    line = loop.body[-1].position.line
-    proof = proved(program, DENSE)
-    assert f"at {loop.position.file.rsplit('/', 1)[-1]}:{line} (matmul_acc; k 1), " in proof.words
+    (finding,) = proved(program, DENSE).findings
+    assert finding.rounds == {"k": 1}
+    assert text_at(finding.position).startswith("a = pl.tile.extract(m, 0, (1 - k) * 32")
+    assert str(finding).startswith(f"extract, {finding.position}, k 1: it reads x[0, 0] where ")
 
 
 def test_a_table_of_other_columns_is_named(read: Read) -> None:
@@ -177,13 +153,13 @@ def test_a_table_of_other_columns_is_named(read: Read) -> None:
     block = replace(DENSE, table=("t", row))
     proof = proved(read(body, **tensors), block, shapes={**SHAPES, "t": (1, 128)})
     assert proof.wrong == 4096
-    assert "the sum of y[0, 0] before requantisation takes t[0, 64], must take t[0, 0]" in proof.words
+    assert "it reads t[0, 64] where t[0, 0] is needed" in proof.findings[0].words
 
 
 def test_sums_that_must_stay_as_they_are_must_not_be_requantised(read: Read) -> None:
     proof = proved(read(WHOLE, **TO_Y), replace(SUMS, result=("y", SQUARE)))
     assert proof.wrong == 4096
-    assert "is requantised, but is defined as it is" in proof.words
+    assert "is requantised, but is defined as it is" in proof.findings[0].words
 
 
 def test_sums_that_must_be_requantised_must_not_stay_as_they_are(read: Read) -> None:
@@ -251,7 +227,7 @@ def test_data_where_padding_must_be_is_refuted(read: Read) -> None:
     program = read(ROWS + FIRST + SECOND + "z = pl.store(acc, [0, 0], z)", **TO_Z)
     proof = proved(program, BESIDE)
     assert proof.wrong == 4096
-    assert "w[0, 0] is multiplied by x[0, 0], it must be padding" in proof.words
+    assert "it reads x[0, 0] where padding is needed" in proof.findings[0].words
 
 
 def test_padding_from_img2col_is_padding(read: Read) -> None:
@@ -330,7 +306,10 @@ def test_a_program_that_compile_refuses_is_refused(read: Read) -> None:
         "m = pl.load(x, [0, 0], [64, 64], @Mat)", "m = pl.tile.create([64, 64], pl.INT8, @Mat)"
     )
     with pytest.raises(AccessError, match="never written"):
-        proved(read(body, **TO_Y), DENSE)
+        compile_program(read(body, **TO_Y), A2A3)
+    proof = proved(read(body, **TO_Y), DENSE)
+    assert (proof.wrong, proof.checked) == (4096, 4096)
+    assert "never written" in proof.words
 
 
 @pytest.mark.parametrize(

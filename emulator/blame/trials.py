@@ -1,0 +1,61 @@
+"""Tries changes of a program: which single number mends what a line is under suspicion of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from emulator.backward import Suspicion
+from emulator.blame.task import Task
+from emulator.errors import AccessError
+from emulator.repair import Change, candidates, numbers
+from emulator.trace import Line
+
+_SECONDS = 3.0
+"""Seconds of processor time after which no further number is tried; at MC62 one can take three."""
+
+
+class Trials:
+    """Proves changed programs, until time is out.
+
+    Args:
+        task: the program that is wrong.
+        groups: the suspicions of each cause.
+    """
+
+    def __init__(self, task: Task, groups: Sequence[Sequence[Suspicion]]) -> None:
+        self._task = task
+        self._lines = [group[0].event.line for group in groups]
+        self._asked = [[*numbers(group)] for group in groups]
+        self._until = time.process_time() + _SECONDS
+
+    def change(self, group: Sequence[Suspicion]) -> Change | None:
+        """A number that mends what the line of a group is under suspicion of; None if there is none.
+
+        Either nothing is wrong with the program any more, or of all lines under suspicion this one no longer
+        is, and no other has come.
+        """
+        proposed = candidates(self._task.program, group)
+        for change in sorted(proposed, key=lambda each: -self._shared(each)):
+            if time.process_time() > self._until:
+                break
+            changed = replace(self._task, program=change.applied(self._task.program))
+            several = len(self._lines) > 1 and not change.parts
+            if changed.wrong() == 0 or (several and self._better(changed, group[0].event.line)):
+                return change
+        return None
+
+    def _shared(self, change: Change) -> int:
+        """How many lines under suspicion the same value would be right for; 0 if it is one."""
+        count = sum(any(change.alike(other) for other in asked) for asked in self._asked)
+        return count if count > 1 else 0
+
+    def _better(self, changed: Task, line: Line) -> bool:
+        """Whether a line is no longer under suspicion, and no other has come."""
+        try:
+            found = changed.suspicions()
+        except AccessError:
+            return False
+        left = {suspicion.event.line for suspicion in found}
+        return line not in left and left <= set(self._lines)

@@ -1,0 +1,92 @@
+"""Another value for a constant of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from emulator.program import Call, For, If, Program, Ref, Statement, flat
+from emulator.sources import Leaf, leaves, replaced
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another value for a constant, in an operand of an operator or a bound of a loop.
+
+    Attributes:
+        operand: the operand of the operator, or `start` or `stop` of a loop.
+        leaf: the constant as the source writes it.
+        value: the other value.
+        parts: if only some numbers of a list change, these, in each list that the same text stands for.
+        text: how the source names the other value, if it is a tile or tensor.
+    """
+
+    operand: str
+    leaf: Leaf
+    value: Any
+    parts: Mapping[int, int] = field(default_factory=dict)
+    text: str = ""
+
+    def applied(self, program: Program) -> Program:
+        """The program with the value wherever this text is read."""
+        functions = {
+            name: replace(function, body=self._block(function.body))
+            for name, function in program.functions.items()
+        }
+        return replace(program, functions=functions)
+
+    def alike(self, other: Change) -> bool:
+        """Whether both give one constant the same value."""
+        return bool(self.value == other.value) and same_constant(self.leaf, other.leaf)
+
+    def everywhere(self, program: Program) -> bool:
+        """Whether the text stands for one number or list, wherever a helper with it is expanded."""
+        values = {
+            self.value_for(leaf) if self.meets(leaf) else leaf.value
+            for function in program.functions.values()
+            for statement in flat(function.body)
+            if isinstance(statement, Call)
+            for leaf in leaves(statement.written.get(self.operand, ()))
+            if same_constant(leaf, self.leaf)
+        }
+        return isinstance(self.value, Ref) or len(values) < 2
+
+    def _block(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(map(self._statement, statements))
+
+    def _statement(self, statement: Statement) -> Statement:
+        if isinstance(statement, Call):
+            for operand, tree in statement.written.items():
+                for leaf in leaves(tree):
+                    if self.meets(leaf):
+                        statement = replaced(statement, operand, leaf, self.value_for(leaf))
+        elif isinstance(statement, For):
+            statement = replace(statement, body=self._block(statement.body))
+            for operand, tree in zip(("start", "stop"), statement.written, strict=False):
+                for leaf in leaves(tree):
+                    if self.meets(leaf):
+                        statement = replaced(statement, operand, leaf, self.value)
+        elif isinstance(statement, If):
+            then, orelse = self._block(statement.then), self._block(statement.orelse)
+            statement = replace(statement, then=then, orelse=orelse)
+        return statement
+
+    def meets(self, leaf: Leaf) -> bool:
+        """Whether it changes a constant: it is the same one, with the value that changes."""
+        return same_constant(leaf, self.leaf) and (bool(self.parts) or leaf.value == self.leaf.value)
+
+    def value_for(self, leaf: Leaf) -> Any:
+        """The value that a constant then has."""
+        if not self.parts or not isinstance(leaf.value, tuple):
+            return self.value
+        return tuple(self.parts.get(at, number) for at, number in enumerate(leaf.value))
+
+
+def same_constant(one: Leaf, other: Leaf) -> bool:
+    """Whether two texts are one, or one name that one assignment gave its value."""
+    if one.text != other.text or one.position.file != other.position.file:
+        return False
+    if (one.position.line, one.column) == (other.position.line, other.column):
+        return True
+    return one.origin is not None and one.origin == other.origin
