@@ -13,7 +13,7 @@ from emulator.blame.task import Task
 from emulator.blame.trials import Trials
 from emulator.blame.words import parts_of, tensor_of, words_of
 from emulator.errors import AccessError
-from emulator.program import Ref
+from emulator.program import Position, Ref
 from emulator.repair import Change, numbered
 from emulator.terms import Numbering
 from emulator.trace import Copy
@@ -37,7 +37,22 @@ def blame(task: Task) -> tuple[Finding, ...]:
         return (_refused(error),)
     groups = grouped(found)
     trials = Trials(task, groups)
-    return tuple(merged([_finding(task, group, trials) for group in groups]))
+    findings = []
+    for group in groups:
+        findings.append(_finding(task, group, trials))
+        if trials.mended is not None:  # what else is wrong follows from it
+            return (_alone(findings[-1], trials.sharing(trials.mended), groups),)
+    return tuple(merged(findings))
+
+
+def _alone(finding: Finding, sharing: Sequence[Position], groups: Sequence[Sequence[Suspicion]]) -> Finding:
+    """The finding that everything follows from, with the other lines that its number is right for."""
+    others = dict.fromkeys((*finding.others, *sharing))
+    return replace(
+        finding,
+        elements=sum(suspicion.count for group in groups for suspicion in group),
+        others=tuple(line for line in others if line != finding.position),
+    )
 
 
 def _refused(error: AccessError) -> Finding:
@@ -75,7 +90,8 @@ def _finding(task: Task, group: Sequence[Suspicion], trials: Trials) -> Finding:
         others = (finding.position, *finding.others)
         finding = replace(finding, position=change.leaf.position, operator="for", others=others)
     if not change.everywhere(program):
-        return replace(finding, words=f"{words}; {parts_of(change)}")
+        named = "" if isinstance(change.value, Ref) else f"; {parts_of(change)}"
+        return replace(finding, words=words + named)
     if change.leaf.source is None:  # the source does not say it
         starts = f"the loop starts at {change.leaf.value}, {change.value} would be right"
         return replace(finding, words=f"{words}; {starts}")

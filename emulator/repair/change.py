@@ -42,15 +42,17 @@ class Change:
 
     def everywhere(self, program: Program) -> bool:
         """Whether the text stands for one number or list, wherever a helper with it is expanded."""
-        values = {
-            self.value_for(leaf) if self.meets(leaf) else leaf.value
+        alike = [
+            leaf
             for function in program.functions.values()
             for statement in flat(function.body)
             if isinstance(statement, Call)
             for leaf in leaves(statement.written.get(self.operand, ()))
             if same_constant(leaf, self.leaf)
-        }
-        return isinstance(self.value, Ref) or len(values) < 2
+        ]
+        if isinstance(self.value, Ref):  # the name of a helper's parameter is another tile in another band
+            return all(map(self.meets, alike))
+        return len({self.value_for(leaf) if self.meets(leaf) else leaf.value for leaf in alike}) < 2
 
     def _block(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
         return tuple(map(self._statement, statements))
