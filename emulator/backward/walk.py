@@ -108,6 +108,8 @@ class _Backward:
         if wrong and not faulty:
             moved, also = movable(buffer, readings, self._writers[buffer])
             faulty = {reading.event.line: Fault.SOURCE for reading in wrong if moved}
+        if isinstance(readings[0].event, Multiply):  # it reads the whole tile: is that the tile of its step?
+            also = self._writers[buffer][0]
         for reading in wrong:
             if (fault := faulty.get(reading.event.line)) is not None:
                 self.found += [reading.suspected(event, fault, also) for event in reading.events]

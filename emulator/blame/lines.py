@@ -12,6 +12,7 @@ from emulator.gaps import loops_around, missing_round
 from emulator.program import Bind, Call, For, If, Invoke, Position, Program, Ref, flat
 from emulator.sources import leaves
 from emulator.terms import Numbering
+from emulator.trace import Multiply
 
 _LOOPS = (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE)
 """Faults of a loop that ends too early, if there is one."""
@@ -21,7 +22,7 @@ def located(program: Program, finding: Finding, suspicion: Suspicion) -> Finding
     """The finding at the line that it is about: for missing work a loop, a branch or an assignment."""
     call, lines = suspicion.event.step.call, [*finding.others]
     loops = loops_around(program, call)
-    if suspicion.fault is Fault.TWICE:
+    if suspicion.fault is Fault.TWICE or isinstance(suspicion.event, Multiply):
         lines += [loop.position for loop in loops[:1]]
     elif suspicion.fault is Fault.UNWRITTEN:
         lines += [loop.position for loop in loops]

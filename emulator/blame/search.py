@@ -71,7 +71,7 @@ def _finding(task: Task, group: Sequence[Suspicion], trials: Trials) -> Finding:
         tensor_of(numbering, first),
         words_of(numbering, first),
         sum(each.count for each in group),
-        tuple(each.also.step.call.position for each in group if each.also is not None),
+        (*(each.also.step.call.position for each in group if each.also is not None), *_elsewhere(group)),
     )
     if words := _of_host(numbering, first):
         return replace(finding, operator="host", words=words)
@@ -96,6 +96,15 @@ def _finding(task: Task, group: Sequence[Suspicion], trials: Trials) -> Finding:
         starts = f"the loop starts at {change.leaf.value}, {change.value} would be right"
         return replace(finding, words=f"{words}; {starts}")
     return replace(finding, hint=_hint(change))
+
+
+def _elsewhere(group: Sequence[Suspicion]) -> list[Position]:
+    """The same line where another line called its helper; not where only a line around that is another."""
+    positions = {each.event.step.call.position: each.event.step.call.position.caller for each in group}
+    lines = {
+        caller and (caller.file, caller.line): position for position, caller in reversed(positions.items())
+    }
+    return [*lines.values()]
 
 
 def _of_host(numbering: Numbering, suspicion: Suspicion) -> str:

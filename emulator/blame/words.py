@@ -10,6 +10,7 @@ from emulator.elements import PADDING
 from emulator.program import Call
 from emulator.repair import Change
 from emulator.terms import Numbering
+from emulator.trace import Multiply
 
 _OF_SUMS = (Fault.PLACE, Fault.TWICE, Fault.MISSING_TERMS, Fault.DISCARDED, Fault.UNWRITTEN)
 """Faults whose wanted id is that of a sum."""
@@ -131,9 +132,12 @@ def _elements(numbering: Numbering, suspicion: Suspicion) -> str:
     """What it reads, and what it needs."""
     must, has = _name(numbering, suspicion.wanted), _name(numbering, suspicion.held)
     reads = f"it reads {has or 'an element'} where {must} is needed"
+    also = suspicion.also
+    if also is not None and isinstance(suspicion.event, Multiply):
+        return f"{reads}; {_line(also.step.call)}, which made it, did not do so for this step"
     if suspicion.fault is Fault.READERS:
         return f"{reads}; other readers of the same places are right"
-    if (also := suspicion.also) is None:
+    if also is None:
         return reads
     return (
         f"{reads}, which is elsewhere in {also.target.name}; or {_line(also.step.call)}, put it there wrongly"
