@@ -13,6 +13,9 @@ from emulator.repair.windows import positions, steps
 from emulator.sources import Leaf, leaves, replaced
 from emulator.trace import Copy, Event
 
+_ROUNDS = 100
+"""Rounds of a line that are asked which number they need."""
+
 
 @dataclass(frozen=True)
 class _Asked:
@@ -31,11 +34,18 @@ class _Asked:
 
 def numbered(group: Sequence[Suspicion]) -> bool:
     """Whether each round alone could be mended by a number."""
-    return all(any(each.value not in (None, NOTHING) for each in _asked(suspicion)) for suspicion in group)
+    asked = map(_asked, _spread(group))
+    return all(any(each.value not in (None, NOTHING) for each in values) for values in asked)
+
+
+def _spread(group: Sequence[Suspicion]) -> Sequence[Suspicion]:
+    """Some rounds of all; what they ask is proved for the others with them."""
+    return group[:: -(-len(group) // _ROUNDS)]
 
 
 def numbers(group: Sequence[Suspicion]) -> Iterator[Change]:
-    """Other values of constants, each of which all rounds ask for."""
+    """Other values of constants, each of which all rounds ask for that are looked at."""
+    group = _spread(group)
     rounds = [_asked(suspicion) for suspicion in group]
     for asked in zip(*rounds, strict=True) if len({len(each) for each in rounds}) == 1 else ():
         if any(each.value is None for each in asked):
