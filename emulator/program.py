@@ -151,6 +151,14 @@ class Ref:
 
 Operand = Ref | Expr | tuple[Expr, ...] | Space | DType
 
+
+def valued(operand: Operand, loops: Mapping[str, int]) -> Any:
+    """The value of an operand in a round of the loops: a number or numbers, or else the operand itself."""
+    if isinstance(operand, tuple):
+        return tuple(evaluate(index, loops) for index in operand)
+    return operand if isinstance(operand, Ref | Space | DType) else evaluate(operand, loops)
+
+
 Spoil = Callable[[Mapping[str, Any], Any], None]
 """Changes what an operator computed; called with the operands' values and the result, a tile or tensor."""
 
@@ -268,6 +276,14 @@ class Program:
     def main(self) -> Function:
         """The orchestration function."""
         return self.functions["main"]
+
+    def function_of(self, call: Call) -> Function:
+        """The function that a call of this program stands in."""
+        return next(
+            function
+            for function in self.functions.values()
+            if any(statement is call for statement in flat(function.body))
+        )
 
     @property
     def operators(self) -> frozenset[str]:
