@@ -95,11 +95,15 @@ def _ever_writes(event: Event, call: Call, loops: Sequence[For], place: tuple[in
 
 
 def _writes(event: Event, call: Call, rounds: Mapping[str, int], place: tuple[int, int]) -> bool:
-    """Whether a call that writes rectangles as an event did would write a place in a round."""
+    """Whether a call that writes rectangles as an event did would write a place in a round.
+
+    Offsets that depend on loops which are not in the round may be any.
+    """
     where = call.operands.get(_WHERE.get(call.operator, "offsets"))
     if not isinstance(where, tuple):
         return False
-    at = [evaluate(index, rounds) for index in where if variables(index) <= rounds.keys()]
     return all(
-        start <= index < start + size for start, index, size in zip(at, place, event.shape, strict=True)
+        evaluate(start, rounds) <= index < evaluate(start, rounds) + size
+        for start, index, size in zip(where, place, event.shape, strict=True)
+        if variables(start) <= rounds.keys()
     )
