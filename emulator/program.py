@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from math import prod
@@ -232,6 +232,7 @@ class Return:
 
 
 Statement = Call | Bind | For | If | Invoke | Return
+Block = tuple[Statement, ...]
 
 
 def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -242,6 +243,20 @@ def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
             yield from flat(statement.body)
         elif isinstance(statement, If):
             yield from flat((*statement.then, *statement.orelse))
+
+
+def each_block(block: Block, change: Callable[[Block], Block]) -> Block:
+    """The block, and every body of a loop or branch in it, replaced by what `change` gives."""
+
+    def inside(statement: Statement) -> Statement:
+        if isinstance(statement, For):
+            return replace(statement, body=each_block(statement.body, change))
+        if isinstance(statement, If):
+            then, orelse = (each_block(each, change) for each in (statement.then, statement.orelse))
+            return replace(statement, then=then, orelse=orelse)
+        return statement
+
+    return change(tuple(map(inside, block)))
 
 
 @dataclass(frozen=True)
