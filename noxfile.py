@@ -19,9 +19,6 @@ nox.options.reuse_existing_virtualenvs = True
 ROOT = Path(__file__).parent
 ENVIRONMENT = Path(nox.options.envdir or ROOT / ".nox") / "environment"
 PYTHON = str(ENVIRONMENT / "bin" / "python")
-INSTALL = (PYTHON, "-m", "pip", "install", "--no-compile")
-"""Python compiles a module when it is first imported; most of torch never is."""
-
 TORCH_INDEX = "PIPELINE_TORCH_INDEX"
 OTHER_PYTHONS = ["3.10", "3.12", "3.13"]
 WITHOUT_WHEELS = ("torch", "pypto")
@@ -43,8 +40,8 @@ def environment(session: nox.Session) -> None:
     index = os.environ.get(TORCH_INDEX)
     if index:
         pinned = next(line for line in requirements() if line.startswith("torch"))
-        session.run(*INSTALL, "--index-url", index, pinned, external=True)
-    session.run(*INSTALL, "-e", ".[dev]", external=True)
+        session.run(PYTHON, "-m", "pip", "install", "--index-url", index, pinned, external=True)
+    session.run(PYTHON, "-m", "pip", "install", "-e", ".[dev]", external=True)
     warn_of_gpu_build(session)
     stamp.write_text(made_from)
 

@@ -18,7 +18,6 @@ from emulator.memory import MemoryMap, place
 from emulator.program import (
     Bind,
     Call,
-    DType,
     For,
     Function,
     If,
@@ -29,6 +28,7 @@ from emulator.program import (
     Statement,
     TileType,
     evaluate,
+    valued,
 )
 from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc, Space
 from emulator.tile import Array, Tensor, Tile
@@ -219,11 +219,7 @@ class _Core:
         return evaluate(row, self._loops), evaluate(column, self._loops)
 
     def _value(self, operand: Operand) -> Any:
-        if isinstance(operand, Ref):
-            return self._held(operand)
-        if isinstance(operand, tuple):
-            return tuple(evaluate(index, self._loops) for index in operand)
-        return operand if isinstance(operand, Space | DType) else evaluate(operand, self._loops)
+        return self._held(operand) if isinstance(operand, Ref) else valued(operand, self._loops)
 
     def _new(self, *, full: bool = True) -> Tile:
         earlier = self._lives.get(id(self._call))

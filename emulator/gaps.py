@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, product
+from itertools import islice
+from types import MappingProxyType
 
 from emulator.program import Call, For, If, Program, Statement, evaluate, flat, variables
 from emulator.trace import Event, line_of
@@ -17,10 +18,7 @@ _WHERE = {"tile.gather_row": "dst_offset"}
 
 def around(program: Program, call: Call) -> list[For | If]:
     """The loops and branches around a call, the innermost first."""
-    for function in program.functions.values():
-        if any(statement is call for statement in flat(function.body)):
-            return _around(function.body, call)
-    return []
+    return _around(program.function_of(call).body, call)
 
 
 def loops_around(program: Program, call: Call) -> list[For]:
@@ -54,9 +52,8 @@ def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, 
             for call in (each for each in flat(left_out) if isinstance(each, Call)):
                 loops = [each for each in _around(left_out, call) if isinstance(each, For)]
                 alike = [event for event in writers if event.line == line_of(call)]
-                for event in alike[:1]:
-                    if any(_writes(event, call, rounds, place) for rounds in islice(_all(loops), _ROUNDS)):
-                        return branch
+                if any(_ever_writes(event, call, loops, place) for event in alike[:1]):
+                    return branch
     for event in last.values():
         call = event.step.call
         loops = loops_around(program, call)
@@ -67,8 +64,7 @@ def missing_round(program: Program, writers: Sequence[Event], place: tuple[int, 
                 if _writes(event, call, rounds, place):
                     return loop
         inside = next((each for each in around(program, call) if isinstance(each, If)), None)
-        rounds_of = islice(_all(loops), _ROUNDS)
-        if inside is not None and any(_writes(event, call, rounds, place) for rounds in rounds_of):
+        if inside is not None and _ever_writes(event, call, loops, place):
             return inside
     return None
 
@@ -81,19 +77,33 @@ def _first(inner: Sequence[For], rounds: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _all(loops: Sequence[For]) -> Iterator[dict[str, int]]:
-    """All rounds of loops whose bounds do not depend on each other."""
-    ranges = [range(evaluate(loop.start, {}), evaluate(loop.stop, {})) for loop in loops]
-    for indices in product(*ranges):
-        yield {loop.variable: index for loop, index in zip(loops, indices, strict=True)}
+def all_rounds(
+    loops: Sequence[For], outer: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[Mapping[str, int]]:
+    """All rounds of loops, given the innermost first, in a round of those around them."""
+    if not loops:
+        yield outer
+        return
+    *inner, loop = loops
+    for index in range(evaluate(loop.start, outer), evaluate(loop.stop, outer)):
+        yield from all_rounds(inner, {**outer, loop.variable: index})
+
+
+def _ever_writes(event: Event, call: Call, loops: Sequence[For], place: tuple[int, int]) -> bool:
+    """Whether a call would write a place in one of the rounds of loops that are looked at."""
+    return any(_writes(event, call, rounds, place) for rounds in islice(all_rounds(loops), _ROUNDS))
 
 
 def _writes(event: Event, call: Call, rounds: Mapping[str, int], place: tuple[int, int]) -> bool:
-    """Whether a call that writes rectangles as an event did would write a place in a round."""
+    """Whether a call that writes rectangles as an event did would write a place in a round.
+
+    Offsets that depend on loops which are not in the round may be any.
+    """
     where = call.operands.get(_WHERE.get(call.operator, "offsets"))
     if not isinstance(where, tuple):
         return False
-    at = [evaluate(index, rounds) for index in where if variables(index) <= rounds.keys()]
     return all(
-        start <= index < start + size for start, index, size in zip(at, place, event.shape, strict=True)
+        evaluate(start, rounds) <= index < evaluate(start, rounds) + size
+        for start, index, size in zip(where, place, event.shape, strict=True)
+        if variables(start) <= rounds.keys()
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from math import prod
@@ -151,6 +151,14 @@ class Ref:
 
 Operand = Ref | Expr | tuple[Expr, ...] | Space | DType
 
+
+def valued(operand: Operand, loops: Mapping[str, int]) -> Any:
+    """The value of an operand in a round of the loops: a number or numbers, or else the operand itself."""
+    if isinstance(operand, tuple):
+        return tuple(evaluate(index, loops) for index in operand)
+    return operand if isinstance(operand, Ref | Space | DType) else evaluate(operand, loops)
+
+
 Spoil = Callable[[Mapping[str, Any], Any], None]
 """Changes what an operator computed; called with the operands' values and the result, a tile or tensor."""
 
@@ -224,6 +232,7 @@ class Return:
 
 
 Statement = Call | Bind | For | If | Invoke | Return
+Block = tuple[Statement, ...]
 
 
 def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -234,6 +243,20 @@ def flat(statements: Iterable[Statement]) -> Iterator[Statement]:
             yield from flat(statement.body)
         elif isinstance(statement, If):
             yield from flat((*statement.then, *statement.orelse))
+
+
+def each_block(block: Block, change: Callable[[Block], Block]) -> Block:
+    """The block, and every body of a loop or branch in it, replaced by what `change` gives."""
+
+    def inside(statement: Statement) -> Statement:
+        if isinstance(statement, For):
+            return replace(statement, body=each_block(statement.body, change))
+        if isinstance(statement, If):
+            then, orelse = (each_block(each, change) for each in (statement.then, statement.orelse))
+            return replace(statement, then=then, orelse=orelse)
+        return statement
+
+    return change(tuple(map(inside, block)))
 
 
 @dataclass(frozen=True)
@@ -268,6 +291,14 @@ class Program:
     def main(self) -> Function:
         """The orchestration function."""
         return self.functions["main"]
+
+    def function_of(self, call: Call) -> Function:
+        """The function that a call of this program stands in."""
+        return next(
+            function
+            for function in self.functions.values()
+            if any(statement is call for statement in flat(function.body))
+        )
 
     @property
     def operators(self) -> frozenset[str]:

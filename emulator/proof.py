@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from emulator.blame import Finding, Task, blame
 from emulator.errors import AccessError
-from emulator.program import Program
-from emulator.soc import Soc
-from emulator.terms import FLAWED, Ids, Numbering
+from emulator.terms import FLAWED
 
 
 @dataclass(frozen=True)
@@ -34,24 +32,18 @@ class Proof:
     places: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict, compare=False, repr=False)
 
 
-def prove(
-    program: Program, soc: Soc, numbering: Numbering, given: Mapping[str, Ids], wanted: Mapping[str, Ids]
-) -> Proof:
+def prove(task: Task) -> Proof:
     """Walk a program on coordinates and compare its outputs with the elements that they must be.
 
     A program that reads or writes what it must not, or leaves an output partly unwritten, is refuted too.
 
     Args:
-        program: the typed program, without injected faults.
-        soc: the soc whose capacities apply.
-        numbering: the ids of the workload's elements.
-        given: the ids of the inputs of `main`, by parameter.
-        wanted: the ids that the outputs must have, by parameter.
+        task: the program, and what it must do.
 
     Raises:
         CapacityError: a memory is over its capacity.
     """
-    task = Task(program, soc, numbering, given, wanted)
+    numbering, wanted = task.numbering, task.wanted
     checked = sum(ids.size for ids in wanted.values())
     try:
         outputs = task.walked()

@@ -23,8 +23,8 @@ from emulator.program import (
     Position,
     Ref,
     TileType,
-    evaluate,
     fold,
+    valued,
 )
 from emulator.soc import Space
 
@@ -357,10 +357,7 @@ def _grouped(written: Written, strength: int) -> str:
 
 def value_of(written: Written, loops: Mapping[str, int]) -> Any:
     """The value in a round of the loops: a number or a tuple of numbers; of another kind, what it holds."""
-    operand = folded(written)
-    if isinstance(operand, tuple):
-        return tuple(evaluate(item, loops) for item in operand)
-    return operand if isinstance(operand, (Ref, Space, DType)) else evaluate(operand, loops)
+    return valued(folded(written), loops)
 
 
 def folded(written: Written) -> Operand:

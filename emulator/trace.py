@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from emulator.coordinates import Coordinates
 from emulator.image import tap_rows, window_of
 from emulator.meant import meant
-from emulator.program import Call, Ref, Spoil, evaluate
+from emulator.program import Call, Ref, valued
 from emulator.soc import FRACTAL_DEPTH
 from emulator.sums import Accumulator, Found, Mask, Step, middle, split
 from emulator.terms import FLAWED, NEVER, Block, Ids, Index, Numbering
@@ -180,12 +179,7 @@ class Recorder(Coordinates):
         super().reach(call, loops, held)
         noted: dict[str, Any] = {"step": self._step}
         for name, operand in call.operands.items():
-            if isinstance(operand, Ref):
-                noted[name] = held.get(operand.name)
-            elif isinstance(operand, tuple):
-                noted[name] = tuple(evaluate(index, loops) for index in operand)
-            elif not isinstance(operand, Enum):
-                noted[name] = evaluate(operand, loops)
+            noted[name] = held.get(operand.name) if isinstance(operand, Ref) else valued(operand, loops)
         if (source := noted.get(_SOURCE.get(call.operator, ""))) is not None:
             noted["held"] = self._contents(source)
         self._open = call, held, noted
@@ -292,10 +286,6 @@ class Recorder(Coordinates):
             result = np.where(result == FLAWED, block.result(positions, columns), result)
         self._leave(accumulator, self.buffer(scale), entries, result, good)
         return result
-
-    def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
-        """As on coordinates."""
-        raise ValueError("a program with an injected fault cannot be walked on coordinates")
 
     def _which(self, found: Found, accumulator: Accumulator) -> Mask:
         """Those that most terms belong to: of a sum with fewer it cannot be said which it is meant to be."""

@@ -19,7 +19,7 @@ from benchmarks.mutants.mutant import Case, Mutant
 from emulator.blame import Finding
 from emulator.engine import run_program
 from emulator.errors import KernelError
-from emulator.program import Call, For, If, Invoke, Program, Statement
+from emulator.program import Block, Call, For, If, Invoke, Program, Statement, each_block
 from emulator.soc import SOCS
 from emulator.terms import UndecidedError
 from golden import conv, conv_pair, gemm
@@ -111,21 +111,17 @@ def programs_of(case: Case) -> dict[str, Program]:
 def _bare(program: Program) -> Program:
     """A program without what its source says, which cannot leave its process."""
 
-    def bare(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-        return tuple(map(one, statements))
+    def bare(block: Block) -> Block:
+        return tuple(map(one, block))
 
     def one(statement: Statement) -> Statement:
-        if isinstance(statement, For):
-            return replace(statement, body=bare(statement.body), written=())
-        if isinstance(statement, If):
-            both = {"then": bare(statement.then), "orelse": bare(statement.orelse)}
-            return replace(statement, **both, written=())
         if isinstance(statement, Call):
             return replace(statement, written={})
-        return replace(statement, written=()) if isinstance(statement, Invoke) else statement
+        return replace(statement, written=()) if isinstance(statement, For | If | Invoke) else statement
 
     functions = {
-        name: replace(each, body=bare(each.body), decided=()) for name, each in program.functions.items()
+        name: replace(each, body=each_block(each.body, bare), decided=())
+        for name, each in program.functions.items()
     }
     return replace(program, functions=functions)
 

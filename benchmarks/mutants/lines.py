@@ -11,23 +11,19 @@ from typing import Any
 
 from benchmarks.mutants.mutant import KERNELS
 from emulator.errors import callers
+from emulator.gaps import all_rounds
 from emulator.program import (
-    Binary,
     Call,
-    DType,
-    Expr,
     For,
     If,
     Invoke,
-    LoopVar,
     Operand,
     Position,
     Program,
-    Ref,
     Statement,
-    evaluate,
+    valued,
+    variables,
 )
-from emulator.soc import Space
 
 Line = tuple[str, int]
 """A file's name and a line of it."""
@@ -86,40 +82,16 @@ class Item:
     @property
     def variables(self) -> set[str]:
         """The loop variables in its operands."""
-        return {name for operand in self.operands.values() for name in _variables(operand)}
+        return {name for operand in self.operands.values() for name in variables(operand)}
 
     def values(self, operand: str) -> dict[tuple[int, ...], Any]:
         """The value of an operand in every round of the loops around it."""
         given = self.operands[operand]
         names = [loop.variable for loop in self.loops]
         return {
-            tuple(loops[name] for name in names): _value(given, loops) for loops in _rounds(self.loops, {})
+            tuple(loops[name] for name in names): valued(given, loops)
+            for loops in all_rounds(self.loops[::-1])
         }
-
-
-def _variables(operand: Operand | Expr) -> Iterator[str]:
-    if isinstance(operand, LoopVar):
-        yield operand.name
-    elif isinstance(operand, Binary):
-        yield from (*_variables(operand.left), *_variables(operand.right))
-    elif isinstance(operand, tuple):
-        for part in operand:
-            yield from _variables(part)
-
-
-def _value(operand: Operand, loops: Mapping[str, int]) -> Any:
-    if isinstance(operand, tuple):
-        return tuple(evaluate(part, loops) for part in operand)
-    return operand if isinstance(operand, Ref | Space | DType) else evaluate(operand, loops)
-
-
-def _rounds(loops: Sequence[For], outer: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
-    if not loops:
-        yield outer
-        return
-    first, *inner = loops
-    for index in range(evaluate(first.start, outer), evaluate(first.stop, outer)):
-        yield from _rounds(inner, {**outer, first.variable: index})
 
 
 def items(program: Program) -> list[Item]:

@@ -8,14 +8,45 @@ from emulator.backward.suspicion import NOTHING
 from emulator.sums import middle
 from emulator.terms import Block, Ids, Index, Numbering
 
+FAR = (NOTHING, NOTHING)
+"""A displacement that is not the same for all elements."""
+
 
 def positions(ids: Ids, wanted: Ids) -> Index:
     """Where each wanted id [n] stands in some ids, counted row by row; -1 where it does not."""
-    flat = ids.reshape(-1)
-    order = np.argsort(flat, kind="stable")
-    at = np.minimum(np.searchsorted(flat, wanted, sorter=order), flat.size - 1)
-    found = order[at]
-    return np.where(flat[found] == wanted, found, -1)
+    return _found(_in_order(ids), wanted)
+
+
+def displacement(held: Ids, places: Index, wanted: Ids) -> tuple[int, int] | None:
+    """Rows and columns by which wanted ids lie further than the places where they are read.
+
+    Args:
+        held: what is read from, ids [rows, columns].
+        places: the places in it [n], counted row by row.
+        wanted: the ids [n], at least one.
+
+    Returns:
+        None if it does not hold them all, `FAR` if they are not all as far.
+    """
+    at, columns = positions(held, wanted), held.shape[1]
+    if (at < 0).any():
+        return None
+    down, across = np.subtract(np.divmod(at, columns), np.divmod(places, columns))
+    same = (down == down[0]).all() and (across == across[0]).all()
+    return (int(down[0]), int(across[0])) if same else FAR
+
+
+def _in_order(ids: Ids) -> tuple[Ids, Index]:
+    """Ids as they are sorted, and where each of them stands, counted row by row."""
+    order = np.argsort(ids, axis=None, kind="stable")
+    return ids.reshape(-1)[order], order
+
+
+def _found(ids: tuple[Ids, Index], wanted: Ids) -> Index:
+    """Where wanted ids stand among those that were put in order; -1 where they do not."""
+    ordered, order = ids
+    at = np.minimum(np.searchsorted(ordered, wanted), ordered.size - 1)
+    return np.where(ordered[at] == wanted, order[at], -1)
 
 
 def first(mask: Ids) -> tuple[int, int]:
@@ -51,9 +82,6 @@ class Results:
         """Which sum of a block, counted by position and column, becomes each id; -1 if none does."""
         number = self._numbering.blocks.index(block)
         if number not in self._sorted:
-            everything = block.result(np.arange(block.positions), np.arange(block.columns)).reshape(-1)
-            order = np.argsort(everything, kind="stable")
-            self._sorted[number] = everything[order], order
-        ordered, order = self._sorted[number]
-        at = np.minimum(np.searchsorted(ordered, ids), ordered.size - 1)
-        return np.where(ordered[at] == ids, order[at], -1)
+            everything = block.result(np.arange(block.positions), np.arange(block.columns))
+            self._sorted[number] = _in_order(everything)
+        return _found(self._sorted[number], ids)

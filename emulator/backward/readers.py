@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.backward.lookup import first, positions
+from emulator.backward.lookup import FAR, displacement, first
 from emulator.backward.stores import misplaced
 from emulator.backward.suspicion import NOTHING, Fault, Suspicion
 from emulator.elements import PADDING
@@ -15,9 +15,6 @@ from emulator.program import variables
 from emulator.sums import Mask
 from emulator.terms import Ids, Index
 from emulator.trace import Buffer, Copy, Event, Line
-
-_FAR = (NOTHING, NOTHING)
-"""A distance that is not the same for all elements."""
 
 _MOVING = {"tile.img2col": ("pos_m", "pos_k"), "tile.extract": ("row", "col"), "load": ("offsets",)}
 """The operands that say where an operator reads."""
@@ -162,27 +159,18 @@ def offset_for(event: Copy, demand: Ids) -> tuple[int, int] | None:
     """The offset in its source at which a copy would bring all that is demanded of it; None if none would."""
     if event.step.call.operator == "tile.img2col":
         return None
-    use = np.argwhere((demand != NOTHING) & (demand != PADDING))
-    if not use.size:
-        from_row, from_column = event.numbers["from"]
-        return from_row, from_column
-    at = positions(event.held, demand[use[:, 0], use[:, 1]])
-    offsets = np.stack(np.divmod(at, event.source.shape[1]), axis=1) - use
-    if (at < 0).any() or (offsets != offsets[0]).any():
-        return None
-    return int(offsets[0, 0]), int(offsets[0, 1])
+    use = (demand != NOTHING) & (demand != PADDING)
+    row, column = event.numbers["from"]
+    if not use.any():
+        return row, column
+    moved = displacement(event.held, event.index[use], demand[use])
+    return None if moved is None or moved == FAR else (row + moved[0], column + moved[1])
 
 
 def _distance(held: Ids, reading: Reading) -> tuple[int, int] | None:
     """Rows and columns by which all that is demanded lies further in the source; None if it is not there."""
     use = reading.wanted != NOTHING
-    at = positions(held, reading.wanted[use])
-    if not at.size or (at < 0).any():
-        return None
-    columns = held.shape[1]
-    down, across = np.subtract(np.divmod(at, columns), np.divmod(reading.index[use], columns))
-    same = bool((down == down[0]).all() and (across == across[0]).all())
-    return (int(down[0]), int(across[0])) if same else _FAR
+    return displacement(held, reading.index[use], reading.wanted[use]) if use.any() else None
 
 
 def _steady(readings: Sequence[Reading], distances: Mapping[int, tuple[int, int] | None]) -> bool:
@@ -194,7 +182,7 @@ def _steady(readings: Sequence[Reading], distances: Mapping[int, tuple[int, int]
             names = variables(event.step.call.operands[operand])
             key = (event.call, *(event.step.rounds[name] for name in sorted(names)))
             distance = distances.get(id(reading), (0, 0))
-            if distance == _FAR or seen.setdefault(key, distance) != distance:
+            if distance == FAR or seen.setdefault(key, distance) != distance:
                 break
         else:
             return True

@@ -57,7 +57,7 @@ def passed(program: Program, numbering: Numbering, suspicion: Suspicion) -> tupl
         if isinstance(invoke, Invoke):
             function = program.functions[invoke.function]
             names = [param.name for param in function.params]
-            if any(each is call for each in flat(function.body)) and operand.name in names:
+            if program.function_of(call) is function and operand.name in names:
                 given = invoke.arguments[names.index(operand.name)]
                 return invoke.position, f"main passes {given} for {operand.name} of {function.name}"
     return None
@@ -71,25 +71,17 @@ def _empty(program: Program, suspicion: Suspicion) -> list[Position]:
         call, operands = suspicion.event.step.call, ["tile", "a", "b", "bias", "scale"]
     else:
         return []
-    for function in program.functions.values():
-        statements = [*flat(function.body)]
-        if any(each is call for each in statements):
-            called = {
-                (line.file, line.line)
-                for each in statements
-                if isinstance(each, Call)
-                for line in callers(each.position)
-            }
-            binds = {each.target: each for each in statements if isinstance(each, Bind)}
-            given = [call.operands.get(operand) for operand in operands]
-            names = [ref.name for ref in given if isinstance(ref, Ref)]
-            found = []
-            while names and (bind := binds.pop(names[0], None)) is not None:
-                names = [bind.source]
-                if (bind.position.file, bind.position.line) not in called:
-                    found.append(bind.position)
-            return found
-    return []
+    statements = [*flat(program.function_of(call).body)]
+    calls = [each for each in statements if isinstance(each, Call)]
+    called = {(line.file, line.line) for each in calls for line in callers(each.position)}
+    binds = {each.target: each for each in statements if isinstance(each, Bind)}
+    name = next((ref.name for key in operands if isinstance(ref := call.operands.get(key), Ref)), "")
+    found = []
+    while (bind := binds.pop(name, None)) is not None:
+        name = bind.source
+        if (bind.position.file, bind.position.line) not in called:
+            found.append(bind.position)
+    return found
 
 
 def _origins(statement: For | If) -> Iterator[Position]:
@@ -101,12 +93,8 @@ def _origins(statement: For | If) -> Iterator[Position]:
 
 def _operands(program: Program, call: Call) -> Iterator[Position]:
     """The lines that made the operands of a product, whose sizes say how many terms it adds."""
-    for function in program.functions.values():
-        statements = [each for each in flat(function.body) if isinstance(each, Call)]
-        if any(each is call for each in statements):
-            names = {ref.name for key in ("a", "b") if isinstance(ref := call.operands.get(key), Ref)}
-            yield from (
-                each.position
-                for each in statements
-                if each.target in names and each.position.caller == call.position.caller
-            )
+    names = {ref.name for key in ("a", "b") if isinstance(ref := call.operands.get(key), Ref)}
+    for each in flat(program.function_of(call).body):
+        made = isinstance(each, Call) and each.target in names
+        if made and each.position.caller == call.position.caller:
+            yield each.position

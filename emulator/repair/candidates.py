@@ -46,9 +46,7 @@ def _bounds(program: Program, call: Call, moves: Sequence[tuple[str, int]]) -> I
 def _names(program: Program, event: Event) -> Iterator[Change]:
     """Other tiles and tensors of the same type for what an operator reads, by names of the same function."""
     call = event.step.call
-    function = next(
-        each for each in program.functions.values() if any(one is call for one in flat(each.body))
-    )
+    function = program.function_of(call)
     calls = [each for each in flat(function.body) if isinstance(each, Call)]
     types: dict[str, Any] = {param.name: param.type for param in function.params}
     types |= {each.target: each.result for each in calls}

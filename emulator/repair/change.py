@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from emulator.program import Call, For, If, Program, Ref, Statement, flat
+from emulator.program import Block, Call, For, Program, Ref, Statement, each_block, flat
 from emulator.sources import Leaf, leaves, replaced
 
 
@@ -31,7 +31,7 @@ class Change:
     def applied(self, program: Program) -> Program:
         """The program with the value wherever this text is read."""
         functions = {
-            name: replace(function, body=self._block(function.body))
+            name: replace(function, body=each_block(function.body, self._block))
             for name, function in program.functions.items()
         }
         return replace(program, functions=functions)
@@ -54,8 +54,8 @@ class Change:
             return all(map(self.meets, alike))
         return len({self.value_for(leaf) if self.meets(leaf) else leaf.value for leaf in alike}) < 2
 
-    def _block(self, statements: Sequence[Statement]) -> tuple[Statement, ...]:
-        return tuple(map(self._statement, statements))
+    def _block(self, block: Block) -> Block:
+        return tuple(map(self._statement, block))
 
     def _statement(self, statement: Statement) -> Statement:
         if isinstance(statement, Call):
@@ -64,14 +64,10 @@ class Change:
                     if self.meets(leaf):
                         statement = replaced(statement, operand, leaf, self.value_for(leaf))
         elif isinstance(statement, For):
-            statement = replace(statement, body=self._block(statement.body))
             for operand, tree in zip(("start", "stop"), statement.written, strict=False):
                 for leaf in leaves(tree):
                     if self.meets(leaf):
                         statement = replaced(statement, operand, leaf, self.value)
-        elif isinstance(statement, If):
-            then, orelse = self._block(statement.then), self._block(statement.orelse)
-            statement = replace(statement, then=then, orelse=orelse)
         return statement
 
     def meets(self, leaf: Leaf) -> bool:

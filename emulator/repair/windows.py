@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from emulator.backward import NOTHING, Suspicion
-from emulator.backward.lookup import positions as places_of
+from emulator.backward.lookup import FAR, displacement
 from emulator.elements import PADDING
 from emulator.repair.change import Change, same_constant
 from emulator.soc import FRACTAL_DEPTH
@@ -116,10 +116,5 @@ def _shift(event: Copy, suspicion: Suspicion) -> tuple[int, int] | None:
     use = (suspicion.demand != NOTHING) & (suspicion.demand > PADDING) & (event.index >= 0)
     if not use.any():
         return NOTHING, NOTHING
-    at, columns = places_of(event.held, suspicion.demand[use]), event.source.shape[1]
-    if (at < 0).any():
-        return None
-    rows, across = np.subtract(np.divmod(at, columns), np.divmod(event.index[use], columns))
-    if (rows != rows[0]).any() or (across != across[0]).any():
-        return None
-    return int(rows[0]), int(across[0])
+    moved = displacement(event.held, event.index[use], suspicion.demand[use])
+    return None if moved == FAR else moved

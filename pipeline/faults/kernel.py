@@ -8,6 +8,7 @@ from typing import Any
 
 from emulator.program import (
     Binary,
+    Block,
     Call,
     For,
     If,
@@ -17,6 +18,7 @@ from emulator.program import (
     Ref,
     Spoil,
     Statement,
+    each_block,
     evaluate,
     flat,
 )
@@ -29,8 +31,6 @@ from pipeline.ground.words import counted
 from workloads.base import FaultModel
 from workloads.faults import Fault, band_class, moved_windows, no_place
 from workloads.form import Convolution, Form, FormError, Loading
-
-Block = tuple[Statement, ...]
 
 
 def faulty_plan(fault: Fault, plan: Any, model: FaultModel) -> Any:
@@ -89,11 +89,11 @@ class _Faulty:
         if family.startswith("no-padding"):
             return self._past_edge(body)
         if family in ("k-step-skipped", "k-step-twice"):
-            return _each_block(body, self._last_step)
+            return each_block(body, self._last_step)
         if family == "acc-not-reset":
-            return _each_block(body, self._without_reset)
+            return each_block(body, self._without_reset)
         if family == "map-corrupted":
-            return _each_block(body, self._corrupted_map)
+            return each_block(body, self._corrupted_map)
         if family in _OTHER_READINGS:
             return _spoiled(body, self._ends_tile, spoils.requantised(requantise, READINGS[family]))
         if family in _REQUANTISED:
@@ -264,27 +264,13 @@ _MAP_CHANGES: Mapping[str, Callable[[Layer], spoils.MapChange]] = {
 """How a fault changes the second convolution's feature map in L1."""
 
 
-def _each_block(block: Block, change: Callable[[Block], Block]) -> Block:
-    """The block, and every body of a loop or branch in it, replaced by what `change` gives."""
-
-    def inside(statement: Statement) -> Statement:
-        if isinstance(statement, For):
-            return replace(statement, body=_each_block(statement.body, change))
-        if isinstance(statement, If):
-            then, orelse = (_each_block(each, change) for each in (statement.then, statement.orelse))
-            return replace(statement, then=then, orelse=orelse)
-        return statement
-
-    return change(tuple(map(inside, block)))
-
-
 def _each_call(block: Block, change: Callable[[Call], Call]) -> Block:
     """The block with every call in it, at any depth, replaced by what `change` gives."""
 
     def changed(inner: Block) -> Block:
         return tuple(change(each) if isinstance(each, Call) else each for each in inner)
 
-    return _each_block(block, changed)
+    return each_block(block, changed)
 
 
 def _spoiled(block: Block, chosen: Callable[[Call], bool], spoil: Spoil) -> Block:

@@ -59,7 +59,7 @@ class Comparison:
     By stage, `outputs` holds the output, for later stages that read it; `diagnoses` and `examined` say why a
     wrong output is wrong, and how. `committed` lists the stages in which the fault to inject is committed;
     `excused` says why it is not committed in the others: for each reason, the programs that it holds for.
-    By stage, `recorded` says what was proved of the program that ran, if it is no longer the one of today.
+    By stage, `recorded` says what is proved of the program that ran: if it has changed since, what was.
     """
 
     engine: Engine
@@ -231,14 +231,17 @@ class Comparison:
 
     def verdict(self, stage: ProgramRun) -> Verdict:
         """What is proved of the program that ran in a stage."""
-        if stage.name in self.recorded:
-            return self.recorded[stage.name]
-        fault = self._wanted_fault if stage.name in self.committed else None
-        name, platform = stage.program, self.job.platform
+        if stage.name not in self.recorded:
+            self.recorded[stage.name] = self._proved(stage.program, stage.name in self.committed)
+        return self.recorded[stage.name]
+
+    def _proved(self, name: str, committed: bool) -> Verdict:
+        fault, platform = self._wanted_fault if committed else None, self.job.platform
         try:
-            if fault and changes_program(fault, self.subject, name, platform.variant):
-                return Verdict("no: a fault is injected into it")
+            changed = fault is not None and changes_program(fault, self.subject, name, platform.variant)
         except Exception:  # it is refused, and so is another one
+            changed = True
+        if changed:
             return Verdict("no: a fault is injected into it")
         return walked(self.subject, name, platform.backend)
 

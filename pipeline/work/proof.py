@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from emulator.blame import Finding, chain
+from emulator.blame import Finding, Task, chain
 from emulator.errors import CapacityError
 from emulator.program import Program
 from emulator.proof import Proof, prove
@@ -164,7 +164,7 @@ def proof_of(subject: Subject, name: str, program: Program) -> Proof:
         if param.name in entry.host and given[param.name].shape != param.type.shape:
             made, taken = list(given[param.name].shape), list(param.type.shape)
             raise UndecidedError(f"the host makes {param.name} as {made}, main takes {taken}")
-    return prove(program, SOCS[subject.soc], numbering, given, {entry.output: wanted})
+    return prove(Task(program, SOCS[subject.soc], numbering, given, {entry.output: wanted}))
 
 
 def _made(subject: Subject, name: str, tensor: str, ids: Mapping[str, Ids]) -> Ids:

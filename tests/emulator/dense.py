@@ -83,8 +83,7 @@ def task_of(
 
 def proved(program: Program, *blocks: Any, **given: Any) -> Proof:
     """The proof of a program, as `task_of` takes it."""
-    task = task_of(program, *blocks, **given)
-    return prove(task.program, task.soc, task.numbering, task.given, task.wanted)
+    return prove(task_of(program, *blocks, **given))
 
 
 def text_at(position: Position) -> str:

@@ -22,8 +22,13 @@ y = pl.store(m, [0, 0], y)
 
 
 def written(read: Read, first: int, last: int, branch: str) -> tuple[Program, list[Copy]]:
-    body = BODY.replace("FIRST", str(first)).replace("LAST", str(last)).replace("BRANCH", branch)
-    task = task_of(read(body, **TO_Y), DENSE)
+    return recorded(
+        read, BODY.replace("FIRST", str(first)).replace("LAST", str(last)).replace("BRANCH", branch)
+    )
+
+
+def recorded(read: Read, body: str, factory: str = "") -> tuple[Program, list[Copy]]:
+    task = task_of(read(body, factory, **TO_Y), DENSE)
     recorder = Recorder(task.numbering)
     walk_program(task.program, task.soc, {**task.given, **task.outputs()}, recorder)
     recorder.finish()
@@ -51,6 +56,29 @@ def test_the_loop_that_would_have_come_there_is_found(
 def test_the_branch_that_was_not_taken_is_found(read: Read) -> None:
     program, events = written(read, 0, 4, "0")
     assert isinstance(missing_round(program, events, (16, 32)), If)
+
+
+def test_a_branch_that_is_never_taken_is_found_in_a_loop_too(read: Read) -> None:
+    helper = """
+@pl.inline
+def fill(filled, source, row, column):
+    filled = pl.tile.gather_row(
+        filled, source, dst_offset=[row, column], src_offset=[row, column], shapes=[16, 32]
+    )
+    return filled
+"""
+    body = """
+m = pl.tile.create([64, 64], pl.INT8, @Mat)
+for part in pl.range(4):
+    m = fill(m, x, part * 16, 0)
+    if 0 == 1:
+        m = fill(m, x, part * 16, 32)
+y = pl.store(m, [0, 0], y)
+"""
+    program, events = recorded(read, body, helper)
+    (branch,) = program.functions["kernel"].decided
+    assert missing_round(program, events, (16, 40)) is branch
+    assert missing_round(program, events, (16, 70)) is None
 
 
 def test_the_loops_around_a_call_are_the_innermost_first(read: Read) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.mutants.catalogue import MUTANTS
 from benchmarks.mutants.mutant import Edit, copied
+from emulator.blame import Task
 from emulator.engine import run_program
 from emulator.proof import Proof, prove
 from golden.geometry import Conv, Geometry
@@ -185,9 +186,9 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the programs that are walked."""
     walked: list[str] = []
 
-    def counted(program: Any, *given: Any) -> Proof:
-        walked.append(program.name)
-        return prove(program, *given)
+    def counted(task: Task) -> Proof:
+        walked.append(task.program.name)
+        return prove(task)
 
     monkeypatch.setattr("pipeline.work.proof.prove", counted)
     return walked
