@@ -30,6 +30,9 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
     Raises:
         DeliveryError: the webhook did not take it.
     """
+    if arguments.markdown is not None:
+        refuse_loop("markdown", arguments.markdown)
+        check_writable(arguments.markdown)
     url = webhook.address(arguments.webhook, environment)
     root = arguments.output.absolute() / "runs"
     name, where = located(arguments.run, root), place(arguments.output, environment)
@@ -38,7 +41,6 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
     results = results_named(name, root)
     text = markdown(results, _moves(results, where))
     if arguments.markdown is not None:
-        check_writable(arguments.markdown)
         with writing(arguments.markdown):
             write_atomically(arguments.markdown, text.encode())
     elif not arguments.annotations and url is None:
@@ -53,7 +55,6 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
 
 def _refuse_input(path: Path, read: Sequence[Path | str | None]) -> None:
     """Raise `FilterError` if the Markdown would replace a file that is read, also in a run's folder."""
-    refuse_loop("markdown", path)
     for each in (one for one in read if isinstance(one, Path) and one.name):
         files = [each, beside(each), *(each / name for name in (JOURNAL, NAME, "junit.xml"))]
         if destination(path) in map(destination, files):
