@@ -6,19 +6,26 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import date, datetime, timezone
 
 from golden.errors import UserError
 from pipeline.commands.options import LANES, parse
 
 
-def main(arguments: Sequence[str], today: Callable[[], date] = date.today) -> int:
+def main(
+    arguments: Sequence[str],
+    today: Callable[[], date] = date.today,
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    target: str = "",
+) -> int:
     """Run a command line (without the program's name) and give its exit code.
 
     0 all good, 1 a mismatch or failed job, 2 interrupted, 3 internal error, 4 usage, 5 nothing selected or
-    nothing executed, 6 only infrastructure errors. `today` gives the local day, which is asked for once.
+    nothing executed, 6 only infrastructure errors. `today` gives the local day, which is asked for once, and
+    `now` the time of a run. `target` does the work of jobs, if it is given: see `RunOptions`.
     """
     parsed = parse(arguments)
+    parsed.now, parsed.target = now, target
     # What depends on the day (the plan, the seeds of @nightly, the ends of expected failures) has this one.
     parsed.day = getattr(parsed, "date", None) or today()
     try:

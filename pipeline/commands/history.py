@@ -20,7 +20,7 @@ from golden.errors import UserError
 from pipeline.commands.options import HISTORY
 from pipeline.commands.selection import tell
 from pipeline.ground.words import counted
-from pipeline.history import questions
+from pipeline.history import questions, trends
 from pipeline.history.past import FILE, HistoryError, place
 from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
@@ -45,10 +45,16 @@ _ABOUT_A_RUN: Mapping[str, Callable[..., Sequence[Any]]] = {
     "fixed": questions.fixed,
     "failing": questions.failing,
     "flaky": questions.flaky,
+    "recurring": trends.recurring,
+    "stabilised": trends.stabilised,
+    "causes": trends.causes,
+    "timed-out": trends.timed_out,
     "slower": questions.slower,
     "faster": questions.faster,
     "skipped": questions.skipped,
     "vanished": questions.vanished,
+    "nights": trends.how_nights_went,
+    "red": trends.time_red,
     "by-platform": questions.by_platform,
     "by-device": questions.by_device,
 }
@@ -74,7 +80,7 @@ def _refuse_unheeded(arguments: Namespace) -> None:
     if not least <= len(arguments.what) <= (most if "..." not in usage else len(arguments.what)):
         raise HistoryError(f"history {' '.join([question, *arguments.what])}: write history {usage}")
     heeded = {"import": (), "prune": ("runs", "days")}.get(question, ("json",))
-    heeded += ("runs",) if question in _ABOUT_A_RUN and question != "failing" else ()
+    heeded += ("runs",) if question in _ABOUT_A_RUN and question not in ("failing", "causes") else ()
     for option in ("runs", "days", "json"):
         if getattr(arguments, option) and option not in heeded:
             raise HistoryError(f"history {question}: --{option} says nothing to it: leave it out")

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     baseline = None
     if settings.baseline:
         baseline = read_baseline(settings.baseline, runs.root, where, settings, asked.resumed)
-    past = past_of(where, runs, datetime.now(timezone.utc), tell)
+    past = past_of(where, runs, arguments.now(), tell)
     history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(
         arguments,
@@ -116,7 +116,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     options = replace(options, sources=sources, facts=facts)
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
-    host = Host(availability)
+    host = Host(availability, arguments.now)
     if asked.resumed:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
@@ -126,7 +126,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     write_of_run(options.root / summary.run_id, where, tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)
-    now, max_age = datetime.now(timezone.utc), timedelta(days=_KEPT_DAYS)
+    now, max_age = arguments.now(), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
     prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
     return summary.exit_code
@@ -190,6 +190,7 @@ def _options(
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
         retries=RunOptions.retries if retries is None else retries,
         marks=(*RunOptions.marks, *(Mark(Pattern(text)) for text in asked.retries.patterns)),
+        target=arguments.target or RunOptions.target,
         facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},
         review=reviewed,
     )

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
-from pipeline.ground.files import destination
 from pipeline.ground.jobs import OUTCOMES
 from pipeline.history.named import located
 from pipeline.history.past import place
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.report.files import clear
+from pipeline.report.files import check_writable
 from pipeline.report.merge import merge
-from pipeline.report.results import beside, retold
+from pipeline.report.results import retold
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.report.text import safe
 from pipeline.results.baseline import judged, known, read_baseline
@@ -49,7 +48,7 @@ def show_report(arguments: Namespace) -> int:
     listeners: list[Listener] = [Terminal(OutlastingConsole())]
     with tempfile.TemporaryDirectory() as scratch:
         if arguments.junit or arguments.summary:
-            files = report_files(arguments)
+            files = report_files(arguments, retold=True)
             # What the run's own folder says without the baseline stays as it is.
             files.run_started(replace(run, folder=Path(scratch)) if arguments.baseline else run)
             listeners.append(files)
@@ -93,11 +92,9 @@ def replay_job(arguments: Namespace) -> int:
 
 
 def merge_reports(arguments: Namespace) -> int:
-    """`report merge`: one JUnit file of several."""
+    """`report merge`: one JUnit file of several. What is there stays until it is replaced."""
     refuse_loop("out", arguments.out)
-    if destination(arguments.out) not in map(destination, arguments.files):
-        clear(arguments.out)
-        beside(arguments.out).unlink(missing_ok=True)
+    check_writable(arguments.out)
     span, newest = arguments.within, arguments.newest
     merged = merge(arguments.files, arguments.out, arguments.shards, within=span, newest=newest)
     sys.stdout.write(f"{arguments.out}: {merged}\n")

@@ -59,13 +59,13 @@ def check_injection(name: str, plan: Sequence[Job]) -> None:
             )
 
 
-def report_files(arguments: Namespace) -> ReportFiles:
+def report_files(arguments: Namespace, *, retold: bool = False) -> ReportFiles:
     """The report files that a command line asks for. Raises `ReportError` if one cannot be written.
 
     Relative paths in them start at GitLab's checkout or else at the current folder.
     """
     start = Path(os.environ.get(CHECKOUT) or Path.cwd()) if arguments.attachments == RELATIVE else None
-    return ReportFiles(arguments.junit, arguments.summary, start)
+    return ReportFiles(arguments.junit, arguments.summary, start, retold=retold)
 
 
 def refuse_unsayable(arguments: Namespace) -> None:

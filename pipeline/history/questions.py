@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from itertools import pairwise
 from typing import Any
 
 import sqlalchemy as sa
@@ -46,13 +45,16 @@ SECONDS = "seconds"
 NOISE: Mapping[str, float] = {"cycles": 0, "estimated_cycles.overlap": 0, "device_us": 0.02, SECONDS: 0.25}
 """By metric, the part of its median by which it must have moved at least; 0 where it is deterministic."""
 
-_FEWEST = 5
+FEWEST = 5
 """Earlier values that are needed to know how much a value that varies usually varies."""
 
 _SPREADS = 4 * 1.4826
 """Median absolute deviations by which a value must have moved: four standard deviations of normal noise."""
 
-_MUTE = (State.SKIPPED, State.INTERRUPTED, State.INFRASTRUCTURE)
+MUTE = (State.SKIPPED, State.INTERRUPTED, State.INFRASTRUCTURE)
+"""States that say nothing about a job."""
+
+_CONTRADICTED = (State.NONDETERMINISTIC, State.DEVICE_DEPENDENT)
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Failing:
-    """A job that is red, since the run `since`: so many runs with this one, and days."""
+    """A job that is red, since the run `since`: so many runs with this one, and days of the calendar."""
 
     job: str
     now: Ended
@@ -118,7 +120,7 @@ class Failing:
 
 @dataclass(frozen=True)
 class Flaky:
-    """A job whose end changed `changes` times although neither commit nor toolchain did; `runs` had it."""
+    """A job that ended `changes` times as nothing explains; `runs` had it."""
 
     job: str
     changes: int
@@ -253,27 +255,39 @@ def failing(history: History, run: Run, last: int = LAST) -> tuple[Failing, ...]
             if one.fingerprint != now.fingerprint:
                 break
             row.append(one)
-        days = (run.began - row[-1].began).days
+        days = (run.began.date() - row[-1].began.date()).days
         found.append(Failing(now.job, now, row[-1].run, len(row), days))
     return tuple(sorted(found, key=lambda one: (-one.runs, one.job)))
 
 
 def flaky(history: History, run: Run, last: int = LAST) -> tuple[Flaky, ...]:
-    """Jobs that ended otherwise than in the run before, with the same commit and toolchain."""
+    """Jobs that ended as nothing explains: see `changes`."""
     found = []
     for now, before in _stories(history, run, last):
-        row = [one for one in (now, *before) if one.state not in _MUTE]
-        changed = [
-            one
-            for one, other in pairwise(row)
-            if (one.state, one.fingerprint) != (other.state, other.fingerprint)
-            and (one.commit, one.toolchain) == (other.commit, other.toolchain)
-            and one.commit != "unknown"
-        ]
-        if changed:
+        row = [one for one in (now, *before) if one.state not in MUTE]
+        if changed := changes(row):
             states = tuple(dict.fromkeys(one.state for one in row))
             found.append(Flaky(now.job, len(changed), len(row), states, changed[0].run))
     return tuple(sorted(found, key=lambda one: (-one.changes, one.job)))
+
+
+def changes(row: Sequence[Ended]) -> list[Ended]:
+    """Those ends of a row, the last first, that nothing explains.
+
+    They are another one than in the run before, with the same commit and toolchain, or contradict themselves:
+    repeats of the job, or tries on two devices, differed.
+    """
+    return [
+        one
+        for one, other in zip(row, (*row[1:], None), strict=True)
+        if one.state in _CONTRADICTED
+        or (
+            other is not None
+            and (one.state, one.fingerprint) != (other.state, other.fingerprint)
+            and (one.commit, one.toolchain) == (other.commit, other.toolchain)
+            and one.commit != "unknown"
+        )
+    ]
 
 
 def skipped(history: History, run: Run, last: int = LAST) -> tuple[Change, ...]:
@@ -463,7 +477,7 @@ def _stories(
     stories = []
     for ends in told.values():
         now, *before = sorted(ends, key=lambda one: one.run, reverse=True)
-        speaks = [one for one in before if mute or one.state not in _MUTE or one.state is now.state]
+        speaks = [one for one in before if mute or one.state not in MUTE or one.state is now.state]
         stories.append((now, speaks))
     return sorted(stories, key=lambda story: story[0].job)
 
@@ -482,7 +496,7 @@ def _story(history: History, run: Run, job: str) -> Story:
         HistoryError: no run had the job.
     """
     for now, before in _stories(history, run, None, [job]):
-        if now.state in _MUTE and (said := [one for one in before if one.state not in _MUTE]):
+        if now.state in MUTE and (said := [one for one in before if one.state not in MUTE]):
             return said[0], said[1:]
         return now, before
     with history.reading() as connection:
@@ -523,12 +537,12 @@ def _counted(history: History, run: Run, last: int, ended: sa.Select[Any]) -> tu
             states.setdefault(row.name, Counter())[row.state] += 1
             seen.setdefault(row.name, set()).add(row.run_id)
     return tuple(
-        Counted(name, len(seen[name]), dict(sorted(counts.items())), _rate(counts))
+        Counted(name, len(seen[name]), dict(sorted(counts.items())), rate(counts))
         for name, counts in sorted(states.items())
     )
 
 
-def _rate(counts: Mapping[str, int]) -> float | None:
+def rate(counts: Mapping[str, int]) -> float | None:
     """The part of the results that judge a kernel which passed."""
     judged = {
         state: count
@@ -543,7 +557,7 @@ def _moved(history: History, run: Run, last: int, sign: int) -> Iterator[Moved]:
     for one in measured(history, run, last):
         job, metric, (value, *before) = one.job, one.metric, (value for _, value in one.values)
         noise = next(part for name, part in NOISE.items() if metric == name or metric.endswith(f".{name}"))
-        if len(before) < (_FEWEST if noise else 1):
+        if len(before) < (FEWEST if noise else 1):
             continue
         median = statistics.median(before)
         mad = statistics.median(abs(each - median) for each in before)

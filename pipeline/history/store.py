@@ -361,8 +361,16 @@ def _engine(url: URL, patience: float) -> Engine:
         sa.event.listen(engine, "begin", _begin)
         return engine
     limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * _LONGEST_STATEMENT}"
+    # These win over the URL's parameters of the same name.
+    given = {name: str(value) for name, value in url.query.items()}
+    limited = {"connect_timeout": PATIENCE, **given, "options": f"{limits} {given.get('options', '')}"}
     try:
-        return sa.create_engine(url, connect_args={"connect_timeout": PATIENCE, "options": limits})
+        import psycopg
+
+        psycopg.conninfo.make_conninfo(**given)  # refuses options of the Python driver, which change its ways
+        return sa.create_engine(url, connect_args=limited)
+    except psycopg.Error as error:
+        raise HistoryError(f"{_shown(url)}: {one_line(str(error))}; leave it out") from error
     except ImportError as error:
         remedy = "pip install 'conv-pair-pipeline[postgresql]'"
         raise HistoryError(f"{_shown(url)}: needs the package psycopg: {remedy}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
 from pathlib import Path
 
@@ -24,28 +26,39 @@ class ReportFiles:
     The report and the summary are written elsewhere if a path is given.
     """
 
-    def __init__(self, junit: Path | None, summary: Path | None, relative_to: Path | None = None) -> None:
+    def __init__(
+        self,
+        junit: Path | None,
+        summary: Path | None,
+        relative_to: Path | None = None,
+        *,
+        retold: bool = False,
+    ) -> None:
         """Clear the given paths, so that nothing of an older run is found there whatever happens to this one.
 
-        Paths of attachments are relative to `relative_to`, or absolute.
+        If an earlier run is `retold`, what is there stays until it is replaced. Paths of attachments are
+        relative to `relative_to`, or absolute.
 
         Raises:
-            ReportError: nothing can be written there.
+            ReportError: something cannot be written there; then nothing is cleared.
         """
-        for path in (junit, summary):
-            if path is not None:
-                clear(path)
-        self._given = junit, summary
+        given = [path for path in (junit, summary) if path is not None]
+        for path in given:
+            check_writable(path)
+        for path in given if not retold else ():
+            with writing(path):
+                path.unlink(missing_ok=True)
+        self._given, self._retold = (junit, summary), retold
         self._relative_to = relative_to
 
     def run_started(self, run: RunInfo) -> None:
-        """Remember the run's facts; remove older files, which could be taken for this run's."""
+        """Remember the run's facts; remove older files, which could be taken for those of a new run."""
         self._run = run
         junit, summary = self._given
         self._junit = junit or run.folder / "junit.xml"
         self._summary = summary or run.folder / "summary.md"
         self._results = run.folder / NAME
-        for path in (self._junit, self._summary, self._results):
+        for path in (self._junit, self._summary, self._results) if not self._retold else ():
             path.unlink(missing_ok=True)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
@@ -87,17 +100,6 @@ class ReportFiles:
         write(self._junit, summary.results, facts, attachments, problems)
 
 
-def clear(path: Path) -> None:
-    """Remove the report of an older run, and check that a new one can be written.
-
-    Raises:
-        ReportError: it cannot, see `check_writable`.
-    """
-    check_writable(path)
-    with writing(path):
-        path.unlink(missing_ok=True)
-
-
 def check_writable(path: Path) -> None:
     """Check that a report can be written.
 
@@ -105,7 +107,9 @@ def check_writable(path: Path) -> None:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
     """
     with writing(path):
-        if path.exists() and not (path.is_file() or path.is_dir()):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path.exists() and not path.is_file():
             raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):

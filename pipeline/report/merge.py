@@ -257,7 +257,11 @@ def _write_results(out: Path, united: ET.Element, chosen: Iterable[_Chosen]) -> 
             own[report] = _own_results(report, each.counts.runs)
         full |= {name: one for name, one in own[report].items() if name == each.name}
     jobs = tuple(full.get(job.job.id, job) for job in merged.jobs)
-    write_results(path, msgspec.structs.replace(merged, jobs=jobs))
+    try:
+        write_results(path, msgspec.structs.replace(merged, jobs=jobs))
+    except ReportError:
+        path.unlink(missing_ok=True)  # older ones say nothing of this report
+        raise
 
 
 def _own_results(report: Path, runs: Sequence[str]) -> dict[str, Result]:
