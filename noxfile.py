@@ -154,15 +154,20 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def nights(session: nox.Session) -> None:
+    """Ten nights of the matrix in the folder given after `--`, and what the history answers to them."""
+    shared(session, "-m", "benchmarks.nights")
+
+
+@nox.session(python=False, requires=["environment"])
 def lint(session: nox.Session) -> None:
     """Lint and format check of the code; lint of the workflows and of the shell scripts."""
     session.run(PYTHON, "-m", "ruff", "check", ".", external=True)
     session.run(PYTHON, "-m", "ruff", "format", "--check", ".", external=True)
     programs = ENVIRONMENT / "bin"
     session.run(str(programs / "zizmor"), "--offline", "--strict-collection", ".github", external=True)
-    session.run(
-        str(programs / "shellcheck"), "ci/nightly.sh", "ci/systemd/conclude.sh", ".ci/run", external=True
-    )
+    scripts = ("ci/nightly.sh", "ci/morning.sh", "ci/systemd/conclude.sh", ".ci/run")
+    session.run(str(programs / "shellcheck"), *scripts, external=True)
 
 
 @nox.session(python=False, requires=["environment"])

@@ -13,6 +13,7 @@ answer is not what it has to be.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import shutil
@@ -20,11 +21,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from benchmarks.nights.plan import NIGHTS, OVERLAY, Ask, Edit, Night
+from pipeline.commands.cli import main as pipeline
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("benchmarks", "emulator", "golden", "kernels", "pipeline", "workloads")
@@ -43,7 +46,6 @@ class Nights:
         self._copy, self.output = self._folder / "checkout", self._folder / "out"
         self._hiding = self._folder / "hiding"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        kept.pop("PIPELINE_HISTORY", None)
         self._environment = {"PIPELINE_LOCKS": str(self._folder / "locks"), **kept}
 
     def make(self) -> None:
@@ -85,11 +87,11 @@ class Nights:
     def ask(self, question: str, run: str, *more: str) -> str:
         """What `history` prints about a run."""
         words = ["history", *question.split(), run, *more, "--output", str(self.output)]
-        command = [sys.executable, "-m", "pipeline", *words]
-        called = subprocess.run(
-            command, cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, text=True, check=True
-        )
-        return called.stdout
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            code = pipeline(words)
+        assert code == 0, f"{words} ended with exit code {code}"
+        return printed.getvalue()
 
     def verdict(self, run: str) -> str:
         """A run's last line."""
@@ -146,6 +148,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--docs", type=Path, help="write nights.md to this folder")
     parser.add_argument("folder", type=Path, help="where the nights are run")
     given, words = parser.parse_known_args(arguments)
+    os.environ.pop("PIPELINE_HISTORY", None)
     nights = Nights(given.folder, words)
     if not given.folder.exists():
         nights.make()

@@ -214,3 +214,14 @@ def test_an_older_report_is_gone_even_where_the_run_is_refused(refused: Refused,
     (workspace / "summary.md").write_text("last night's")
     refused("run", "--geometry", "band", "--junit", "junit.xml", "--summary", "summary.md")
     assert {path.name for path in workspace.iterdir()} == {"matrix.yaml", "out"}
+
+
+@pytest.mark.parametrize("place", [".", "matrix.yaml/s.md", "/proc/none/s.md"])
+def test_a_report_is_not_lost_to_another_that_cannot_be_written(
+    place: str, pipeline: Pipeline, refused: Refused, workspace: Path
+) -> None:
+    (workspace / "junit.xml").write_text("last night's")
+    assert pipeline("compile", "--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused").code == 0
+    for command in (("report", "show"), ("run", *ONE)):
+        assert "cannot be written" in refused(*command, "--junit", "junit.xml", "--summary", place)
+        assert (workspace / "junit.xml").read_text() == "last night's"

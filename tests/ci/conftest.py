@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import subprocess
@@ -162,3 +163,17 @@ def unable() -> Callable[[Path], None]:
         matrix.write_text(matrix.read_text().replace("{backend: emulator,", cards))
 
     return make
+
+
+HISTORY = "out/history.sqlite"
+"""What a CI keeps from one night to the next."""
+
+
+def tells_the_night(site: Path, verdict: str, jobs: int) -> bool:
+    """Whether pages that are published are the dashboard of a merged night, with its report and results."""
+    with (site / "jobs.csv").open() as file:
+        listed = len(list(csv.DictReader(file)))
+    pages = len(list((site / "jobs").glob("*.html")))
+    names = {path.name for path in site.iterdir()}
+    told = verdict in (site / "index.html").read_text()
+    return told and listed == pages == jobs and names >= {"junit.xml", "results.json", "news.md"}

@@ -17,6 +17,8 @@ import junitparser
 import pytest
 import yaml
 
+from .conftest import HISTORY, tells_the_night
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(sys.executable).parent
 PARENT: Mapping[str, Any] = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
@@ -105,7 +107,9 @@ def test_a_whole_night_becomes_one_report(
     report = junitparser.JUnitXml.fromfile(str(checkout / "night" / "junit.xml"))
     assert (report.tests, report.failures, report.errors) == (4, 0, 0)
     assert (checkout / "night" / "news.md").read_text().startswith("## Passed: no job is red: 4 passed")
-    assert "device.emu-a2a3" in (checkout / "public" / "index.html").read_text()
+    assert tells_the_night(checkout / "public", "no job is red: 4 passed", jobs=4)
+    assert [checkout / path for path in night["report"]["cache"]["paths"]] == [checkout / HISTORY]
+    assert (checkout / HISTORY).exists()
     assert "public" in night["report"]["artifacts"]["paths"]
     assert play(night["pages"], shell) == 0
 

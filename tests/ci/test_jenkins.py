@@ -16,6 +16,8 @@ from pathlib import Path
 import junitparser
 import pytest
 
+from .conftest import tells_the_night
+
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "ci" / "Jenkinsfile"
 HARNESS = Path(__file__).with_name("jenkins.groovy")
@@ -67,6 +69,7 @@ def test_a_night_in_which_a_part_never_came_is_red_and_a_whole_one_is_not(
     # Without it the parts that there are make a night.
     assert night(NIGHTLY_CARDS="a2a3")[-1] == "@result SUCCESS"
     assert (checkout / "night" / "news.md").read_text().startswith("## Passed: no job is red: 4 passed")
+    assert tells_the_night(checkout / "night" / "dashboard", "no job is red: 4 passed", jobs=4)
 
 
 def test_what_the_environment_kept_from_running_is_yellow(ready: None, night: Night, checkout: Path) -> None:

@@ -17,6 +17,8 @@ import junitparser
 import pytest
 import yaml
 
+from .conftest import HISTORY, tells_the_night
+
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROGRAMS = Path(sys.executable).parent
@@ -110,7 +112,7 @@ def filled(text: object, values: Mapping[str, Any]) -> str:
     """
     cards = re.sub(CARDS, lambda found: " ".join(json.loads(values.get("cards") or found[1])), str(text))
     needed = re.sub(NEEDED, lambda found: values.get(found[1], found[2] or ""), cards)
-    needed = needed.replace("${{ secrets.NIGHTLY_WEBHOOK }}", "")
+    needed = re.sub(r"\$\{\{ secrets\.NIGHTLY_\w+ \}\}", "", needed)
     return re.sub(r"\$\{\{ matrix\.(\w+) \}\}", lambda found: str(values[found[1]]), needed)
 
 
@@ -231,10 +233,25 @@ def test_a_whole_night_becomes_one_report(
         "news.md",
         "results.json",
     }
-    assert "device.emu-a2a3" in (checkout / "site" / "index.html").read_text()
+    assert tells_the_night(checkout / "site", "no job is red: 4 passed", jobs=4)
+    assert (checkout / HISTORY).exists()  # what the next step keeps for the next night
     # What the parts know of each output reaches the night's results.
     merged = json.loads((checkout / "night" / "results.json").read_text())
     assert all(stage["diffs"] for one in merged["jobs"] for stage in one["stages"])
+
+    for step, where in (("Nights before", "restore"), ("Remember the night", "save")):
+        (cache,) = (each for each in job["steps"] if each.get("name") == step)
+        assert f"actions/cache/{where}@" in cache["uses"]
+        assert cache["with"]["path"] == HISTORY
+        assert cache["if"].startswith("always()")  # a red night is remembered too
+
+    # A history that cannot be used changes nothing else.
+    unusable = "postgresql://ann:secret@127.0.0.1:1/nights"
+    ended = shell("ci/morning.sh night site", PIPELINE_HISTORY=unusable)
+    assert ended.returncode == 0
+    assert "this night is not remembered, see above" in ended.stderr
+    assert "secret" not in ended.stderr
+    assert tells_the_night(checkout / "site", "no job is red: 4 passed", jobs=4)
 
     # A part that never came.
     shutil.move(checkout / "parts" / "emulator-3", tmp_path / "emulator-3")

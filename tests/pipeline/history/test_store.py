@@ -270,6 +270,22 @@ def test_a_url_that_may_show_a_part_of_its_password_is_refused_unseen(url: str) 
     assert "write @ as %40" in said or "is no URL of a history" in said
 
 
+def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
+    url = f"postgresql://history@/postgres?host={server}&connect_timeout=3"
+    given = f"{url}&sslmode=require&application_name=nights&options=-c%20work_mem%3D512kB"
+    engine = store._engine(store._parsed(given), 7.0)
+    with engine.connect() as connection:
+        told = [
+            connection.exec_driver_sql(f"SHOW {name}").scalar_one()
+            for name in ("application_name", "work_mem", "lock_timeout")
+        ]
+    engine.dispose()
+    assert told == ["nights", "512kB", "7s"]
+    assert refusal(f"{url}&sslmode=never").endswith('invalid sslmode value: "never"')
+    assert refusal(f"{url}&autocommit=1").endswith('invalid connection option "autocommit"; leave it out')
+    assert refusal(f"{url.replace('=3', '=soon')}").endswith("bad value for connect_timeout: 'soon'")
+
+
 def test_a_wrong_password_is_told_without_it(server: str) -> None:
     assert "nowhere" in refusal(f"postgresql://history:secret@/nowhere?host={server}")
     assert "secret" not in refusal(f"postgresql://history:secret@/nowhere?host={server}")

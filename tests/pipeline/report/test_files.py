@@ -51,6 +51,19 @@ def test_older_files_are_gone_before_the_run_begins(tmp_path: Path, result_of: M
     assert not (tmp_path / "summary.md").exists()
 
 
+def test_files_of_a_run_that_is_retold_stay_until_they_are_replaced(
+    tmp_path: Path, result_of: MakeResult
+) -> None:
+    given = tmp_path / "given.xml"
+    given.write_text("older")
+    files = ReportFiles(given, None, retold=True)
+    result = result_of("device/emu/mc62/fused/small")
+    files.run_started(RunInfo("r1", tmp_path, (result.job,), "", 1))
+    assert given.read_text() == "older"
+    files.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0))
+    assert junitparser.JUnitXml.fromfile(str(given)).tests == 1
+
+
 @pytest.mark.parametrize("place", [".", "file/x.xml"])
 def test_a_place_that_cannot_be_written_is_refused_at_once(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")

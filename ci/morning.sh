@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# After the parts of a night are merged: remembers it, tells its news, and writes its pages.
+#
+#   ci/morning.sh FOLDER SITE
+#
+# FOLDER has the merged junit.xml and results.json, and gets news.md. SITE is made anew: the dashboard, and copies of the
+# files of FOLDER. Whatever goes wrong here is a line, and changes nothing else. Environment variables:
+#
+#   PIPELINE_HISTORY   a PostgreSQL server that remembers the nights; without it, out/history.sqlite does
+#   NIGHTLY_WEBHOOK    a file with the address of a webhook that is told how the night went
+#   PIPELINE_WEBHOOK   the address itself
+set -euo pipefail
+
+folder=$1
+site=$2
+results=$folder/results.json
+python=.nox/environment/bin/python
+
+rm -rf "$site"
+if [ -e "$results" ]; then
+  "$python" -m pipeline history import "$results" || echo "this night is not remembered, see above" >&2
+  told=(--markdown "$folder/news.md")
+  [ -z "${NIGHTLY_WEBHOOK:-}" ] || told+=(--webhook "$NIGHTLY_WEBHOOK")
+  "$python" -m pipeline notify "$results" "${told[@]}" || echo "not everybody was told, see above" >&2
+  "$python" -m pipeline dashboard "$results" --site "$site" || echo "there is no dashboard, see above" >&2
+fi
+mkdir -p "$site" "$folder"
+for file in "$folder"/*; do
+  [ ! -f "$file" ] || cp "$file" "$site"
+done
+[ -e "$site/index.html" ] || {
+  if [ -e "$folder/junit.xml" ]; then
+    .nox/environment/bin/junit2html "$folder/junit.xml" "$site/index.html"
+  else
+    echo "This night has no report." >"$site/index.html"
+  fi
+} || echo "there is no page, see above" >&2
