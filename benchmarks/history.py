@@ -32,7 +32,7 @@ from pipeline.ground.jobs import (
     State,
     WorkloadName,
 )
-from pipeline.history import questions
+from pipeline.history import questions, trends
 from pipeline.history.past import Folders
 from pipeline.history.recall import past_of
 from pipeline.history.store import open_history
@@ -133,6 +133,8 @@ def main() -> None:
                     *(questions.new, questions.fixed, questions.failing, questions.flaky, questions.skipped),
                     *(questions.slower, questions.faster, questions.vanished, questions.by_platform),
                     *(questions.by_device, questions.strip, questions.nights),
+                    *(trends.how_nights_went, trends.time_red, trends.recurring, trends.stabilised),
+                    *(trends.causes, trends.timed_out),
                 )
             }
             asked |= {

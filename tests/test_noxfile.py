@@ -89,6 +89,7 @@ def ended(process: subprocess.Popen[str]) -> int:
         (["typecheck"], "python -m mypy"),
         (["bench", "--", "list_start"], "python -m benchmarks.list_start"),
         (["mutants", "--", "gather"], "python -m benchmarks.mutants gather"),
+        (["nights", "--", "folder"], "python -m benchmarks.nights folder"),
     ],
 )
 def test_arguments_reach_what_a_session_calls(words: list[str], call: str, nox: Nox, checkout: Path) -> None:

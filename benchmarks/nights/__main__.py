@@ -34,7 +34,7 @@ SOURCES = ("benchmarks", "emulator", "golden", "kernels", "pipeline", "workloads
 FILES = ("matrix.yaml", "references.json", "pyproject.toml")
 PLATFORMS = ("emu-a2a3", "emu-a5", "cann-a2a3")
 FIRST = datetime(2026, 3, 1, 4, tzinfo=timezone.utc)
-ROWS, WIDTH = 6, 230
+ROWS, WIDTH = 10, 200
 """Answers of a question that the page shows, and letters of each."""
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pipeline.commands.cli import main
 
 ONE = ("--platform", "emu-a2a3", "--geometry", "pair-24x16", "--kernel", "fused", "--profile", "small")
 
@@ -77,13 +80,27 @@ def test_the_morning_after(
     assert [each["since"] for each in answers(pipeline, "failing", nights[1])] == [nights[1]]
 
 
+def test_a_night_at_another_time_whose_work_is_handed_in(
+    pipeline: Callable[..., Any], last_run: Callable[[], Path]
+) -> None:
+    """So `benchmarks.nights` makes nights."""
+    at = datetime(2026, 3, 4, 23, tzinfo=timezone.utc)
+    call = ("run", *ONE)
+    assert main(call, at.date, lambda: at, "benchmarks.nights.troubles:wrong_once") == 1
+    results = json.loads((last_run() / "results.json").read_text())
+    assert (results["run"][:15], results["facts"]["date"]) == ("20260304-230000", "2026-03-04")
+    assert results["jobs"][0]["started"] == at.isoformat()
+    assert [one["job"] for one in answers(pipeline, "new")] == [JOB]
+
+
 def test_each_question_is_answered(pipeline: Callable[..., Any]) -> None:
     assert pipeline("run", *ONE).code == 0
-    assert answers(pipeline, "failing") == []
-    for question in ("new", "fixed", "flaky", "slower", "faster", "skipped", "vanished"):
+    assert answers(pipeline, "failing") == answers(pipeline, "causes") == []
+    none = ("new", "fixed", "recurring", "flaky", "stabilised", "timed-out", "slower", "faster")
+    for question in (*none, "skipped", "vanished"):
         assert pipeline("history", question).out.endswith(": none\n")
         assert answers(pipeline, question, "--runs", "5") == []
-    for words in (("by-platform",), ("by-device",), ("last-pass", JOB)):
+    for words in (("nights",), ("red",), ("by-platform",), ("by-device",), ("last-pass", JOB)):
         assert len(answers(pipeline, *words)) == 1
         assert len(pipeline("history", *words).out.splitlines()) == 3
     assert pipeline("history", "first-bad", JOB).out.endswith(": none\n")
@@ -103,7 +120,8 @@ def test_a_mistake_is_one_line(pipeline: Callable[..., Any], refused: Callable[.
     assert refused("history", "diff", "last") == "history diff last: write history diff RUN RUN"
     assert refused("history", "import") == "history import: write history import PATH..."
     assert refused("history", "new", "--days", "3") == "history new: --days says nothing to it: leave it out"
-    assert "--runs says nothing" in refused("history", "diff", "last", "last", "--runs", "3")
+    for words in (("diff", "last", "last"), ("failing",), ("causes",)):
+        assert "--runs says nothing" in refused("history", *words, "--runs", "3")
     assert refused("history", "prune").startswith("history prune: say what to keep: --days N, --runs N")
     assert "invalid choice: 'olds'" in refused("history", "olds")
     assert "must be a whole number, at least 1" in refused("history", "new", "--runs", "0")
