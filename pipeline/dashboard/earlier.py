@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,17 +27,37 @@ class Night:
     """A run as the trends show it, of the jobs alone that the dashboard's run has too.
 
     `rate` is the part of the judged jobs that passed, in percent; None if none was judged. `seconds` is the
-    sum over the jobs. `cycles` and `worst` are the median and the largest of what programs took, by the
-    metric of `Earlier.metric`, in percent of the job's own median; None if nothing was measured.
+    sum over the jobs. `cycles` and `worst` are the median and the largest of what programs took, in percent
+    of the job's own median; None if nothing was measured. `began` is in UTC; `red` is whether a job was.
     """
 
     run: str
     commit: str
+    began: datetime
     rate: float | None
     seconds: float
     states: Mapping[str, int]
+    red: bool = False
     cycles: float | None = None
     worst: float | None = None
+
+    @property
+    def jobs(self) -> int:
+        """How many of the jobs the run had."""
+        return sum(self.states.values())
+
+
+@dataclass(frozen=True)
+class RedTime:
+    """In how many of `runs` a job was red, and for how long: from such a run to the next that says otherwise.
+
+    `now` is whether it still is in the last of the runs; the time ends when that began.
+    """
+
+    red: int
+    runs: int
+    time: timedelta
+    now: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +73,10 @@ class Earlier:
     slower: Sequence[Moved] = ()
     faster: Sequence[Moved] = ()
     nights: Sequence[Night] = ()
+    red: Mapping[str, RedTime] = field(default_factory=dict)
+    """By job that was red in the last runs, the one that was so for longest first."""
+    any_red: RedTime | None = None
+    """The same of the jobs together, as if they were one that is red when any of them is."""
 
 
 def earlier_of(where: str | Path, run_id: str) -> Earlier:
@@ -74,6 +100,8 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
         with open_history(where) as history:
             run = run_named(history, run_id)
             strips = strip(history, run, _SHOWN)
+            nights = _nights(strips, _cycles(history, run_id))
+            red, any_red = _red_times(strips, nights)
             return Earlier(
                 strips=strips,
                 fixed=fixed(history, run),
@@ -82,7 +110,9 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
                 flaky=flaky(history, run),
                 slower=slower(history, run),
                 faster=faster(history, run),
-                nights=_nights(strips, _cycles(history, run_id)),
+                nights=nights,
+                red=red,
+                any_red=any_red,
             )
     except UserError as error:
         return Earlier(str(error))
@@ -91,6 +121,8 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
 def _nights(
     strips: Mapping[str, Sequence[Ended]], cycles: Mapping[str, Sequence[float]]
 ) -> tuple[Night, ...]:
+    from pipeline.history.questions import MUTE
+
     by_run: dict[str, list[Ended]] = {}
     for strip in strips.values():
         for one in strip:
@@ -107,14 +139,48 @@ def _nights(
             Night(
                 run,
                 ends[0].commit,
+                ends[0].began,
                 100 * passed / (passed + failed) if passed + failed else None,
                 sum(one.seconds for one in ends),
                 {state.value: states[state] for state in State if states[state]},
+                any(one.red and one.state not in MUTE for one in ends),
                 statistics.median(moved) if moved else None,
                 max(moved) if moved else None,
             )
         )
     return tuple(nights)
+
+
+def _red_times(
+    strips: Mapping[str, Sequence[Ended]], nights: Sequence[Night]
+) -> tuple[dict[str, RedTime], RedTime | None]:
+    """How long each job was red, and the jobs together; a run that says nothing of a job changes nothing."""
+    from pipeline.history.questions import MUTE
+
+    place = {night.run: number for number, night in enumerate(nights)}
+    began = [night.began for night in nights]
+    found: dict[str, RedTime] = {}
+    any_red, any_said = [False] * len(nights), [False] * len(nights)
+    for job, strip in strips.items():
+        said: list[bool | None] = [None] * len(nights)
+        for one in strip:
+            if one.state not in MUTE:
+                said[place[one.run]] = one.red
+        if any(said):
+            red: list[bool] = []
+            for number, now in enumerate(said):
+                red.append((bool(red) and red[-1]) if now is None else now)
+                any_red[number] |= red[-1]
+                any_said[number] |= bool(now)
+            found[job] = _red_time(said, red, began)
+    ordered = sorted(found.items(), key=lambda each: (-each[1].time, -each[1].red, each[0]))
+    return dict(ordered), _red_time(any_said, any_red, began) if found else None
+
+
+def _red_time(said: Iterable[bool | None], red: Sequence[bool], began: Sequence[datetime]) -> RedTime:
+    spans = zip(red, pairwise(began), strict=False)
+    time = sum((end - start for is_red, (start, end) in spans if is_red), timedelta())
+    return RedTime(sum(map(bool, said)), len(began), time, red[-1])
 
 
 def _cycles(history: History, run_id: str) -> Mapping[str, Sequence[float]]:

@@ -52,7 +52,8 @@ _FEWEST = 5
 _SPREADS = 4 * 1.4826
 """Median absolute deviations by which a value must have moved: four standard deviations of normal noise."""
 
-_MUTE = (State.SKIPPED, State.INTERRUPTED, State.INFRASTRUCTURE)
+MUTE = (State.SKIPPED, State.INTERRUPTED, State.INFRASTRUCTURE)
+"""States that say nothing about a job."""
 
 
 @dataclass(frozen=True)
@@ -262,7 +263,7 @@ def flaky(history: History, run: Run, last: int = LAST) -> tuple[Flaky, ...]:
     """Jobs that ended otherwise than in the run before, with the same commit and toolchain."""
     found = []
     for now, before in _stories(history, run, last):
-        row = [one for one in (now, *before) if one.state not in _MUTE]
+        row = [one for one in (now, *before) if one.state not in MUTE]
         changed = [
             one
             for one, other in pairwise(row)
@@ -463,7 +464,7 @@ def _stories(
     stories = []
     for ends in told.values():
         now, *before = sorted(ends, key=lambda one: one.run, reverse=True)
-        speaks = [one for one in before if mute or one.state not in _MUTE or one.state is now.state]
+        speaks = [one for one in before if mute or one.state not in MUTE or one.state is now.state]
         stories.append((now, speaks))
     return sorted(stories, key=lambda story: story[0].job)
 
@@ -482,7 +483,7 @@ def _story(history: History, run: Run, job: str) -> Story:
         HistoryError: no run had the job.
     """
     for now, before in _stories(history, run, None, [job]):
-        if now.state in _MUTE and (said := [one for one in before if one.state not in _MUTE]):
+        if now.state in MUTE and (said := [one for one in before if one.state not in MUTE]):
             return said[0], said[1:]
         return now, before
     with history.reading() as connection:
