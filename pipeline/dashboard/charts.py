@@ -124,17 +124,19 @@ def _draw(folder: Path, nights: Sequence[Night], trend: _Trend) -> Chart:
     for line, colour, style, label in lines:
         field.plot(places, _numbers(line), color=colour, linestyle=style, linewidth=1.5, label=label)
     full = max(night.jobs for night in nights)
+    points: dict[tuple[bool, bool], list[tuple[int, float]]] = {}
     for place, night, value in zip(places, nights, values, strict=True):
         if value is not None:
-            red = trend.marked and night.red
-            field.plot(
-                [place],
-                [value],
-                marker="X" if red else "o",
-                color=_RED if red else _BLUE,
-                markersize=8 if red else 5,
-                fillstyle="full" if night.jobs == full else "none",
-            )
+            points.setdefault((trend.marked and night.red, night.jobs == full), []).append((place, value))
+    for (red, whole), told in points.items():
+        field.plot(
+            *zip(*told, strict=True),
+            marker="X" if red else "o",
+            color=_RED if red else _BLUE,
+            markersize=8 if red else 5,
+            fillstyle="full" if whole else "none",
+            linestyle="",
+        )
     known = [value for line, *_ in lines for value in line if value is not None]
     low, high = min(trend.least[0], *known), max(trend.least[1], *known)
     field.set_ylim(low - 0.06 * (high - low) * (low != 0), high + 0.06 * (high - low))

@@ -15,8 +15,7 @@ from golden.errors import UserError
 from pipeline.ground.jobs import OUTCOMES, Outcome, State
 
 if TYPE_CHECKING:  # they import SQLAlchemy
-    from pipeline.history.questions import Change, Ended, Flaky, Gone, Moved
-    from pipeline.history.store import History
+    from pipeline.history.questions import Change, Ended, Flaky, Gone, Measured, Moved
 
 _SHOWN = 30
 """Runs that a job's strip and the trends show."""
@@ -85,13 +84,15 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
         return Earlier("there is no history here")
     # Imported here: a host without a history needs no SQLAlchemy.
     from pipeline.history.questions import (
-        faster,
-        fixed,
-        flaky,
+        faster_in,
+        fixed_in,
+        flaky_in,
+        measured,
         run_named,
-        skipped,
-        slower,
-        strip,
+        skipped_in,
+        slower_in,
+        stories_of,
+        strip_in,
         vanished,
     )
     from pipeline.history.store import open_history
@@ -99,17 +100,19 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
     try:
         with open_history(where) as history:
             run = run_named(history, run_id)
-            strips = strip(history, run, _SHOWN)
-            nights = _nights(strips, _cycles(history, run_id))
+            # Asked once: with thousands of jobs each takes seconds.
+            stories, values = stories_of(history, run, _SHOWN), list(measured(history, run, _SHOWN))
+            strips = strip_in(stories)
+            nights = _nights(strips, _cycles(values))
             red, any_red = _red_times(strips, nights)
             return Earlier(
                 strips=strips,
-                fixed=fixed(history, run),
-                skipped=skipped(history, run),
+                fixed=fixed_in(stories),
+                skipped=skipped_in(stories),
                 vanished=vanished(history, run),
-                flaky=flaky(history, run),
-                slower=slower(history, run),
-                faster=faster(history, run),
+                flaky=flaky_in(stories),
+                slower=slower_in(values),
+                faster=faster_in(values),
                 nights=nights,
                 red=red,
                 any_red=any_red,
@@ -183,12 +186,12 @@ def _red_time(said: Iterable[bool | None], red: Sequence[bool], began: Sequence[
     return RedTime(sum(map(bool, said)), len(began), time, red[-1])
 
 
-def _cycles(history: History, run_id: str) -> Mapping[str, Sequence[float]]:
+def _cycles(values: Iterable[Measured]) -> Mapping[str, Sequence[float]]:
     """By run what its programs took, each in percent of its median over the runs."""
-    from pipeline.history.questions import SECONDS, measured, run_named
+    from pipeline.history.questions import SECONDS
 
     found: dict[str, list[float]] = {}
-    for one in measured(history, run_named(history, run_id), _SHOWN):
+    for one in values:
         median = statistics.median(value for _, value in one.values)
         if one.metric != SECONDS and median:
             for run, value in one.values:
