@@ -34,7 +34,7 @@ LAYERS = (
     ("pipeline.ground",),
     ("pipeline.ground.jobs",),
     ("pipeline.ground.subject",),
-    ("pipeline.ground.programs", "pipeline.engines.base"),
+    ("pipeline.ground.programs", "pipeline.ground.cuts", "pipeline.engines.base"),
     ("pipeline.diff", "pipeline.faults"),
     ("pipeline.engines", "pipeline.results.fingerprint"),
     ("pipeline.work",),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ from golden.errors import UserError
 from pipeline.ground.jobs import OUTCOMES, Outcome, State
 
 if TYPE_CHECKING:  # they import SQLAlchemy
-    from pipeline.history.questions import Change, Ended, Flaky, Gone, Moved
-    from pipeline.history.store import History
+    from pipeline.history.questions import Change, Ended, Flaky, Gone, Measured, Moved
+    from pipeline.history.trends import RedTime
 
 _SHOWN = 30
 """Runs that a job's strip and the trends show."""
@@ -25,17 +26,24 @@ class Night:
     """A run as the trends show it, of the jobs alone that the dashboard's run has too.
 
     `rate` is the part of the judged jobs that passed, in percent; None if none was judged. `seconds` is the
-    sum over the jobs. `cycles` and `worst` are the median and the largest of what programs took, by the
-    metric of `Earlier.metric`, in percent of the job's own median; None if nothing was measured.
+    sum over the jobs. `cycles` and `worst` are the median and the largest of what programs took, in percent
+    of the job's own median; None if nothing was measured. `began` is in UTC; `red` is whether a job was.
     """
 
     run: str
     commit: str
+    began: datetime
     rate: float | None
     seconds: float
     states: Mapping[str, int]
+    red: bool = False
     cycles: float | None = None
     worst: float | None = None
+
+    @property
+    def jobs(self) -> int:
+        """How many of the jobs the run had."""
+        return sum(self.states.values())
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,10 @@ class Earlier:
     slower: Sequence[Moved] = ()
     faster: Sequence[Moved] = ()
     nights: Sequence[Night] = ()
+    red: Mapping[str, RedTime] = field(default_factory=dict)
+    """By job that was red in the last runs, the one that was so for longest first."""
+    any_red: RedTime | None = None
+    """The same of the jobs together, as if they were one that is red when any of them is."""
 
 
 def earlier_of(where: str | Path, run_id: str) -> Earlier:
@@ -59,30 +71,39 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
         return Earlier("there is no history here")
     # Imported here: a host without a history needs no SQLAlchemy.
     from pipeline.history.questions import (
-        faster,
-        fixed,
-        flaky,
+        faster_in,
+        fixed_in,
+        flaky_in,
+        measured,
         run_named,
-        skipped,
-        slower,
-        strip,
+        skipped_in,
+        slower_in,
+        stories_of,
+        strip_in,
         vanished,
     )
     from pipeline.history.store import open_history
+    from pipeline.history.trends import red_times
 
     try:
         with open_history(where) as history:
             run = run_named(history, run_id)
-            strips = strip(history, run, _SHOWN)
+            # Asked once: with thousands of jobs each takes seconds.
+            stories, values = stories_of(history, run, _SHOWN), list(measured(history, run, _SHOWN))
+            strips = strip_in(stories)
+            nights = _nights(strips, _cycles(values))
+            red, any_red = red_times(strips)
             return Earlier(
                 strips=strips,
-                fixed=fixed(history, run),
-                skipped=skipped(history, run),
+                fixed=fixed_in(stories),
+                skipped=skipped_in(stories),
                 vanished=vanished(history, run),
-                flaky=flaky(history, run),
-                slower=slower(history, run),
-                faster=faster(history, run),
-                nights=_nights(strips, _cycles(history, run_id)),
+                flaky=flaky_in(stories),
+                slower=slower_in(values),
+                faster=faster_in(values),
+                nights=nights,
+                red=red,
+                any_red=any_red,
             )
     except UserError as error:
         return Earlier(str(error))
@@ -91,6 +112,8 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
 def _nights(
     strips: Mapping[str, Sequence[Ended]], cycles: Mapping[str, Sequence[float]]
 ) -> tuple[Night, ...]:
+    from pipeline.history.questions import MUTE
+
     by_run: dict[str, list[Ended]] = {}
     for strip in strips.values():
         for one in strip:
@@ -107,9 +130,11 @@ def _nights(
             Night(
                 run,
                 ends[0].commit,
+                ends[0].began,
                 100 * passed / (passed + failed) if passed + failed else None,
                 sum(one.seconds for one in ends),
                 {state.value: states[state] for state in State if states[state]},
+                any(one.red and one.state not in MUTE for one in ends),
                 statistics.median(moved) if moved else None,
                 max(moved) if moved else None,
             )
@@ -117,12 +142,12 @@ def _nights(
     return tuple(nights)
 
 
-def _cycles(history: History, run_id: str) -> Mapping[str, Sequence[float]]:
+def _cycles(values: Iterable[Measured]) -> Mapping[str, Sequence[float]]:
     """By run what its programs took, each in percent of its median over the runs."""
-    from pipeline.history.questions import SECONDS, measured, run_named
+    from pipeline.history.questions import SECONDS
 
     found: dict[str, list[float]] = {}
-    for one in measured(history, run_named(history, run_id), _SHOWN):
+    for one in values:
         median = statistics.median(value for _, value in one.values)
         if one.metric != SECONDS and median:
             for run, value in one.values:

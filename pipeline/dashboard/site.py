@@ -13,10 +13,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pipeline.dashboard import words
+from pipeline.dashboard.charts import draw_charts
 from pipeline.dashboard.earlier import Earlier
-from pipeline.dashboard.pictures import Map, maps_of, timeline
+from pipeline.dashboard.pictures import ProgramReport, maps_of, plans_of, report_of, ticks_of, timeline
 from pipeline.diff import render
-from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Result, StageResult
+from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Result
 from pipeline.ground.words import counted
 from pipeline.notify.checks import line_of
 from pipeline.report.cases import BODY_LIMIT, MOST_ATTACHED, headline
@@ -36,6 +37,9 @@ _HERE = Path(__file__).parent
 _FIRST, _JOBS, _FILES = "index.html", "jobs", "files"
 _COPIED = (".png", ".txt", ".log", ".json")
 """Files of jobs that a dashboard elsewhere gets copies of. Arrays stay with the run."""
+
+_REPORT = "report.json"
+"""The emulator's report of a program, among the files of a stage."""
 
 _AROUND = 4
 """Lines of a kernel that are shown before and after the one that is named."""
@@ -86,7 +90,9 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters.update(line=one_line, page=words.page_of, url=words.address, counted=counted)
+    made.filters.update(
+        line=one_line, page=words.page_of, url=words.address, counted=counted, lasting=words.lasting
+    )
     made.globals.update(MARKS=words.MARKS, OUTCOMES=OUTCOMES, MEANING=MEANING, headline=headline)
     return made
 
@@ -125,10 +131,12 @@ class _Site:
             old=list(enumerate(groups))[len(new) :],
             notices=list(notices(jobs)),
             likely=likely,
+            charts=draw_charts(self._made, self._earlier.nights, self._kept),
             **shared,
         )
         longest = max((bar.start + bar.seconds for bar in bars), default=0.0)
-        self._page("timeline.html", "timeline.html", up="", rows=rows, bars=bars, longest=longest, **shared)
+        drawn = {"rows": rows, "bars": bars, "longest": longest, "ticks": ticks_of(longest)}
+        self._page("timeline.html", "timeline.html", up="", **drawn, **shared)
         for one in jobs:
             page = f"{_JOBS}/{words.page_of(one.job.id)}"
             self._page(page, "job.html", up="../", **shared, **self._told(one))
@@ -136,17 +144,20 @@ class _Site:
     def _told(self, one: Result) -> dict[str, Any]:
         """What the page of a job says."""
         files = {stage.name: list(self._files(one, stage.artefacts)) for stage in one.stages}
+        reports = list(self._reports(one))
         return {
             "one": one,
             "likely": likely(one.facts[DIAGNOSIS]) if DIAGNOSIS in one.facts else "",
             "again": one.facts.get(REPRODUCE, ""),
             "source": _source(one) if words.is_red(one) else None,
             "files": {"": list(self._files(one, one.artefacts)), **files},
-            "maps": [found for stage in one.stages for found in self._maps(stage)],
+            "plans": [plan for stage, report in reports for plan in plans_of(stage, report)],
+            "maps": [found for stage, report in reports for found in maps_of(stage, report)],
             "facts_of": facts_of,
             "full": render.full,
             "bounded": lambda text: bounded(text, BODY_LIMIT),
             "strip": self._earlier.strips.get(one.job.id, ()),
+            "red": self._earlier.red.get(one.job.id),
             "page_in": self._page_in,
         }
 
@@ -183,10 +194,12 @@ class _Site:
                 return self._kept / artefact
         return None
 
-    def _maps(self, stage: StageResult) -> Iterator[Map]:
-        for artefact in stage.artefacts:
-            if PurePath(artefact).name == "report.json" and (path := self._found(artefact)) is not None:
-                yield from maps_of(stage.name, path)
+    def _reports(self, one: Result) -> Iterator[tuple[str, ProgramReport]]:
+        """The emulator's reports of a job's programs, each with the name of its stage."""
+        for stage in one.stages:
+            for artefact in stage.artefacts:
+                if PurePath(artefact).name == _REPORT and (path := self._found(artefact)) is not None:
+                    yield stage.name, report_of(path)
 
     def _page(self, name: str, template: str, **told: Any) -> None:
         self._text(name, _templates().get_template(template).render(told))

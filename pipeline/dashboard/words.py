@@ -6,9 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from urllib.parse import quote
 
 from pipeline.ground.jobs import FINGERPRINT, NEW, OUTCOMES, SINCE, Job, Outcome, Result, State
+from pipeline.ground.words import counted
 from pipeline.report.cases import headline
 from pipeline.report.overview import Group
 from pipeline.report.text import alternatives, one_line
@@ -111,6 +113,15 @@ def table_of(results: Sequence[Result]) -> str:
         )
         writer.writerow(map(_harmless, cells))
     return out.getvalue()
+
+
+def lasting(time: timedelta) -> str:
+    """A time in its two largest units, such as `2 days 4 h`."""
+    minutes = round(time.total_seconds() / 60)
+    hours, days = minutes // 60 % 24, minutes // (24 * 60)
+    if days:
+        return counted(days, "day") + (f" {hours} h" if hours else "")
+    return (f"{hours} h " if hours else "") + f"{minutes % 60} min"
 
 
 def _harmless(cell: str) -> str:

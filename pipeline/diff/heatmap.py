@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +35,19 @@ class Axes:
     cell: str
 
 
+@contextmanager
+def plain_matplotlib() -> Iterator[None]:
+    """Draw here with matplotlib's defaults and without its warnings; text is shown as it is written."""
+    # matplotlib warns if it cannot keep a list of fonts; a job should not print that.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's matplotlibrc must not change the picture
+        matplotlib.rcParams["text.parse_math"] = False
+        yield
+
+
 def draw_heatmap(path: Path, counts: npt.NDArray[np.integer], axes: Axes) -> None:
     """Draw counts [down, across] as a PNG: one cell each, zeros grey, the others from light to dark.
 
@@ -42,10 +57,7 @@ def draw_heatmap(path: Path, counts: npt.NDArray[np.integer], axes: Axes) -> Non
     Raises:
         OSError: the file cannot be written.
     """
-    # matplotlib warns if it cannot keep a list of fonts; a job should not print that.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     # Imported here: only a mismatch needs a picture, and the import takes half a second.
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.figure import Figure
@@ -55,9 +67,7 @@ def draw_heatmap(path: Path, counts: npt.NDArray[np.integer], axes: Axes) -> Non
     cells = _pooled(counts, down, across)
     largest = int(cells.max())
     round_numbers = partial(MaxNLocator, integer=True, min_n_ticks=1, steps=(1, 2, 5, 10))
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's matplotlibrc must not change the picture
-        matplotlib.rcParams["text.parse_math"] = False
+    with plain_matplotlib():
         figure = Figure(_INCHES, _DOTS_PER_INCH)
         chart = figure.add_axes(_PLACE_OF_CELLS)
         image = chart.imshow(

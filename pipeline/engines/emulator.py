@@ -20,6 +20,7 @@ from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.engines.base import Availability, CompileError, Done, Request
 from pipeline.faults.injection import program_with
+from pipeline.ground.cuts import cuts_of
 from pipeline.ground.jobs import Metric, Platform, Source
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
@@ -87,7 +88,8 @@ def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Pro
 
 def _done(report: Report, request: Request) -> Done:
     data, text = request.folder / "report.json", request.folder / "listing.txt"
-    data.write_bytes(msgspec.json.format(msgspec.json.encode(report_data(report)), indent=1))
+    told = {**report_data(report), "cuts": cuts_of(request.subject, request.program)}
+    data.write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1))
     text.write_text(listing(report.program))
     facts = {"estimated_cycles": "unavailable"} if report.estimate is None else {}
     return Done(facts, (data, text), _metrics(report, request))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -238,9 +238,14 @@ def new(history: History, run: Run, last: int = LAST) -> tuple[Change, ...]:
 
 def fixed(history: History, run: Run, last: int = LAST) -> tuple[Change, ...]:
     """Jobs that passed, or fail only as expected, and were red when they last said something."""
+    return fixed_in(_stories(history, run, last))
+
+
+def fixed_in(stories: Sequence[Story]) -> tuple[Change, ...]:
+    """The same, of stories that are known already."""
     return tuple(
         Change(now.job, now, before[0])
-        for now, before in _stories(history, run, last)
+        for now, before in map(_speaking, stories)
         if now.state in (State.PASSED, State.EXPECTED_FAILURE) and before and before[0].red
     )
 
@@ -262,8 +267,13 @@ def failing(history: History, run: Run, last: int = LAST) -> tuple[Failing, ...]
 
 def flaky(history: History, run: Run, last: int = LAST) -> tuple[Flaky, ...]:
     """Jobs that ended as nothing explains: see `changes`."""
+    return flaky_in(_stories(history, run, last))
+
+
+def flaky_in(stories: Sequence[Story]) -> tuple[Flaky, ...]:
+    """The same, of stories that are known already."""
     found = []
-    for now, before in _stories(history, run, last):
+    for now, before in stories:
         row = [one for one in (now, *before) if one.state not in MUTE]
         if changed := changes(row):
             states = tuple(dict.fromkeys(one.state for one in row))
@@ -292,9 +302,14 @@ def changes(row: Sequence[Ended]) -> list[Ended]:
 
 def skipped(history: History, run: Run, last: int = LAST) -> tuple[Change, ...]:
     """Jobs that were skipped, and were not in the last run before that had them."""
+    return skipped_in(stories_of(history, run, last))
+
+
+def skipped_in(stories: Sequence[Story]) -> tuple[Change, ...]:
+    """The same, of stories that are known already."""
     return tuple(
         Change(now.job, now, before[0])
-        for now, before in _stories(history, run, last, mute=True)
+        for now, before in stories
         if now.state is State.SKIPPED and before and before[0].state is not State.SKIPPED
     )
 
@@ -323,12 +338,22 @@ def vanished(history: History, run: Run, last: int = LAST) -> tuple[Gone, ...]:
 
 def slower(history: History, run: Run, last: int = LAST) -> tuple[Moved, ...]:
     """Metrics that are higher than noise explains, those that moved most first."""
-    return tuple(sorted(_moved(history, run, last, 1), key=lambda one: -one.percent))
+    return slower_in(measured(history, run, last))
+
+
+def slower_in(values: Iterable[Measured]) -> tuple[Moved, ...]:
+    """The same, of values that are known already."""
+    return tuple(sorted(_moved(values, 1), key=lambda one: -one.percent))
 
 
 def faster(history: History, run: Run, last: int = LAST) -> tuple[Moved, ...]:
     """Metrics that are lower than noise explains, those that moved most first."""
-    return tuple(sorted(_moved(history, run, last, -1), key=lambda one: one.percent))
+    return faster_in(measured(history, run, last))
+
+
+def faster_in(values: Iterable[Measured]) -> tuple[Moved, ...]:
+    """The same, of values that are known already."""
+    return tuple(sorted(_moved(values, -1), key=lambda one: one.percent))
 
 
 def first_bad(history: History, run: Run, job: str) -> tuple[Boundary, ...]:
@@ -404,9 +429,12 @@ def failures(history: History, run: Run) -> dict[str, Earlier]:
 
 def strip(history: History, run: Run, last: int = LAST) -> dict[str, tuple[Ended, ...]]:
     """By job of the run how it ended in the last runs, the oldest first."""
-    return {
-        now.job: tuple(reversed((now, *before))) for now, before in _stories(history, run, last, mute=True)
-    }
+    return strip_in(stories_of(history, run, last))
+
+
+def strip_in(stories: Sequence[Story]) -> dict[str, tuple[Ended, ...]]:
+    """The same, of stories that are known already."""
+    return {now.job: tuple(reversed((now, *before))) for now, before in stories}
 
 
 def nights(history: History, run: Run, last: int = 365) -> tuple[Night, ...]:
@@ -434,6 +462,16 @@ def _recent(run: Run, last: int | None) -> sa.Select[Any]:
 
 Story = tuple[Ended, Sequence[Ended]]
 """How a job ended in the run asked about, and in the runs before it, the last first."""
+
+
+def stories_of(history: History, run: Run, last: int = LAST) -> list[Story]:
+    """The story of each job of a run over the last runs, with results that say nothing about the job."""
+    return _stories(history, run, last, mute=True)
+
+
+def _speaking(story: Story) -> Story:
+    now, before = story
+    return now, [one for one in before if one.state not in MUTE or one.state is now.state]
 
 
 def _stories(
@@ -477,8 +515,7 @@ def _stories(
     stories = []
     for ends in told.values():
         now, *before = sorted(ends, key=lambda one: one.run, reverse=True)
-        speaks = [one for one in before if mute or one.state not in MUTE or one.state is now.state]
-        stories.append((now, speaks))
+        stories.append((now, before) if mute else _speaking((now, before)))
     return sorted(stories, key=lambda story: story[0].job)
 
 
@@ -552,9 +589,9 @@ def rate(counts: Mapping[str, int]) -> float | None:
     return judged.get(State.PASSED.value, 0) / sum(judged.values()) if judged else None
 
 
-def _moved(history: History, run: Run, last: int, sign: int) -> Iterator[Moved]:
+def _moved(values: Iterable[Measured], sign: int) -> Iterator[Moved]:
     """Metrics that moved up (1) or down (-1). Values of jobs that did not pass mean nothing."""
-    for one in measured(history, run, last):
+    for one in values:
         job, metric, (value, *before) = one.job, one.metric, (value for _, value in one.values)
         noise = next(part for name, part in NOISE.items() if metric == name or metric.endswith(f".{name}"))
         if len(before) < (FEWEST if noise else 1):

@@ -8,16 +8,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from pipeline.ground.jobs import OUTCOMES, State
-from pipeline.history.past import state_of
+from pipeline.ground.jobs import State
 from pipeline.history.questions import (
     FEWEST,
     LAST,
     MUTE,
     Ended,
-    Night,
     Run,
     changes,
     failing,
@@ -26,9 +24,8 @@ from pipeline.history.questions import (
     strip,
 )
 from pipeline.history.store import History
-from pipeline.results.fingerprint import RED
 
-_DAY = 24 * 60 * 60
+_DAY = timedelta(days=1)
 _WELL = (State.PASSED, State.EXPECTED_FAILURE)
 
 
@@ -46,18 +43,33 @@ class Went:
 
 
 @dataclass(frozen=True)
-class Spent:
-    """Time spent red, by all runs together or by a job: so many of `runs`, and days from each to the next.
+class RedTime:
+    """In how many of `runs` a job was red, and for how long: from such a run to the next that says otherwise.
 
-    `part` is that of the days since the first of the runs. `since` is the run since which it is red now.
+    `since` is the run since which it is red in the last of the runs, or empty; the time ends when that began.
     """
+
+    red: int
+    runs: int
+    time: timedelta
+    since: str = ""
+
+    @property
+    def now(self) -> bool:
+        """Whether it is red in the last of the runs."""
+        return bool(self.since)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Time spent red, by a job or by all together: see `RedTime`. `part` is that of the days of all runs."""
 
     name: str
     red: int
     runs: int
     days: float
     part: float | None
-    since: str | None
+    since: str
 
 
 @dataclass(frozen=True)
@@ -126,43 +138,58 @@ def how_nights_went(history: History, run: Run, last: int = LAST) -> tuple[Went,
 
 
 def time_red(history: History, run: Run, last: int = LAST) -> tuple[Spent, ...]:
-    """How long all was red, and each job that was; the longest time first.
+    """How long the jobs of a run were red in the last runs, all together and each; the longest time first."""
+    strips = strip(history, run, last)
+    began = [one.began for ends in strips.values() for one in ends]
+    whole = run.began - min(began, default=run.began)
+    times, together = red_times(strips)
+    named = {"all jobs": together, **times} if together else times
+    return tuple(
+        Spent(
+            name,
+            one.red,
+            one.runs,
+            round(one.time / _DAY, 2),
+            round(one.time / whole, 3) if whole else None,
+            one.since,
+        )
+        for name, one in named.items()
+    )
 
-    A run that says nothing (it was interrupted, or the environment could not run) leaves things as they were.
+
+def red_times(strips: Mapping[str, Sequence[Ended]]) -> tuple[dict[str, RedTime], RedTime | None]:
+    """How long each job was red, and the jobs together, as if they were one that is red when any of them is.
+
+    A run that says nothing of a job changes nothing. Of jobs that were never red nothing is told.
     """
-    all_nights = nights(history, run, last + 1)
-    runs = [night.run for night in all_nights]
-    told = [
-        (night.run.id, night.run.began, red) for night in all_nights if (red := _is_red(night)) is not None
-    ]
-    spent = [_spent("all jobs", told, len(runs), runs[0].began, run)]
-    for job, ends in strip(history, run, last).items():
-        told = [(one.run, one.began, one.red) for one in ends if one.state not in MUTE]
-        spent.append(_spent(job, told, len(ends), runs[0].began, run))
-    whole, *jobs = spent
-    return (whole, *sorted((one for one in jobs if one.red), key=lambda one: (-one.days, one.name)))
+    runs = sorted({(one.run, one.began) for ends in strips.values() for one in ends})
+    place = {run: number for number, (run, _) in enumerate(runs)}
+    found: dict[str, RedTime] = {}
+    any_red, any_said = [False] * len(runs), [False] * len(runs)
+    for job, ends in strips.items():
+        said: list[bool | None] = [None] * len(runs)
+        for one in ends:
+            if one.state not in MUTE:
+                said[place[one.run]] = one.red
+        if any(said):
+            red: list[bool] = []
+            for number, now in enumerate(said):
+                red.append((bool(red) and red[-1]) if now is None else now)
+                any_red[number] |= red[-1]
+                any_said[number] |= bool(now)
+            found[job] = _red_time(said, red, runs)
+    ordered = sorted(found.items(), key=lambda each: (-each[1].time, -each[1].red, each[0]))
+    return dict(ordered), _red_time(any_said, any_red, runs) if found else None
 
 
-def _is_red(night: Night) -> bool | None:
-    """Whether a run found a job wrong, or none; None if it says neither."""
-    if night.run.exit_code == 0:
-        return False
-    states = map(state_of, night.states)
-    found = any(OUTCOMES[state].outcome in RED for state in states if state not in MUTE)
-    return True if found else None
-
-
-def _spent(
-    name: str, told: Sequence[tuple[str, datetime, bool]], count: int, first: datetime, run: Run
-) -> Spent:
-    since, days = None, 0.0
-    nexts = [began for _, began, _ in told[1:]] + [run.began]
-    for (at, began, red), until in zip(told, nexts, strict=False):
-        since = (since or at) if red else None
-        days += (until - began).total_seconds() / _DAY if red else 0.0
-    whole = (run.began - first).total_seconds() / _DAY
-    part = round(days / whole, 3) if whole else None
-    return Spent(name, sum(red for *_, red in told), count, round(days, 2), part, since)
+def _red_time(
+    said: Sequence[bool | None], red: Sequence[bool], runs: Sequence[tuple[str, datetime]]
+) -> RedTime:
+    time, since = timedelta(), ""
+    for is_red, (run, began), (_, until) in zip(red, runs, [*runs[1:], runs[-1]], strict=True):
+        since = (since or run) if is_red else ""
+        time += until - began if is_red else timedelta()
+    return RedTime(sum(map(bool, said)), len(runs), time, since)
 
 
 def recurring(history: History, run: Run, last: int = LAST) -> tuple[Recurring, ...]:

@@ -41,3 +41,29 @@ def test_a_dashboard_that_cannot_be_written_changes_no_run(pipeline: Pipeline, w
     (line,) = resumed.err.splitlines()
     assert line.startswith("dashboard: ")
     assert "write it again: python -m pipeline dashboard" in line
+
+
+def test_what_is_no_run_has_no_dashboard(refused: Callable[..., str], workspace: Path) -> None:
+    Path("foreign.json").write_text('{"jobs": []}')
+    Path("foreign.xml").write_text("<testsuites/>")
+    Path("empty").mkdir()
+    for name in ("nosuch", "last", "foreign.json", "foreign.xml", "empty", "matrix.yaml", "/dev/null"):
+        line = refused("dashboard", name)
+        assert name in line or (name == "last" and "no run" in line), name
+    assert {path.name for path in workspace.iterdir()} >= {"empty", "foreign.json", "foreign.xml"}
+    assert not list(workspace.rglob("index.html"))
+
+
+def test_a_dashboard_that_cannot_be_written_is_one_line(
+    pipeline: Pipeline, refused: Callable[..., str], last_run: Callable[[], Path]
+) -> None:
+    assert pipeline("run", *ONE).code == 0
+    Path("file").write_text("mine")
+    Path("empty-file").touch()
+    for name in ("file", "empty-file"):
+        assert refused("dashboard", "last", "--site", name).startswith(f"{Path(name).absolute()}: ")
+    assert Path("file").read_text() == "mine"
+    # A folder in which not even root can write.
+    assert "cannot be written" in refused("dashboard", "last", "--site", "/proc/dashboard")
+    assert "cannot be written" in refused("dashboard", "last", "--site", "file/dashboard")
+    assert (last_run() / "dashboard" / "index.html").is_file()

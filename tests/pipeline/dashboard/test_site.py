@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -24,6 +25,7 @@ Written = Callable[..., Path]
 Make = Callable[..., RunResults]
 MakeResult = Callable[..., Result]
 NO_HISTORY = Earlier("there is no history here")
+FIRST = datetime(2026, 3, 1, 4, tzinfo=timezone.utc)
 
 
 class _Page(HTMLParser):
@@ -91,13 +93,15 @@ def test_a_green_night_says_that_nothing_is_new(
 
 def test_the_last_runs_are_told_in_numbers(written: Written, run_of: Make, result_of: MakeResult) -> None:
     nights = (
-        Night("r1", "c1", None, 3.0, {"skipped": 2}),
-        Night("r2", "c2", 50.0, 4.0, {"passed": 1, "mismatch": 1}, 100.0, 112.5),
+        Night("r1", "c1", FIRST, None, 3.0, {"skipped": 2}),
+        Night("r2", "c2", FIRST, 50.0, 4.0, {"passed": 1, "mismatch": 1}, True, 100.0, 112.5),
     )
     page = (
         written(run_of(result_of("device/emu/g/fused/small")), earlier=Earlier(nights=nights)) / "index.html"
     )
     said = _Page(page).text
+    assert page.with_name("trend-seconds.svg").is_file()
+    assert not page.with_name("trend-passed.svg").exists()  # one point is no trend
     assert "r2 c2 1 passed, 1 mismatch 50.0 % 4.0 100.0 % 112.5 % r1 c1 2 skipped none 3.0 - -" in said
 
 
@@ -189,10 +193,14 @@ def test_no_cell_of_the_table_is_a_formula(written: Written, run_of: Make, wrong
 def test_a_jobs_page_says_what_is_wrong_and_how_to_run_it_again(
     written: Written, run_of: Make, wrong: MakeResult, tmp_path: Path
 ) -> None:
+    band = {"row": 0, "rows": 4, "read_row": 0, "read_rows": 5}
+    below = {"row": 4, "rows": 4, "read_row": 3, "read_rows": 5}
+    cut = {"output": "y", "height": 8, "width": 4, "bands": [band, below], "turns": [1, 2]}
+    cut |= {"source": "x", "source_height": 8, "tile_rows": 2, "positions": 8, "step": 32, "steps": 9}
     tile = {"name": "filter", "address": 0, "bytes": 64, "created": "k.py:3", "last_used": "k.py:9"}
     other = {**tile, "name": "rows", "address": 64}
     memory = {"core": {"L1": {"capacity": 512, "peak": 128, "tiles": [tile, other, tile]}}}
-    (tmp_path / "report.json").write_text(json.dumps({"memory": memory}))
+    (tmp_path / "report.json").write_text(json.dumps({"memory": memory, "cuts": [cut]}))
     (stage,) = wrong("device/emu/g/fused/ties").stages
     facts = {
         REPRODUCE: "python -m pipeline run --kernel fused",
@@ -210,9 +218,33 @@ def test_a_jobs_page_says_what_is_wrong_and_how_to_run_it_again(
         "the kernel's log",
         "128 of 512 bytes",
         "rows 64 64 k.py:3 k.py:9",
+        "2 bands of y, which has 8 rows of 4 positions",
+        "its halo: 2 rows in all",
+        "1 2. 4 to 7 2 3 to 7 2",
     ):
         assert said in page.text
-    assert page.tags.count("svg") == 1
+    assert page.tags.count("svg") == 2
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "[]",
+        '{"cuts": [{"output": "y"}]}',
+        '{"cuts": [{"output": "y", "height": 0, "width": 0, "turns": [1], '
+        '"bands": [{"row": -1, "rows": 0}]}]}',
+        '{"cuts": [{"output": "y", "height": 1, "width": 1, "source": "x", "tile_rows": 1, "turns": [1], '
+        '"bands": [{"row": 0, "rows": 1000000000000}]}]}',
+    ],
+)
+def test_a_report_that_makes_no_sense_breaks_no_page(
+    written: Written, run_of: Make, wrong: MakeResult, tmp_path: Path, report: str
+) -> None:
+    (tmp_path / "report.json").write_text(report)
+    one = wrong("device/emu/g/fused/ties")
+    one = replace(one, stages=(replace(one.stages[0], artefacts=("report.json",)),))
+    page = written(run_of(one), tmp_path) / "jobs" / "device+emu+g+fused+ties.html"
+    assert page.stat().st_size < 20_000
 
 
 def test_another_dashboard_is_replaced_and_nothing_else_is(

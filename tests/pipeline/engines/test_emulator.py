@@ -62,7 +62,9 @@ def test_compiling_mc62_gives_the_specs_figures(request_of: MakeRequest) -> None
     assert metrics["estimated_cycles.overlap"].source is Source.ESTIMATE
     assert compiled.facts == {}
     assert set(compiled.artefacts) == {request.folder / "report.json", request.folder / "listing.txt"}
-    assert json.loads((request.folder / "report.json").read_bytes())["memory"]
+    report = json.loads((request.folder / "report.json").read_bytes())
+    assert report["memory"]
+    assert [(cut["output"], len(cut["bands"])) for cut in report["cuts"]] == [("mid", 8), ("y", 8)]
     assert "img2col" in (request.folder / "listing.txt").read_text()
 
 

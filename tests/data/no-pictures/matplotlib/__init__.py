@@ -28,7 +28,7 @@ class Anything:
 
 
 _ANYTHING = Anything()
-for module in ("backends", "backends.backend_agg", "colors", "figure", "ticker"):
+for module in ("backends", "backends.backend_agg", "backends.backend_svg", "colors", "figure", "ticker"):
     sys.modules[f"{__name__}.{module}"] = _ANYTHING  # type: ignore[assignment]
 rc_context = rcdefaults = _ANYTHING
 rcParams: dict[str, Any] = {}  # noqa: N816
