@@ -48,6 +48,9 @@ NOISE: Mapping[str, float] = {"cycles": 0, "estimated_cycles.overlap": 0, "devic
 FEWEST = 5
 """Earlier values that are needed to know how much a value that varies usually varies."""
 
+_LEAST: Mapping[str, float] = {SECONDS: 1.0}
+"""By metric, by how much it must have moved at least: what a busy host does to a short job is no news."""
+
 _SPREADS = 4 * 1.4826
 """Median absolute deviations by which a value must have moved: four standard deviations of normal noise."""
 
@@ -598,7 +601,7 @@ def _moved(values: Iterable[Measured], sign: int) -> Iterator[Moved]:
             continue
         median = statistics.median(before)
         mad = statistics.median(abs(each - median) for each in before)
-        if sign * (value - median) > max(_SPREADS * mad, noise * median):
+        if sign * (value - median) > max(_SPREADS * mad, noise * median, _LEAST.get(metric, 0)):
             percent = 100 * (value - median) / median if median else 0.0
             yield Moved(job, metric, value, median, mad, percent, len(before), one.model)
 

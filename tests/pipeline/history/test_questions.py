@@ -192,6 +192,11 @@ def test_a_job_that_takes_longer_on_its_host_is_slower(history: History, nights:
     assert (one.metric, one.value, one.model) == ("seconds", 13, "h1")
 
 
+def test_what_a_busy_host_does_to_a_short_job_is_no_news(history: History, nights: Remember) -> None:
+    run = nights(*(timed(100, seconds=seconds) for seconds in (0.1, 0.1, 0.1, 0.1, 0.1, 1.0)))
+    assert questions.slower(history, run) == ()
+
+
 def test_skipped_is_what_was_not_skipped_before(history: History, nights: Remember) -> None:
     run = nights(
         [ended("a"), ended("b", SKIPPED), ended("c", SICK)],
