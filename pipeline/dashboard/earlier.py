@@ -15,7 +15,7 @@ from pipeline.ground.jobs import OUTCOMES, Outcome, State
 
 if TYPE_CHECKING:  # they import SQLAlchemy
     from pipeline.history.questions import Change, Ended, Flaky, Gone, Measured, Moved
-    from pipeline.history.trends import RedTime
+    from pipeline.history.trends import Recurring, RedTime
 
 _SHOWN = 30
 """Runs that a job's strip and the trends show."""
@@ -63,6 +63,7 @@ class Earlier:
     """By job that was red in the last runs, the one that was so for longest first."""
     any_red: RedTime | None = None
     """The same of the jobs together, as if they were one that is red when any of them is."""
+    recurring: Sequence[Recurring] = ()
 
 
 def earlier_of(where: str | Path, run_id: str) -> Earlier:
@@ -83,7 +84,7 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
         vanished,
     )
     from pipeline.history.store import open_history
-    from pipeline.history.trends import red_times
+    from pipeline.history.trends import recurring_in, red_times
 
     try:
         with open_history(where) as history:
@@ -104,6 +105,7 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
                 nights=nights,
                 red=red,
                 any_red=any_red,
+                recurring=recurring_in(strips),
             )
     except UserError as error:
         return Earlier(str(error))

@@ -194,11 +194,15 @@ def _red_time(
 
 def recurring(history: History, run: Run, last: int = LAST) -> tuple[Recurring, ...]:
     """Jobs that are red in a way in which they were red before they passed."""
+    return recurring_in(strip(history, run, last))
+
+
+def recurring_in(strips: Mapping[str, Sequence[Ended]]) -> tuple[Recurring, ...]:
+    """The same, of strips that are known already."""
     found = []
-    for job, ends in strip(history, run, last).items():
-        now, *before = [one for one in reversed(ends) if one.state not in MUTE or one.run == run.id]
+    for job, (*before, now) in strips.items():
         well = 0
-        for one in before if now.red else ():
+        for one in reversed([one for one in before if now.red and one.state not in MUTE]):
             well += one.state in _WELL
             if well and one.fingerprint == now.fingerprint:
                 found.append(Recurring(job, now, one, well))

@@ -52,6 +52,12 @@ def test_time_spent_red_ends_with_the_next_run_that_says_otherwise(nights: Night
     assert [night.red for night in told.nights] == [False, True, False, True, True]
 
 
+def test_a_failure_that_was_fixed_is_back(nights: Nights) -> None:
+    told = nights({A: BAD}, {A: GOOD}, {A: NONE}, {A: BAD})
+    assert [(one.job, one.last.run, one.well) for one in told.recurring] == [(A, told.nights[0].run, 1)]
+    assert nights({A: BAD}, {A: BAD}).recurring == ()
+
+
 def test_nothing_was_red(nights: Nights) -> None:
     told = nights({A: GOOD}, {A: NONE}, {A: GOOD})
     assert (told.red, told.any_red) == ({}, None)
