@@ -204,7 +204,7 @@ def recurring_in(strips: Mapping[str, Sequence[Ended]]) -> tuple[Recurring, ...]
         well = 0
         for one in reversed([one for one in before if now.red and one.state not in MUTE]):
             well += one.state in _WELL
-            if well and one.fingerprint == now.fingerprint:
+            if well and one.red and one.fingerprint == now.fingerprint:
                 found.append(Recurring(job, now, one, well))
                 break
     return tuple(found)
