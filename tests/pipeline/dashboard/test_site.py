@@ -17,6 +17,8 @@ from pipeline.dashboard import words
 from pipeline.dashboard.earlier import Earlier, Night
 from pipeline.dashboard.site import write_dashboard, write_of_run
 from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult, State
+from pipeline.history.questions import Change, Ended
+from pipeline.history.trends import Recurring
 from pipeline.report.document import ReportError
 from pipeline.report.results import RunResults
 from pipeline.report.text import safe
@@ -103,6 +105,22 @@ def test_the_last_runs_are_told_in_numbers(written: Written, run_of: Make, resul
     assert page.with_name("trend-seconds.svg").is_file()
     assert not page.with_name("trend-passed.svg").exists()  # one point is no trend
     assert "r2 c2 1 passed, 1 mismatch 50.0 % 4.0 100.0 % 112.5 % r1 c1 2 skipped none 3.0 - -" in said
+
+
+def test_what_jobs_have_in_common_is_said_once(written: Written, run_of: Make, result_of: MakeResult) -> None:
+    def end(job: str, run: str, message: str = "") -> Ended:
+        return Ended(job, run, FIRST, "c", "t", State.SKIPPED, 1.0, "", "", message)
+
+    names = [f"device/emu/g/k{number}/small" for number in range(4)]
+    earlier = Earlier(
+        skipped=[Change(name, end(name, "r9", "no card"), end(name, "r8")) for name in names[:2]],
+        recurring=[Recurring(name, end(name, "r9"), end(name, "r3"), 5) for name in names],
+    )
+    said = _Page(written(run_of(*map(result_of, names)), earlier=earlier) / "index.html").text
+    assert f"2 jobs newly skipped: no card {names[0]} , skipped in run r8" in said
+    assert said.count("no card") == 1
+    assert f"last in run r3: 4 jobs {names[0]} , then 5 passes" in said
+    assert "and 1 more" in said
 
 
 def test_a_run_that_executed_nothing_is_not_green(
