@@ -34,8 +34,8 @@ SOURCES = ("benchmarks", "emulator", "golden", "kernels", "pipeline", "workloads
 FILES = ("matrix.yaml", "references.json", "pyproject.toml")
 PLATFORMS = ("emu-a2a3", "emu-a5", "cann-a2a3")
 FIRST = datetime(2026, 3, 1, 4, tzinfo=timezone.utc)
-ROWS, WIDTH = 10, 200
-"""Answers of a question that the page shows, and letters of each."""
+MOST, SHOWN, WIDTH = 10, 3, 200
+"""Answers that the page shows all, else so many of them; letters of each."""
 
 
 class Nights:
@@ -136,10 +136,12 @@ def _right(ask: Ask, answers: Any) -> bool:
 
 def _shown(table: str) -> list[str]:
     """The beginning of a table, without the name of this host."""
-    lines = [line.rstrip() for line in table.replace(f"{socket.gethostname()} ", "host ").splitlines()]
-    cut = [line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in lines[: ROWS + 2]]
-    more = len(lines) - len(cut)
-    return [*cut, f"... and {more} more"] if more > 0 else cut
+    named = table.replace(f"{socket.gethostname()} ", "host ")
+    lines = [line.rstrip() for line in named.splitlines()]
+    rows = len(lines) - 2  # a line and the names of the columns come before
+    if rows > MOST:
+        lines[2 + SHOWN :] = [f"... and {rows - SHOWN} more"]
+    return [line if len(line) <= WIDTH else f"{line[: WIDTH - 3].rstrip()}..." for line in lines]
 
 
 def main(arguments: Sequence[str]) -> int:
