@@ -12,11 +12,13 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from msgspec import structs
 
 from pipeline.dashboard import words
-from pipeline.dashboard.earlier import Earlier, Night
+from pipeline.dashboard.earlier import Earlier, Night, earlier_of
 from pipeline.dashboard.site import write_dashboard, write_of_run
 from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult, State
+from pipeline.history.store import open_history
 from pipeline.report.document import ReportError
 from pipeline.report.results import RunResults
 from pipeline.report.text import safe
@@ -103,6 +105,23 @@ def test_the_last_runs_are_told_in_numbers(written: Written, run_of: Make, resul
     assert page.with_name("trend-seconds.svg").is_file()
     assert not page.with_name("trend-passed.svg").exists()  # one point is no trend
     assert "r2 c2 1 passed, 1 mismatch 50.0 % 4.0 100.0 % 112.5 % r1 c1 2 skipped none 3.0 - -" in said
+
+
+def test_a_page_says_how_long_jobs_were_red(
+    written: Written, run_of: Make, result_of: MakeResult, wrong: MakeResult, tmp_path: Path
+) -> None:
+    place, job = tmp_path / "history.sqlite", "device/emu/g/fused/ties"
+    with open_history(place) as history:
+        for day, one in ((1, wrong(job)), (2, result_of(job)), (4, wrong(job))):
+            began = f"2026-03-0{day}T04:00:00+00:00"
+            run = structs.replace(run_of(one, run=f"2026030{day}-040000-0000000000"), started=began)
+            history.record(run)
+    folder = written(run, earlier=earlier_of(place, run.run))
+    said = "red in 2 of the last 3 runs, for 1 day altogether, and is so now"
+    first = _Page(folder / "index.html").text
+    assert f"Some job was {said}; 3 days lie between the first of them and this run." in first
+    assert f"{job} : {said}" in first
+    assert said.capitalize() in _Page(folder / "jobs" / words.page_of(job)).text
 
 
 def test_a_run_that_executed_nothing_is_not_green(
