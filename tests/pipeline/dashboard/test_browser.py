@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.dashboard.earlier import Earlier, Night, RedTime
+from pipeline.dashboard.earlier import Earlier, Night
 from pipeline.dashboard.site import write_dashboard
 from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, SINCE, Attempt, Platform, Result, State
 from pipeline.history.questions import Ended
@@ -115,8 +115,7 @@ def told_of(run: RunResults) -> Earlier:
         Ended(WRONG, night.run, night.began, night.commit, "t", state, 1.0, "npu-1", "", "")
         for night, state in zip(nights, (State.PASSED, State.PASSED, State.MISMATCH), strict=True)
     ]
-    red = RedTime(1, 3, timedelta(), True)
-    return Earlier(strips={WRONG: ended}, nights=nights, red={WRONG: red}, any_red=red)
+    return Earlier(strips={WRONG: ended}, nights=nights)
 
 
 def shown(page: Any) -> list[str]:

@@ -12,12 +12,14 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from msgspec import structs
 
 from pipeline.dashboard import words
-from pipeline.dashboard.earlier import Earlier, Night
+from pipeline.dashboard.earlier import Earlier, Night, earlier_of
 from pipeline.dashboard.site import write_dashboard, write_of_run
 from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult, State
 from pipeline.history.questions import Change, Ended
+from pipeline.history.store import open_history
 from pipeline.history.trends import Recurring
 from pipeline.report.document import ReportError
 from pipeline.report.results import RunResults
@@ -121,6 +123,23 @@ def test_what_jobs_have_in_common_is_said_once(written: Written, run_of: Make, r
     assert said.count("no card") == 1
     assert f"last in run r3: 4 jobs {names[0]} , then 5 passes" in said
     assert "and 1 more" in said
+
+
+def test_a_page_says_how_long_jobs_were_red(
+    written: Written, run_of: Make, result_of: MakeResult, wrong: MakeResult, tmp_path: Path
+) -> None:
+    place, job = tmp_path / "history.sqlite", "device/emu/g/fused/ties"
+    with open_history(place) as history:
+        for day, one in ((1, wrong(job)), (2, result_of(job)), (4, wrong(job))):
+            began = f"2026-03-0{day}T04:00:00+00:00"
+            run = structs.replace(run_of(one, run=f"2026030{day}-040000-0000000000"), started=began)
+            history.record(run)
+    folder = written(run, earlier=earlier_of(place, run.run))
+    said = "red in 2 of the last 3 runs, for 1 day altogether, and is so now"
+    first = _Page(folder / "index.html").text
+    assert f"Some job was {said}; 3 days lie between the first of them and this run." in first
+    assert f"{job} : {said}" in first
+    assert said.capitalize() in _Page(folder / "jobs" / words.page_of(job)).text
 
 
 def test_a_run_that_executed_nothing_is_not_green(
