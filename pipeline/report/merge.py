@@ -6,6 +6,7 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -260,7 +261,8 @@ def _write_results(out: Path, united: ET.Element, chosen: Iterable[_Chosen]) -> 
     try:
         write_results(path, msgspec.structs.replace(merged, jobs=jobs))
     except ReportError:
-        path.unlink(missing_ok=True)  # older ones say nothing of this report
+        with suppress(OSError):
+            path.unlink()  # older ones say nothing of this report
         raise
 
 

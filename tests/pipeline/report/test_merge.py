@@ -564,3 +564,9 @@ def test_a_report_in_an_encoding_nobody_reads_is_red(tmp_path: Path, shards: Sha
     foreign.write_text(f'<?xml version="1.0" encoding="{encoding}"?><testsuites/>')
     merged = merge([*shards(), foreign], tmp_path / "merged.xml")
     assert ["is not well-formed XML" in each for each in merged.missing] == [True]
+
+
+def test_results_that_cannot_be_written_are_named(tmp_path: Path, shards: Shards) -> None:
+    (tmp_path / "merged.results.json").mkdir()
+    with pytest.raises(ReportError, match=r"merged\.results\.json: the report cannot be written: Is a direc"):
+        merge(shards(), tmp_path / "merged.xml")
