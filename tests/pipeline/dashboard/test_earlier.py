@@ -55,7 +55,8 @@ def test_time_spent_red_ends_with_the_next_run_that_says_otherwise(nights: Night
 def test_a_failure_that_was_fixed_is_back(nights: Nights) -> None:
     told = nights({A: BAD}, {A: GOOD}, {A: NONE}, {A: BAD})
     assert [(one.job, one.last.run, one.well) for one in told.recurring] == [(A, told.nights[0].run, 1)]
-    assert nights({A: BAD}, {A: BAD}).recurring == ()
+    for ends in ((BAD, BAD), (BAD, GOOD, GOOD)):
+        assert nights(*({A: one} for one in ends)).recurring == ()
 
 
 def test_nothing_was_red(nights: Nights) -> None:
