@@ -51,26 +51,30 @@ REPORT = {
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """One Chromium for all tests."""
+def opened() -> Iterator[tuple[Any, list[str]]]:
+    """The one page of all tests, since to open one takes long; and what it told: faults, and other hosts."""
+    told: list[str] = []
     with sync_api.sync_playwright() as playwright:
         # Its sandbox needs rights that a container, or root, may not have; it opens our own files alone.
         started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
+        page = started.new_page()
+        page.on("console", lambda message: told.append(message.text))
+        page.on("pageerror", lambda error: told.append(str(error)))
+        ours = ("file:", "data:", "about:")
+        page.on("request", lambda asked: told.extend([] if asked.url.startswith(ours) else [asked.url]))
+        yield page, told
         started.close()
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    """An empty page; nothing may fail in it, and it may ask no network."""
-    told: list[str] = []
-    opened = browser.new_page()
-    opened.on("console", lambda message: told.append(message.text))
-    opened.on("pageerror", lambda error: told.append(str(error)))
-    ours = ("file:", "data:", "about:")
-    opened.on("request", lambda asked: told.extend([] if asked.url.startswith(ours) else [asked.url]))
-    yield opened
-    opened.close()
+def page(opened: tuple[Any, list[str]]) -> Iterator[Any]:
+    """An empty page as wide as a desk's; nothing may fail in it, and it may ask no network."""
+    empty, told = opened
+    told.clear()
+    empty.set_viewport_size(WIDE)
+    empty.emulate_media(color_scheme="light", media="screen")
+    empty.goto("about:blank")
+    yield empty
     assert told == []
 
 
