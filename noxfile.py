@@ -20,6 +20,10 @@ ROOT = Path(__file__).parent
 ENVIRONMENT = Path(nox.options.envdir or ROOT / ".nox") / "environment"
 PYTHON = str(ENVIRONMENT / "bin" / "python")
 TORCH_INDEX = "PIPELINE_TORCH_INDEX"
+CPU_BUILDS = "https://download.pytorch.org/whl/cpu"
+PATIENCE = ("--retries", "0", "--timeout", "10")
+"""A host that cannot reach an index learns so at once."""
+
 OTHER_PYTHONS = ["3.10", "3.12", "3.13"]
 WITHOUT_WHEELS = ("torch", "pypto")
 WORST_FIRST = (3, 2, 1, 4, 6, 5)
@@ -37,18 +41,28 @@ def environment(session: nox.Session) -> None:
     if stamp.exists() and stamp.read_text() == made_from:
         return
     session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT), external=True)
-    index = os.environ.get(TORCH_INDEX)
-    if index:
-        pinned = next(line for line in requirements() if line.startswith("torch"))
-        session.run(PYTHON, "-m", "pip", "install", "--index-url", index, pinned, external=True)
+    install_cpu_build(session)
     session.run(PYTHON, "-m", "pip", "install", "-e", ".[dev]", external=True)
     warn_of_gpu_build(session)
     stamp.write_text(made_from)
 
 
-def requirements() -> list[str]:
-    """The project's runtime requirements."""
-    return list(nox.project.load_toml("pyproject.toml")["project"]["dependencies"])
+def install_cpu_build(session: nox.Session) -> None:
+    """Install the pinned torch from an index of CPU builds; warn if it has none, or cannot be reached.
+
+    What torch needs comes later, from the index of everything else.
+    """
+    index = os.environ.get(TORCH_INDEX) or CPU_BUILDS
+    dependencies = nox.project.load_toml("pyproject.toml")["project"]["dependencies"]
+    pinned = next(line for line in dependencies if line.startswith("torch"))
+    install = (PYTHON, "-m", "pip", "install", "--only-binary", ":all:", "--no-deps", *PATIENCE)
+    try:
+        session.run(*install, "--index-url", index, pinned, external=True)
+    except CommandFailed:
+        session.warn(
+            f"{index} cannot be reached, or has no {pinned} for this Python: the default index is asked. "
+            f"{TORCH_INDEX} names another index of CPU builds"
+        )
 
 
 def warn_of_gpu_build(session: nox.Session) -> None:
@@ -58,8 +72,8 @@ def warn_of_gpu_build(session: nox.Session) -> None:
         if any(line.startswith(("nvidia-", "cuda-")) for line in torch.requires or []):
             session.warn(
                 f"torch {torch.version} is a GPU build: gigabytes that nothing here uses. To avoid it, "
-                f"delete {ENVIRONMENT} and set {TORCH_INDEX} to an index of CPU builds, such as "
-                "https://download.pytorch.org/whl/cpu"
+                f"delete {ENVIRONMENT} and set {TORCH_INDEX} to an index of CPU builds that this host can "
+                f"reach, such as a mirror of {CPU_BUILDS}"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -31,6 +32,19 @@ TELL = """\
 import runpy, types
 noxfile = runpy.run_path("noxfile.py")
 noxfile["warn_of_gpu_build"](types.SimpleNamespace(warn=print))
+"""
+
+INSTALL = """\
+import json, os, runpy, sys, types
+from nox.command import CommandFailed
+calls = []
+def run(*command, external):
+    calls.append(command)
+    if os.environ.get("REACHES") == "nothing":
+        raise CommandFailed
+noxfile = runpy.run_path("noxfile.py")
+noxfile["install_cpu_build"](types.SimpleNamespace(run=run, warn=lambda line: calls.append([line])))
+print(json.dumps(calls))
 """
 
 Nox = Callable[..., subprocess.Popen[str]]
@@ -156,3 +170,37 @@ def test_a_gpu_build_of_torch_is_told_loudly(needs: str, warnings: int, checkout
     ).stdout.splitlines()
     assert len(told) == warnings
     assert all("torch 9.0 is a GPU build" in line and "PIPELINE_TORCH_INDEX" in line for line in told)
+
+
+@pytest.mark.parametrize("named", ["", "https://mirror.example/cpu"])
+def test_the_cpu_build_of_torch_is_asked_for_first_and_nobody_waits_for_it(
+    named: str, checkout: Path
+) -> None:
+    index = named or "https://download.pytorch.org/whl/cpu"
+    asked, *rest = _installed(checkout, PIPELINE_TORCH_INDEX=named)
+    assert rest == []
+    assert asked[asked.index("--index-url") + 1] == index
+    assert asked[asked.index("--retries") + 1] == "0"
+    assert "--timeout" in asked
+    pinned = next(
+        line for line in (ROOT / "pyproject.toml").read_text().split('"') if line.startswith("torch==")
+    )
+    assert asked[-1] == pinned
+    # A host that cannot reach it goes on with its own index.
+    again, (warning,) = _installed(checkout, PIPELINE_TORCH_INDEX=named, REACHES="nothing")
+    assert again == asked
+    assert index in warning
+    assert "PIPELINE_TORCH_INDEX" in warning
+
+
+def _installed(checkout: Path, **environment: str) -> list[list[str]]:
+    told = subprocess.run(
+        [sys.executable, "-c", INSTALL],
+        cwd=checkout,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    calls: list[list[str]] = json.loads(told.stdout)
+    return calls

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.cache import prune
+from kernels.plan import PlanError
 from pipeline.commands.facts import (
     SOURCES_DIGEST,
     run_facts,
@@ -34,6 +35,7 @@ from pipeline.dashboard.site import write_of_run
 from pipeline.ground.jobs import Job, Result
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.settings import Settings, take_up
+from pipeline.ground.subject import subject_of
 from pipeline.ground.words import counted
 from pipeline.history.named import located
 from pipeline.history.past import OFF, VARIABLE, Folders, ends_of_folder, place
@@ -57,7 +59,9 @@ from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
+from pipeline.run.sequence import builds, expected
 from pipeline.run.verdict import Mark
+from workloads.base import WorkloadError
 
 _DAY = "date"
 """The fact of a run that gives the day of its plan; `--resume` and `--failed` keep it."""
@@ -109,6 +113,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
         asked,
         command,
         lambda result: known(review(result, references, history, settings), baseline),
+        past.seconds() if len(asked.plan) > 1 else {},
     )
     read = {"references": path, "inputs": settings.inputs}
     sources = source_digests(asked.plan, read)
@@ -172,9 +177,13 @@ def _runs(arguments: Namespace) -> Path:
 
 
 def _options(
-    arguments: Namespace, asked: _Asked, command: Sequence[str], reviewed: Callable[[Result], Result]
+    arguments: Namespace,
+    asked: _Asked,
+    command: Sequence[str],
+    reviewed: Callable[[Result], Result],
+    recorded: Mapping[str, float],
 ) -> RunOptions:
-    """How to run what is asked for."""
+    """How to run what is asked for; `recorded` are seconds of jobs in earlier runs."""
     cache = arguments.output.absolute() / "goldens"
     retries = asked.retries.limit
     return RunOptions(
@@ -188,12 +197,22 @@ def _options(
         deadline=arguments.deadline,
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
+        expected=expected(asked.plan, recorded, _macs_of),
+        builds=builds(asked.plan),
         retries=RunOptions.retries if retries is None else retries,
         marks=(*RunOptions.marks, *(Mark(Pattern(text)) for text in asked.retries.patterns)),
         target=arguments.target or RunOptions.target,
         facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},
         review=reviewed,
     )
+
+
+def _macs_of(job: Job) -> float:
+    """Multiply-accumulates of a job's geometry; 0 if its workload cannot be loaded."""
+    try:
+        return float(subject_of(job).geometry.macs)
+    except (WorkloadError, PlanError, AttributeError):  # a user's geometry may not say it
+        return 0.0
 
 
 def _update_references(path: Path, references: References, results: Sequence[Result], *, whole: bool) -> None:

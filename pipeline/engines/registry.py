@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.ground.jobs import PlatformKind
 from workloads.base import Workload
@@ -19,19 +19,30 @@ class Backend:
     """The engine's class as `module:name`, imported when used, and what its jobs need.
 
     If there are several `kinds` of platform, the matrix has to say the kind of each. With `tiles` it runs the
-    tile programs, otherwise the tensor-level ones.
+    tile programs, otherwise the tensor-level ones. `seconds` is what a job takes, roughly, and what a billion
+    multiply-accumulates add to that: nothing but the order of jobs depends on it. `builds` is a
+    `module:function` that says what the first job builds for all later ones: empty if that is done.
     """
 
     engine: str
     kinds: tuple[PlatformKind, ...] = (PlatformKind.HOST,)
     tiles: bool = True
+    seconds: tuple[float, float] = (0.1, 0.5)
+    builds: str = ""
 
 
 BACKENDS: Mapping[str, Backend] = {
     "emulator": Backend("pipeline.engines.emulator:EmulatorEngine"),
-    "cann": Backend("pipeline.engines.cann.engine:CannEngine", tiles=False),
+    "cann": Backend(
+        "pipeline.engines.cann.engine:CannEngine",
+        tiles=False,
+        seconds=(3.0, 10.0),
+        builds="pipeline.engines.cann.engine:to_build",
+    ),
     "pypto": Backend(
-        "pipeline.engines.pypto.engine:PyptoEngine", (PlatformKind.CARD, PlatformKind.SIMULATOR)
+        "pipeline.engines.pypto.engine:PyptoEngine",
+        (PlatformKind.CARD, PlatformKind.SIMULATOR),
+        seconds=(10.0, 10.0),
     ),
 }
 """The backends by their names in the matrix."""
@@ -49,6 +60,16 @@ def has_program(backend: str, workload: Workload, program: str) -> bool:
 
 def engine_for(backend: str) -> Engine:
     """A new engine of a backend."""
-    module, _, name = BACKENDS[backend].engine.partition(":")
-    engine: Engine = getattr(import_module(module), name)()
+    engine: Engine = _named(BACKENDS[backend].engine)()
     return engine
+
+
+def to_build(backend: str) -> str:
+    """What the first job on a backend builds here for all later ones; empty if there is nothing to build."""
+    builds = BACKENDS[backend].builds if backend in BACKENDS else ""
+    return str(_named(builds)()) if builds else ""
+
+
+def _named(what: str) -> Any:
+    module, _, name = what.partition(":")
+    return getattr(import_module(module), name)

@@ -77,7 +77,8 @@ def _blocks(summary: RunSummary, facts: Mapping[str, str]) -> Iterator[str | Gro
     yield f"## {seen.title(summary.exit_code)}"
     for notice in notices(summary.results):
         yield "\n".join([f"**{notice.what}**", *(f"- {quoted(line)}" for line in notice.shown)])
-    run = {"run": summary.run_id, "seconds": f"{summary.seconds:.1f}", **facts}
+    best = {"at best": f"{summary.at_best:.1f}"} if summary.at_best else {}
+    run = {"run": summary.run_id, "seconds": f"{summary.seconds:.1f}", **best, **facts}
     yield ", ".join(f"{one_line(key)} {quoted(value)}" for key, value in run.items())
     for problem in summary.problems:
         yield f"**The pipeline itself failed:** {quoted(problem)}"

@@ -178,6 +178,10 @@ class Terminal:
             self._say(f"again: {worst.again}" if worst.again else f"where: {worst.where}", indent="  ")
         kept = ", ".join(what for name, what in _KEPT.items() if (summary.folder / name).exists())
         self._say(f"run {summary.run_id}: {kept or 'nothing was kept'} in {summary.folder}")
+        if summary.at_best:
+            self._say(
+                f"seconds: {summary.seconds:.1f}; no order of these jobs ends before {summary.at_best:.1f}"
+            )
         colour = "bold green" if summary.exit_code == 0 else "bold red"
         self._say(seen.verdict(summary.seconds, summary.exit_code), colour)
 

@@ -26,7 +26,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import ATTEMPT, Attempt, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
-from pipeline.run import processes, states, verdict
+from pipeline.run import processes, sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
 from pipeline.run.evidence import Evidence, Next, Try
@@ -64,6 +64,9 @@ class RunOptions:
         artefact_bytes: limit on the size of the folders of all jobs and probes together.
         preload: modules imported once for all jobs, besides the target's; they must not start threads.
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
+        expected: by job id, how long a job is expected to take; the longest begin first.
+        builds: by job id, what is built once for several jobs and is not built yet. One of them begins
+            before all other jobs and builds it; the others wait until that one has ended.
         target: `module:function` that does a job's work.
         facts: facts of the run for the report.
         sources: digests of what the verdicts depend on, by name; a resumed run keeps no results of others.
@@ -85,6 +88,8 @@ class RunOptions:
     artefact_bytes: int = 2 * 1024**3
     preload: tuple[str, ...] = ("numpy",)
     missing: Mapping[str, Wanted] = field(default_factory=dict)
+    expected: Mapping[str, float] = field(default_factory=dict)
+    builds: Mapping[str, str] = field(default_factory=dict)
     target: str = "pipeline.work.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -216,8 +221,11 @@ class _Run:
         self._results: dict[str, Result] = {}
         self._waiting: list[_Task] = []
         self._parked: list[_Task] = []
-        reach = {job.id: _lock_names(job, self._ids(job)) for job in self._plan if not self._queued(job)}
-        self._evidence = Evidence(reach, self._pool.set_aside)
+        self._builders: dict[str, str] = {}
+        self._reach = {
+            job.id: _lock_names(job, self._ids(job)) for job in self._plan if not self._queued(job)
+        }
+        self._evidence = Evidence(self._reach, self._pool.set_aside)
         self._running: dict[KeeperClient, _Running] = {}
         self._idle: list[KeeperClient] = []
         preload = (*options.preload, options.target.partition(":")[0])
@@ -299,6 +307,11 @@ class _Run:
                 reason = "; ".join(filter(None, (availability.reason, availability.remedy)))
                 skipped = self._options.review(Result(job, State.SKIPPED, reason))
                 self._end(task, verdict.apply_requirement(skipped))
+        in_order = sequence.ordered(
+            [task.job for task in self._waiting], self._options.expected, self._options.builds
+        )
+        place = {job.id: number for number, job in enumerate(in_order)}
+        self._waiting.sort(key=lambda task: place[task.job.id])
 
     def _begin_goldens(self) -> None:
         wanted = self._options.missing
@@ -351,6 +364,8 @@ class _Run:
                 return ()
             if self._goldens is not None and self._goldens.holds(task.job.id):
                 continue
+            if self._is_being_built(task.job):
+                continue
             device = None
             if task.ids:
                 wanted = self._wanted(task)
@@ -368,6 +383,24 @@ class _Run:
             self._waiting.remove(task)
             self._start(task, device)
         return tuple(chain.from_iterable(busy))
+
+    def _is_being_built(self, job: Job) -> bool:
+        """Whether another job builds what this one would have to build."""
+        build = self._options.builds.get(job.id)
+        return (
+            build is not None
+            and build not in self._builders
+            and any(self._options.builds.get(one.order.job.id) == build for one in self._running.values())
+        )
+
+    def _at_best(self) -> float:
+        """See `sequence.at_best`."""
+        ran = [one for one in self._results.values() if one.job.id not in self._finished]
+        waited = {
+            builder: {job for job, each in self._options.builds.items() if each == build and job != builder}
+            for build, builder in self._builders.items()
+        }
+        return sequence.at_best(ran, self._workers, self._reach, waited)
 
     def _start_probes(self) -> dict[tuple[str, ...], None]:
         """Start the probes of suspect devices. Returns the devices that are not free."""
@@ -481,6 +514,9 @@ class _Run:
     def _settle(self, running: _Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""
         task = running.task
+        if build := self._options.builds.get(running.order.job.id):
+            # If it is not built now, each of the others says itself what keeps it from being built.
+            self._builders.setdefault(build, running.order.job.id)
         Path(running.order.result).unlink(missing_ok=True)
         if task is None:
             self._settle_probe(running, result)
@@ -656,6 +692,7 @@ class _Run:
             set_aside=dict(sorted(self._pool.set_aside.items())),
             undecided=self._evidence.undecided(),
             dropped=dropped,
+            at_best=self._at_best(),
         )
         # Each listener is told of the failures of those before it.
         self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))

@@ -42,7 +42,8 @@ class RunSummary:
     `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`); `undecided`
     names devices on which all jobs failed and that could not be told from the kernels.
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
-    itself; any of them makes `exit_code` 3.
+    itself; any of them makes `exit_code` 3. `at_best` is how many of the `seconds` no order of the jobs could
+    have saved (`pipeline.run.sequence`), 0 if it is not known.
     """
 
     run_id: str
@@ -54,6 +55,7 @@ class RunSummary:
     undecided: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    at_best: float = 0.0
 
 
 class Listener(Protocol):

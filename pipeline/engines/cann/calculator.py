@@ -34,13 +34,10 @@ def calculator(cache: Path) -> Path:
     Raises:
         InfrastructureError: there is no compiler, it fails, or the cache cannot be used.
     """
-    compiler = shutil.which(COMPILER)
-    if compiler is None:
-        raise InfrastructureError(f"{COMPILER} is not on PATH: the verifier's calculator cannot be built")
-    package, torch = (Path(str(metadata.distribution(name).locate_file(name))) for name in ("pypto", "torch"))
-    sources = sorted((package / "lib" / "calculator" / "src").iterdir())
-    folder = cache / f"calculator-{_key(compiler, sources)}"
-    library = folder / _LIBRARY
+    compiler = _compiler()
+    package, torch = _package("pypto"), _package("torch")
+    sources, library = _sources(package), _library(cache, compiler)
+    folder = library.parent
     try:
         if not _is_whole(library):
             folder.mkdir(parents=True, exist_ok=True)
@@ -54,6 +51,35 @@ def calculator(cache: Path) -> Path:
             "set XDG_CACHE_HOME to a folder that can be written"
         ) from error
     return library
+
+
+def is_built(cache: Path) -> bool:
+    """Whether the calculator is in `cache`, also if it was damaged since.
+
+    Raises:
+        InfrastructureError: as `calculator`.
+    """
+    return _library(cache, _compiler()).with_suffix(_DIGEST).is_file()
+
+
+def _compiler() -> str:
+    compiler = shutil.which(COMPILER)
+    if compiler is None:
+        raise InfrastructureError(f"{COMPILER} is not on PATH: the verifier's calculator cannot be built")
+    return compiler
+
+
+def _package(name: str) -> Path:
+    return Path(str(metadata.distribution(name).locate_file(name)))
+
+
+def _sources(package: Path) -> list[Path]:
+    return sorted((package / "lib" / "calculator" / "src").iterdir())
+
+
+def _library(cache: Path, compiler: str) -> Path:
+    """Where the library is, or will be."""
+    return cache / f"calculator-{_key(compiler, _sources(_package('pypto')))}" / _LIBRARY
 
 
 def _key(compiler: str, sources: list[Path]) -> str:

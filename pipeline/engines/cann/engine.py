@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +26,7 @@ from pipeline.engines.base import (
     Request,
 )
 from pipeline.engines.cann import child
-from pipeline.engines.cann.calculator import COMPILER, calculator
+from pipeline.engines.cann.calculator import COMPILER, calculator, is_built
 from pipeline.engines.cann.child import Order, Work
 from pipeline.engines.cann.readings import (
     COST_REPORT,
@@ -78,6 +78,15 @@ def default_cache() -> Path | None:
         except RuntimeError:
             return None
     return folder / "conv-pair-pipeline" / "cann" if folder.is_absolute() else None
+
+
+def to_build() -> str:
+    """What the first verified job builds for all others; empty if it is built, or cannot be."""
+    cache = default_cache()
+    with suppress(InfrastructureError, OSError):
+        if cache and _installed() and not is_built(cache):
+            return "the verifier's calculator"
+    return ""
 
 
 class CannEngine:

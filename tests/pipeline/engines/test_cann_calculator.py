@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.engines.cann.calculator import COMPILER, calculator
+from pipeline.engines.cann.calculator import COMPILER, calculator, is_built
 from pipeline.engines.identity import Framework, identify
+from pipeline.engines.registry import to_build
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(
@@ -41,6 +42,26 @@ def test_any_number_of_askers_cause_one_build(tmp_path: Path, monkeypatch: pytes
     (library,) = libraries
     assert library.read_text() == "library\n"
     assert (tmp_path / "calls").read_text() == "once\n"
+
+
+def test_the_first_job_builds_until_it_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path, WORKS, monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache = tmp_path / "conv-pair-pipeline" / "cann"
+    assert not is_built(cache)
+    assert to_build("cann") == "the verifier's calculator"
+    assert not cache.exists()  # to ask builds nothing
+    calculator(cache)
+    assert is_built(cache)
+    assert to_build("cann") == ""
+    assert to_build("emulator") == ""
+
+
+def test_a_compiler_that_fails_is_left_to_the_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = compiler(tmp_path, WORKS, monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path.write_text("#!/bin/sh\nexit 1\n")
+    assert to_build("cann") == ""
 
 
 def test_another_compiler_builds_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,12 +27,14 @@ def test_a_reader_finds_what_broke_where_and_why(result_of: MakeResult) -> None:
     )
     aside, doubt = {"npu-3": "507018 twice"}, {"npu-4": "all 3 jobs on it failed"}
     text = markdown(
-        RunSummary("r1", Path(), results, 1, 12.34, aside, doubt, problems=("a worker vanished",)),
+        RunSummary(
+            "r1", Path(), results, 1, 12.34, aside, doubt, problems=("a worker vanished",), at_best=9.87
+        ),
         {"git": "0123abcd"},
     )
     assert text.startswith(
         "## Failed (exit code 1): 12 of 14 jobs are red: 1 passed, 12 mismatch, 1 skipped\n"
-        "\nrun `r1`, seconds `12.3`, git `0123abcd`\n"
+        "\nrun `r1`, seconds `12.3`, at best `9.9`, git `0123abcd`\n"
     )
     for line in (
         "**The pipeline itself failed:** `a worker vanished`",

@@ -41,7 +41,9 @@ def watched(console: Console, results: list[Result]) -> str:
         terminal.job_finished(result)
     aside, doubt = {"npu-0": "507018"}, {"npu-1": "all 3 jobs on it failed"}
     terminal.run_finished(
-        RunSummary("r1", Path("/runs/r1"), tuple(results), 1, 9.5, aside, doubt, problems=("oh",))
+        RunSummary(
+            "r1", Path("/runs/r1"), tuple(results), 1, 9.5, aside, doubt, problems=("oh",), at_best=8.04
+        )
     )
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -138,6 +140,7 @@ def test_the_end_says_what_broke_and_what_was_not_judged(results: list[Result]) 
         "device npu-1 is in doubt: all 3 jobs on it failed",
         "the pipeline itself failed: oh",
         "run r1: nothing was kept in /runs/r1",
+        "seconds: 9.5; no order of these jobs ends before 8.0",
         "1 of 3 jobs is red: 1 passed, 1 mismatch, 1 skipped; 9.5 s, exit code 1",
     ):
         assert line in text.splitlines()

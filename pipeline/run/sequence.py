@@ -1,0 +1,102 @@
+"""In which order jobs begin, and how soon a run of them could have ended at best."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence, Set
+
+from pipeline.engines.registry import BACKENDS, to_build
+from pipeline.ground.jobs import Job, Result
+
+_GIGA = 1e9
+
+
+def expected(
+    plan: Sequence[Job], recorded: Mapping[str, float], macs: Callable[[Job], float]
+) -> Mapping[str, float]:
+    """By id, how long each job of a plan is expected to take, in seconds.
+
+    It is what the job took when it was last measured, else the median of jobs of its lane, backend, geometry
+    and kernel, else what its backend takes roughly for its size.
+
+    Args:
+        plan: the jobs.
+        recorded: seconds by job id.
+        macs: how many multiply-accumulates a job's geometry has.
+    """
+    alike: dict[tuple[str, ...], list[float]] = {}
+    for job in plan:
+        if job.id in recorded:
+            alike.setdefault(_kind(job), []).append(recorded[job.id])
+    usual = {kind: statistics.median(seconds) for kind, seconds in alike.items()}
+    return {
+        job.id: recorded.get(job.id) or usual.get(_kind(job)) or _reckoned(job, macs(job)) for job in plan
+    }
+
+
+def _kind(job: Job) -> tuple[str, ...]:
+    backends = (platform.backend for platform in job.platforms)
+    return (job.lane.value, job.geometry_name, job.kernel, *backends)
+
+
+def _reckoned(job: Job, macs: float) -> float:
+    known = (BACKENDS[each.backend].seconds for each in job.platforms if each.backend in BACKENDS)
+    return sum(base + growth * macs / _GIGA for base, growth in known)
+
+
+def builds(plan: Sequence[Job], to_build: Callable[[str], str] = to_build) -> Mapping[str, str]:
+    """By job id, what is built once for several jobs of a plan and is not built yet.
+
+    Jobs that only compile, on no data, need nothing that is built. `to_build` says what a backend lacks.
+    """
+    backends = {platform.backend for job in plan for platform in job.platforms if job.profile is not None}
+    lacking = {backend: what for backend in backends if (what := to_build(backend))}
+    return {
+        job.id: lacking[platform.backend]
+        for job in plan
+        for platform in job.platforms
+        if job.profile is not None and platform.backend in lacking
+    }
+
+
+def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[str, str]) -> list[Job]:
+    """The jobs in the order in which they begin: one job for each build, then the longest first.
+
+    Jobs that are expected to take equally long keep their order. `expected` and `builds` are those of
+    `RunOptions`.
+    """
+    longest_first = sorted(jobs, key=lambda job: -expected.get(job.id, 0.0))
+    builders: dict[str, Job] = {}
+    for job in reversed(longest_first):  # the shortest: the others wait for its end
+        if job.id in builds:
+            builders.setdefault(builds[job.id], job)
+    first = {job.id for job in builders.values()}
+    return sorted(longest_first, key=lambda job: job.id not in first)
+
+
+def at_best(
+    results: Sequence[Result],
+    workers: int,
+    reach: Mapping[str, Sequence[str]],
+    waited: Mapping[str, Set[str]],
+) -> float:
+    """Seconds below which no order of these jobs could have ended, each taking as long as it took.
+
+    It is the largest of: all jobs shared out evenly among the workers; those that need the same devices,
+    among these; the longest job; and for each build the job that built with the longest that waited.
+
+    Args:
+        results: of the jobs that were run.
+        workers: how many jobs ran in parallel.
+        reach: by job id, the devices of which a job needed one; none for a job that needed none.
+        waited: by id of a job that built something, the ids of those that waited for it.
+    """
+    took = {one.job.id: sum(each.seconds for each in one.tries) or one.seconds for one in results}
+    sharing: dict[tuple[str, ...], float] = {}
+    for job, seconds in took.items():
+        sharing[tuple(reach.get(job, ()))] = sharing.get(tuple(reach.get(job, ())), 0.0) + seconds
+    bounds = [sum(took.values()) / workers, *took.values()]
+    bounds += [seconds / len(devices) for devices, seconds in sharing.items() if devices]
+    for builder, others in waited.items():
+        bounds.append(took.get(builder, 0.0) + max((took.get(job, 0.0) for job in others), default=0.0))
+    return max(bounds, default=0.0)

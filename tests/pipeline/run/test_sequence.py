@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from pipeline.ground.jobs import Attempt, Job, Platform, Result, State
+from pipeline.run.listener import RunSummary
+from pipeline.run.sequence import at_best, builds, expected, ordered
+
+CANN = Platform("cann", "cann", "a2a3")
+
+Run = Callable[..., RunSummary]
+MakeJob = Callable[..., Job]
+
+
+def no_size(job: Job) -> float:
+    return 0.0
+
+
+def result(job: Job, *seconds: float) -> Result:
+    tries = tuple(Attempt("", State.PASSED, "", each) for each in seconds)
+    return Result(job, State.PASSED, seconds=seconds[-1], tries=tries)
+
+
+def test_a_job_takes_what_it_took(make_job: MakeJob) -> None:
+    job, other = make_job(), make_job()
+    assert expected([job, other], {job.id: 7.0, other.id: 8.0}, no_size)[job.id] == 7.0
+
+
+def test_a_job_without_a_record_takes_the_median_of_its_kind(make_job: MakeJob) -> None:
+    known = [make_job() for _ in range(3)]
+    slow, unknown = make_job("slow"), make_job()
+    recorded = {**dict(zip((job.id for job in known), (1.0, 2.0, 9.0), strict=True)), slow.id: 50.0}
+    assert expected([*known, slow, unknown], recorded, no_size)[unknown.id] == 2.0
+
+
+def test_of_jobs_of_no_known_kind_the_larger_take_longer_and_a_compiler_longest(make_job: MakeJob) -> None:
+    small, large, compiled = make_job("small"), make_job("large"), make_job("small", platform=CANN)
+    sizes = {small.id: 1e6, large.id: 6e8, compiled.id: 1e6}
+    found = expected([small, large, compiled], {}, lambda job: sizes[job.id])
+    assert 0 < found[small.id] < found[large.id] < found[compiled.id]
+
+
+def test_the_longest_begin_first_and_equals_keep_their_order(make_job: MakeJob) -> None:
+    jobs = [make_job() for _ in range(4)]
+    seconds = dict(zip((job.id for job in jobs), (1.0, 5.0, 1.0, 9.0), strict=True))
+    assert ordered(jobs, seconds, {}) == [jobs[3], jobs[1], jobs[0], jobs[2]]
+
+
+def test_what_others_wait_for_is_built_first_by_the_shortest_of_them(make_job: MakeJob) -> None:
+    jobs = [make_job() for _ in range(3)]
+    seconds = dict(zip((job.id for job in jobs), (9.0, 5.0, 1.0), strict=True))
+    assert ordered(jobs, seconds, {jobs[0].id: "a", jobs[1].id: "a"}) == [jobs[1], jobs[0], jobs[2]]
+
+
+def test_only_jobs_with_data_need_what_their_backend_builds(make_job: MakeJob) -> None:
+    lacking = {"cann": "a library", "emulator": ""}
+    emulated, run, compiled = make_job(), make_job(platform=CANN), make_job(platform=CANN, profile=None)
+    both = make_job(other=CANN)
+    found = builds([emulated, run, compiled, both], lacking.__getitem__)
+    assert found == {run.id: "a library", both.id: "a library"}
+
+
+def test_no_order_is_better_than_work_shared_out_evenly(make_job: MakeJob) -> None:
+    jobs = [make_job() for _ in range(4)]
+    assert at_best([result(job, 2.0) for job in jobs], 2, {}, {}) == 4.0
+    # Each try takes its time.
+    assert at_best([result(jobs[0], 2.0, 3.0)], 1, {}, {}) == 5.0
+    assert at_best([], 2, {}, {}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("workers", "reach", "waited", "best"),
+    [
+        (4, {}, {}, 6.0),  # the longest job
+        (4, {"1": ("emulated-0",), "2": ("emulated-0",)}, {}, 9.0),  # one device for two jobs
+        (4, {"1": ("npu-0", "npu-1"), "2": ("npu-0", "npu-1")}, {}, 6.0),
+        (4, {}, {"3": {"1"}}, 7.0),  # one job waits for what another builds
+    ],
+)
+def test_no_order_is_better_than_what_has_to_wait(
+    workers: int,
+    reach: Mapping[str, Any],
+    waited: Mapping[str, Any],
+    best: float,
+    make_job: MakeJob,
+) -> None:
+    results = [result(make_job(id=str(n)), seconds) for n, seconds in ((1, 6.0), (2, 3.0), (3, 1.0))]
+    assert at_best(results, workers, reach, waited) == best
+
+
+# In a run
+
+
+def test_a_run_begins_with_the_longest(run: Run, make_job: MakeJob, watcher: Any) -> None:
+    jobs = [make_job() for _ in range(3)]
+    seconds = dict(zip((job.id for job in jobs), (1.0, 3.0, 2.0), strict=True))
+    run(*jobs, jobs=1, expected=seconds)
+    assert [job for job, _, _ in watcher.started] == [jobs[1].id, jobs[2].id, jobs[0].id]
+
+
+@pytest.mark.parametrize("builder", ["passes", "ends_as:infrastructure", "exits_hard:3"])
+def test_one_job_builds_while_only_those_that_do_not_need_it_go_on(
+    builder: str, run: Run, make_job: MakeJob, watcher: Any
+) -> None:
+    first, second, third = make_job(builder), make_job(), make_job()
+    other = make_job("sleeps:0.2")
+    ended_before: dict[str, set[str]] = {}
+
+    def remember(job: Job) -> None:
+        ended_before.setdefault(job.id, {one.job.id for one in watcher.finished})
+
+    watcher.on_start = remember
+    build = {job.id: "a library" for job in (first, second, third)}
+    seconds = {first.id: 1.0, second.id: 5.0, third.id: 5.0, other.id: 2.0}
+    summary = run(other, second, third, first, jobs=3, retries=0, expected=seconds, builds=build)
+    assert [job for job, _, _ in watcher.started[:2]] == [first.id, other.id]
+    assert first.id in ended_before[second.id] & ended_before[third.id]
+    assert first.id not in ended_before[other.id]
+    assert [one.state for one in summary.results[:3]] == [State.PASSED] * 3
+    took = {one.job.id: one.seconds for one in summary.results}
+    assert summary.at_best >= took[first.id] + max(took[second.id], took[third.id])
