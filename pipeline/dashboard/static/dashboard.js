@@ -75,7 +75,9 @@
           const cell = element("td");
           if (job) {
             const said = `${text(job, "state")}${job[NEW] ? ", new" : ""}: ${job[0]}`;
-            cell.append(element("a", { href: page(job), title: said, "aria-label": said }, mark(job)));
+            const [sign, outcome] = states[text(job, "state")];
+            const told = { class: `mark ${outcome}`, href: page(job), title: said, "aria-label": said };
+            cell.append(element("a", told, sign));
           }
           line.append(cell);
         }
