@@ -1,0 +1,66 @@
+"""The flags that a program cannot do without: those of the rule, less each that the checker does not miss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.memory import MemoryMap
+from emulator.program import Function
+from lowering.check import actions, problems, unreturned
+from lowering.flags import Flags, needed, numbered
+from lowering.instructions import LoweringError
+from lowering.trace import Step, unroll
+
+_ROUNDS = 3
+"""Rounds of each loop on which flags are sought: a first, a last and one between, with a round on either side.
+
+What is found is proved on all rounds at the end."""
+
+
+def sufficient(steps: Sequence[Step]) -> Flags:
+    """The flags of the rule, with others in front of those whose event may still be set: they take it back.
+
+    In a loop the source of a flag may have nothing to do in a round and would set the event again before the
+    target has waited for it. So the source first waits for the target.
+    """
+    pairs = needed(steps)
+    while True:
+        flags = numbered(pairs)
+        added = False
+        for action in unreturned([*actions(steps, flags)]):
+            back = (action.flag.target, action.flag.source)
+            if back not in pairs[action.call]:
+                pairs[action.call] = (back, *pairs[action.call])
+                added = True
+        if not added:
+            return flags
+
+
+def proved(steps: Sequence[Step], flags: Flags) -> bool:
+    """Whether the checker finds nothing."""
+    return next(problems([*actions(steps, flags)]), None) is None
+
+
+def minimal(steps: Sequence[Step], flags: Flags) -> Flags:
+    """Flags of which none can be left out; the earliest of the program is tried first."""
+    kept = dict(flags)
+    for call, own in flags.items():
+        for flag in own:
+            fewer = {**kept, call: tuple(other for other in kept[call] if other != flag)}
+            if proved(steps, fewer):
+                kept = fewer
+    return kept
+
+
+def flags_of(function: Function, memory: MemoryMap) -> Flags:
+    """The minimal flags of an InCore function, proved on its whole run.
+
+    Raises:
+        LoweringError: the checker refuses them; the message says what is wrong.
+    """
+    short = unroll(function, memory, _ROUNDS)
+    flags = minimal(short, sufficient(short))
+    problem = next(problems([*actions(unroll(function, memory), flags)]), None)
+    if problem is not None:
+        raise LoweringError(function.position, f"event flags are not proved: {problem}")
+    return flags
