@@ -229,7 +229,7 @@ def _store_fp(call: Call, names: Names, target: str) -> list[str]:
     through = spare(typed).shape
     return [
         _at(names.tensor(operands["tensor"]), operands["offsets"], typed.shape),
-        "#ifdef __CPU_SIM",
+        "#ifndef STORES_AS_A_CARD",
         f"Fractals<{through[0]}, {through[1]}, {typed.shape[1]}> spare;",
         "TASSIGN(spare, SPARE);",
         f"TINSERT_FP(spare, {acc}, {scale}, 0, 0);",

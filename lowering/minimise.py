@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.memory import MemoryMap
-from emulator.program import Function
+from emulator.memory import MemoryMap, place
+from emulator.program import Function, Program
+from emulator.soc import Soc
 from lowering.check import actions, problems, unreturned
 from lowering.flags import Flags, needed, numbered
 from lowering.instructions import LoweringError
 from lowering.trace import Step, unroll
 
 _ROUNDS = 3
-"""Rounds of each loop on which flags are sought: a first, a last and one between, with a round on either side.
+"""Rounds of each loop on which flags are sought: a first, a last and one between them.
 
 What is found is proved on all rounds at the end."""
 
@@ -50,6 +51,15 @@ def minimal(steps: Sequence[Step], flags: Flags) -> Flags:
             if proved(steps, fewer):
                 kept = fewer
     return kept
+
+
+def program_flags(program: Program, soc: Soc) -> dict[str, Flags]:
+    """The minimal flags of each InCore function of a program, by its name; raises as `flags_of`."""
+    return {
+        name: flags_of(function, place(function, soc.capacity))
+        for name, function in program.functions.items()
+        if not function.orchestration
+    }
 
 
 def flags_of(function: Function, memory: MemoryMap) -> Flags:

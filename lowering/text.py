@@ -48,6 +48,7 @@ using namespace pto;
 constexpr uint64_t BIAS = {bias}, SCALING = {scaling}, SPARE = {spare};
 #else
 constexpr uint64_t BIAS = 0, SCALING = 0;
+#define STORES_AS_A_CARD
 #endif
 
 // A tile in L1, in fractals of 16 x 32 bytes, plane after plane of 32 columns.

@@ -33,6 +33,7 @@ BACKENDS: Mapping[str, Backend] = {
     "pypto": Backend(
         "pipeline.engines.pypto.engine:PyptoEngine", (PlatformKind.CARD, PlatformKind.SIMULATOR)
     ),
+    "isa": Backend("pipeline.engines.isa.engine:IsaEngine", (PlatformKind.SIMULATOR,)),
 }
 """The backends by their names in the matrix."""
 
