@@ -33,7 +33,7 @@ class Accesses:
     """The last access of each pipe to each area; an earlier one of the same pipe ended before it did."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
-        areas = {area for step in steps for area in (*step.reads, step.write)}
+        areas = dict.fromkeys(area for step in steps for area in (*step.reads, step.write))
         self._meeting = {area: [other for other in areas if other.meets(area)] for area in areas}
         self._reads: dict[Area, dict[Pipe, int]] = defaultdict(dict)
         self._writes: dict[Area, dict[Pipe, int]] = defaultdict(dict)

@@ -19,16 +19,17 @@ class Backend:
     """The engine's class as `module:name`, imported when used, and what its jobs need.
 
     If there are several `kinds` of platform, the matrix has to say the kind of each. With `tiles` it runs the
-    tile programs, otherwise the tensor-level ones.
+    tile programs, otherwise the tensor-level ones. With `any_variant` it requantises as it is told.
     """
 
     engine: str
     kinds: tuple[PlatformKind, ...] = (PlatformKind.HOST,)
     tiles: bool = True
+    any_variant: bool = False
 
 
 BACKENDS: Mapping[str, Backend] = {
-    "emulator": Backend("pipeline.engines.emulator:EmulatorEngine"),
+    "emulator": Backend("pipeline.engines.emulator:EmulatorEngine", any_variant=True),
     "cann": Backend("pipeline.engines.cann.engine:CannEngine", tiles=False),
     "pypto": Backend(
         "pipeline.engines.pypto.engine:PyptoEngine", (PlatformKind.CARD, PlatformKind.SIMULATOR)
