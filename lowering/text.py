@@ -194,7 +194,7 @@ class _Function:
         own = {name: typed for (_, typed), name in self._variables.items() if name not in params}
         return [
             f"// {function.position}",
-            f"AICORE inline void {_function_name(function.name)}({_signature(function)})",
+            *f"AICORE inline void {_function_name(function.name)}({_signature(function)})".splitlines(),
             "{",
             *(f"    {_declared(name, typed)}" for name, typed in own.items()),
             *_indented(body),
@@ -250,7 +250,7 @@ class _Function:
 
     def _call(self, call: Call) -> Iterator[str]:
         instruction, result = INSTRUCTIONS[call.operator], call.result
-        lines = [_flagged(flag) for flag in self._flags.get(id(call), ())]
+        lines = [line for flag in self._flags.get(id(call), ()) for line in _flagged(flag)]
         target = ""
         if isinstance(result, TileType) and not instruction.writes:
             target = self._variable(call.target, result)
@@ -272,9 +272,9 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
     return (line if line.startswith("#") else f"    {line}" for line in lines)
 
 
-def _flagged(flag: Flag) -> str:
-    pipes = f"{flag.source.value}, {flag.target.value}, static_cast<event_t>({flag.event})"
-    return f"set_flag({pipes}); wait_flag({pipes});"
+def _flagged(flag: Flag) -> tuple[str, str]:
+    pipes = f"{flag.source.value}, {flag.target.value}, EVENT_ID{flag.event}"
+    return f"set_flag({pipes});", f"wait_flag({pipes});"
 
 
 def _addressed(typed: TileType | TensorType) -> bool:
@@ -293,13 +293,14 @@ def _function_name(name: str) -> str:
 
 
 def _signature(function: Function) -> str:
-    return ", ".join(f"__gm__ {ctype(param.type.dtype)}* gm_{param.name}" for param in function.params)
+    params = (f"\n    __gm__ {ctype(param.type.dtype)}* gm_{param.name}" for param in function.params)
+    return ",".join(params)
 
 
 def _main(program: Program) -> Iterator[str]:
     """The orchestration: each function in its turn. Names of tensors are those of what they hold."""
     yield f"// {program.main.position}"
-    yield f"inline void lowered_main({_signature(program.main)})"
+    yield from f"inline void lowered_main({_signature(program.main)})".splitlines()
     yield "{"
     held = {param.name: param.name for param in program.main.params}
     for statement in program.main.body:
