@@ -92,7 +92,7 @@ def versions(environment: Mapping[str, str]) -> dict[str, str]:
     """For `doctor`: the headers and the compiler, or what is missing."""
     found = find(environment)
     if isinstance(found, Toolchain):
-        return {ROOT: f"{found.root} ({found.headers})", "its compiler": f"{found.compiler} {found.version}"}
+        return {ROOT: f"{found.root} ({found.headers})", "its compiler": f"{found.compiler}: {found.version}"}
     return {ROOT: found.reason}
 
 
