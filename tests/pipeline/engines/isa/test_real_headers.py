@@ -50,8 +50,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-def program_of(name: str) -> Program:
-    program: Program = SUBJECT.program(name).build(emulator.language, SUBJECT.plan)
+def program_of(name: str, band_rows: int = 12) -> Program:
+    """A program in bands of so many rows of y, which has 12."""
+    subject = Subject(SUBJECT.workload, SUBJECT.geometry, SUBJECT.soc, {"band_rows": band_rows})
+    program: Program = subject.program(name).build(emulator.language, subject.plan)
     return program
 
 
@@ -132,7 +134,8 @@ MUTANTS = {
 def test_a_mistake_in_the_lowering_is_seen_in_the_bytes(
     mutant: str, toolchain: Toolchain, cache: Path, tmp_path: Path
 ) -> None:
-    program = program_of("fused")
+    # In a single band two orders of the padding read the same bytes.
+    program = program_of("fused", 4 if "padding" in mutant else 12)
     text, (written, mistake) = lowered(program), MUTANTS[mutant]
     assert text.count(written) == 1
     arrays = arrays_of(program)
