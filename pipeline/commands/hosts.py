@@ -14,7 +14,7 @@ from pipeline.commands.options import QUEUE
 from pipeline.commands.selection import read_matrix
 from pipeline.engines.base import Availability, ToolchainError
 from pipeline.engines.identity import identify
-from pipeline.engines.isa import toolchain as isa
+from pipeline.engines.isa import engine as isa
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.registry import BACKENDS, engine_for
@@ -49,7 +49,7 @@ def installed(environment: Mapping[str, str]) -> dict[str, str]:
     here = {name: facts[name] for name in ("host", "system", "processors", "python", "numpy", "torch")}
     here["this Python's pypto"] = str(identify())
     here["g++"] = shutil.which("g++") or "none"
-    here |= isa.versions(environment)
+    here |= isa.installed(environment)
     here[toolchain.PYTHON] = environment.get(toolchain.PYTHON) or "not set: this Python"
     try:
         versions = toolchain.versions(environment)

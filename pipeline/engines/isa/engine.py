@@ -30,7 +30,7 @@ from pipeline.engines.base import (
 from pipeline.engines.cache import user_cache
 from pipeline.engines.isa.build import PROGRAM, RUNNER, build, run
 from pipeline.engines.isa.probe import Measured, judge, measure
-from pipeline.engines.isa.toolchain import Toolchain, find
+from pipeline.engines.isa.toolchain import ROOT, Toolchain, find
 from pipeline.ground.jobs import Platform
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
@@ -111,6 +111,20 @@ class IsaEngine:
         kept.write_text(text)
         executable = build(toolchain, {PROGRAM: text, RUNNER: runner(program, soc)}, self._cache)
         return Done(toolchain.facts, (kept,), ()), executable
+
+
+def installed(environment: Mapping[str, str], cache: Path | None = None) -> dict[str, str]:
+    """For `doctor`: headers, compiler and what was measured of both, or what is missing."""
+    found, cache = find(environment), cache or user_cache("isa")
+    if isinstance(found, Availability):
+        return {ROOT: found.reason}
+    here = {ROOT: f"{found.root} ({found.headers})", "its compiler": f"{found.compiler}: {found.version}"}
+    if cache is None:
+        return here
+    measured = _measured(found, cache)
+    if measured.failure:
+        return {**here, "its simulator": measured.failure}
+    return {**here, "its TINSERT_FP": str(measured.insert), "its TSTORE_FP": str(measured.store)}
 
 
 @lru_cache(maxsize=4)

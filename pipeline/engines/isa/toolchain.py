@@ -88,14 +88,6 @@ def find(environment: Mapping[str, str]) -> Toolchain | Availability:
     return _found(folder, environment.get("PATH", ""), bool(sanitize))
 
 
-def versions(environment: Mapping[str, str]) -> dict[str, str]:
-    """For `doctor`: the headers and the compiler, or what is missing."""
-    found = find(environment)
-    if isinstance(found, Toolchain):
-        return {ROOT: f"{found.root} ({found.headers})", "its compiler": f"{found.compiler}: {found.version}"}
-    return {ROOT: found.reason}
-
-
 @lru_cache(maxsize=4)
 def _found(root: Path, path: str, sanitize: bool) -> Toolchain | Availability:
     remedy = f"install clang++ {OLDEST} or newer"

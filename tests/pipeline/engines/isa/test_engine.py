@@ -11,7 +11,7 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import CompileError, InfrastructureError, NotSupportedError, Request
-from pipeline.engines.isa.engine import IsaEngine
+from pipeline.engines.isa.engine import IsaEngine, installed
 from pipeline.engines.isa.toolchain import SANITIZE
 from pipeline.ground.jobs import Platform, WorkloadName
 from pipeline.ground.subject import Subject
@@ -126,3 +126,22 @@ def test_what_cannot_be_lowered_is_not_supported(
 def test_headers_that_are_gone_are_the_hosts_fault(tmp_path: Path) -> None:
     with pytest.raises(InfrastructureError, match="PTO_ISA_ROOT is not set"):
         engine({}, tmp_path).compile(request(tmp_path / "job"))
+
+
+def test_doctor_names_headers_compiler_and_what_was_measured(
+    host: Host, headers: Path, tmp_path: Path
+) -> None:
+    environment = host(runner=answering(tmp_path, "3186c381"))
+    lines = installed(environment, tmp_path / "cache")
+    assert lines.pop("PTO_ISA_ROOT").startswith(f"{headers} (no commit, SHA-256 ")
+    assert lines == {
+        "its compiler": f"{environment['PATH']}/clang++: Some clang version 19.1.7 (3)",
+        "its TINSERT_FP": "offset-unsigned by channel",
+        "its TSTORE_FP": "offset-unsigned by row",
+    }
+
+
+def test_doctor_says_what_is_missing_or_fails(host: Host, tmp_path: Path) -> None:
+    assert "is not set" in installed({}, tmp_path / "cache")["PTO_ISA_ROOT"]
+    failing = installed(host(runner="exit 3"), tmp_path / "cache")
+    assert failing["its simulator"] == "the simulator's process ended with exit code 3"

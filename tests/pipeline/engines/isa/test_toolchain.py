@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.engines.isa.toolchain import ROOT, SANITIZE, Toolchain, find, versions
+from pipeline.engines.isa.toolchain import ROOT, SANITIZE, Toolchain, find
 
 Host = Callable[..., Mapping[str, str]]
 
@@ -81,13 +81,3 @@ def test_other_headers_have_another_key(host: Host, headers: Path, tmp_path: Pat
     third = tmp_path / "third"
     other.rename(third)
     assert there({**host(), ROOT: str(third)}).digest != before.digest
-
-
-def test_doctor_names_headers_and_compiler_or_what_is_missing(host: Host, headers: Path) -> None:
-    environment = host()
-    found = there(environment)
-    assert versions(environment) == {
-        "PTO_ISA_ROOT": f"{headers} (no commit, SHA-256 {found.digest[:12]})",
-        "its compiler": f"{environment['PATH']}/clang++: Some clang version 19.1.7 (3)",
-    }
-    assert versions({}) == {"PTO_ISA_ROOT": missing({}).reason}
