@@ -9,13 +9,16 @@ from emulator.program import Function, Program
 from emulator.soc import Soc
 from lowering.check import actions, problems, unreturned
 from lowering.flags import Flags, needed, numbered
-from lowering.instructions import LoweringError
 from lowering.trace import Step, unroll
 
 _ROUNDS = 3
 """Rounds of each loop on which flags are sought: a first, a last and one between them.
 
 What is found is proved on all rounds at the end."""
+
+
+class UnprovedError(Exception):
+    """Flags that are chosen by the rule do not hold: the rule is wrong, not the program."""
 
 
 def sufficient(steps: Sequence[Step]) -> Flags:
@@ -66,11 +69,11 @@ def flags_of(function: Function, memory: MemoryMap) -> Flags:
     """The minimal flags of an InCore function, proved on its whole run.
 
     Raises:
-        LoweringError: the checker refuses them; the message says what is wrong.
+        UnprovedError: the checker refuses them; the message says what is wrong.
     """
     short = unroll(function, memory, _ROUNDS)
     flags = minimal(short, sufficient(short))
     problem = next(problems([*actions(unroll(function, memory), flags)]), None)
     if problem is not None:
-        raise LoweringError(function.position, f"event flags are not proved: {problem}")
+        raise UnprovedError(f"{function.position}: event flags of {function.name} are not proved: {problem}")
     return flags

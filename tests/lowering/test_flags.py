@@ -11,7 +11,7 @@ from emulator.soc import SOCS, Space
 from lowering.check import Action, Set, Wait, actions, problems
 from lowering.flags import Flag, Flags, needed, numbered
 from lowering.instructions import Pipe
-from lowering.minimise import minimal, program_flags, sufficient
+from lowering.minimise import UnprovedError, minimal, program_flags, sufficient
 from lowering.trace import Area, Step, unroll
 from workloads.conv_pair import WORKLOAD
 
@@ -190,6 +190,14 @@ def test_every_flag_of_a_program_is_needed_and_none_is_missing(
                 for each in actions(run, flags)
             ]
             assert next(problems(wrong), None), f"{flag} set by {other} is not missed"
+
+
+def test_flags_that_are_not_proved_on_the_whole_run_are_refused(
+    program_of: Callable[..., Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lowering.minimise.minimal", lambda steps, flags: {})
+    with pytest.raises(UnprovedError, match=r"fused_conv2d\.py:\d+: event flags of fused are not proved: "):
+        program_flags(program_of("fused"), SOCS["a2a3"])
 
 
 def test_the_move_into_the_fixpipe_table_runs_on_the_fixpipe(program_of: Callable[..., Program]) -> None:

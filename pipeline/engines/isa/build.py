@@ -28,6 +28,9 @@ _HEADERS = """\
 """
 """What is compiled once for all programs; the headers need the standard library before them."""
 
+_PATIENCE = 600.0
+"""Seconds that the compiler may take: before the first job no other limit applies."""
+
 _ERROR = re.compile(r"^.*\berror: .*$", re.MULTILINE)
 _OVERRIDES = "PTO_CPU_SIM_"
 """What begins the names of the environment variables that change the simulator's memories."""
@@ -70,22 +73,28 @@ def build(toolchain: Toolchain, sources: Mapping[str, str], cache: Path, *define
     return executable
 
 
-def run(executable: Path, files: Sequence[Path], log: Path) -> None:
+def run(executable: Path, files: Sequence[Path], log: Path, timeout: float | None = None) -> None:
     """Run a program on files of its tensors, in this process's group; what it prints goes to `log`.
 
+    `timeout` is in seconds; jobs have one of their own.
+
     Raises:
-        SimulatorError: it fails; the message says what it printed of why.
+        SimulatorError: it fails, or takes longer; the message says what it printed of why.
     """
     environment = {name: text for name, text in os.environ.items() if not name.startswith(_OVERRIDES)}
-    with log.open("wb") as printed:
-        ended = subprocess.run(
-            [str(executable), *map(str, files)],
-            env={"ASAN_OPTIONS": "detect_leaks=0", **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=printed,
-            check=False,
-        )
+    try:
+        with log.open("wb") as printed:
+            ended = subprocess.run(
+                [str(executable), *map(str, files)],
+                env={"ASAN_OPTIONS": "detect_leaks=0", **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                timeout=timeout,
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        raise SimulatorError(f"the simulator has not ended after {error.timeout:.0f} s") from error
     if ended.returncode:
         said = _WORDS.search(log.read_text(errors="replace"))
         reason = f": {said[0]}" if said else ""
@@ -117,20 +126,25 @@ def _headers(toolchain: Toolchain, cache: Path) -> Path:
 def _compile(toolchain: Toolchain, options: Sequence[str], target: Path) -> None:
     unfinished = target.with_name("unfinished")  # used only by the holder of the lock
     command = [toolchain.compiler, *toolchain.flags, *options, "-o", str(unfinished)]
-    ended = subprocess.run(
-        command,
-        env={**os.environ, "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    name = Path(toolchain.compiler).name
+    try:
+        ended = subprocess.run(
+            command,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InfrastructureError(f"{name} has not ended after {error.timeout:.0f} s") from error
     if ended.returncode == 0:
         unfinished.replace(target)
         return
     found = _ERROR.search(ended.stderr)
-    reason = found[0].strip() if found else f"{Path(toolchain.compiler).name} {ending(ended.returncode)}"
+    reason = found[0].strip() if found else f"{name} {ending(ended.returncode)}"
     if ended.returncode < 0 or (fault := host_fault(ended.stderr, compiling=True)):
         raise InfrastructureError(reason if ended.returncode < 0 else f"{fault}: {reason}")
     raise CompileError(f"the headers refuse the lowered program: {reason}")

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from emulator.errors import KernelError
 from emulator.soc import SOCS
 from golden.specs import Array
-from kernels.plan import PlanError
 from lowering.instructions import LoweringError
 from lowering.minimise import program_flags
 from lowering.runner import runner
 from lowering.text import lower
 from pipeline.engines.base import (
     Availability,
-    CompileError,
     Done,
     InfrastructureError,
     NotSupportedError,
@@ -31,11 +27,12 @@ from pipeline.engines.cache import user_cache
 from pipeline.engines.isa.build import PROGRAM, RUNNER, build, run
 from pipeline.engines.isa.probe import Measured, judge, measure
 from pipeline.engines.isa.toolchain import ROOT, Toolchain, find
+from pipeline.engines.refusals import refusing
 from pipeline.ground.jobs import Platform
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.subject import Subject
-from workloads.base import Workload, WorkloadError
+from workloads.base import Workload
 
 _NO_CACHE = Availability(
     "no folder to keep built programs in: this user has no home, and XDG_CACHE_HOME is not set",
@@ -70,7 +67,7 @@ class IsaEngine:
 
     def check(self, subject: Subject, program: str) -> None:
         """Read the program."""
-        with _refusing():
+        with refusing():
             check_main(typed_program(subject, program), subject, program)
 
     def compile(self, request: Request) -> Done:
@@ -103,10 +100,13 @@ class IsaEngine:
             raise InfrastructureError(toolchain.reason)
         if self._cache is None:
             raise InfrastructureError(_NO_CACHE.reason)
-        with _refusing():
+        with refusing():
             program = typed_program(subject, name)
             check_main(program, subject, name, inputs)
-            text = lower(program, soc, program_flags(program, soc))
+            try:
+                text = lower(program, soc, program_flags(program, soc))
+            except LoweringError as error:
+                raise NotSupportedError(str(error)) from error
         kept = request.folder / PROGRAM
         kept.write_text(text)
         executable = build(toolchain, {PROGRAM: text, RUNNER: runner(program, soc)}, self._cache)
@@ -131,17 +131,3 @@ def installed(environment: Mapping[str, str], cache: Path | None = None) -> dict
 def _measured(toolchain: Toolchain, cache: Path) -> Measured:
     """The measurement, which a process asks for once for all of its jobs."""
     return measure(toolchain, cache)
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turns what refuses a program into a `CompileError`; what cannot be lowered is not supported here."""
-    try:
-        yield
-    except SyntaxError as error:
-        place = f"{Path(error.filename or '').name}:{error.lineno}"
-        raise CompileError(f"{place}: not Python: {error.msg}") from error
-    except LoweringError as error:
-        raise NotSupportedError(str(error)) from error
-    except (KernelError, PlanError, WorkloadError) as error:
-        raise CompileError(str(error)) from error

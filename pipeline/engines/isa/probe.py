@@ -25,6 +25,8 @@ from pipeline.ground.memory import untouched_output
 _SOC = SOCS["a2a3"]
 """The simulator requantises for all socs alike."""
 
+_PATIENCE = 60.0
+
 PER_CHANNEL_SINCE = "787d692d (20 August 2026)"
 """The commit from which on TINSERT_FP scales by channel."""
 
@@ -94,7 +96,7 @@ def measure(toolchain: Toolchain, cache: Path) -> Measured:
             files = {name: Path(folder) / name for name in (*arrays, *outputs)}
             for name, array in {**arrays, **outputs}.items():
                 array.tofile(files[name])
-            run(executable, list(files.values()), Path(folder) / "log")
+            run(executable, list(files.values()), Path(folder) / "log", _PATIENCE)
             inserted, stored = (
                 read(np.fromfile(files[name], np.int8).reshape(outputs[name].shape)) for name in outputs
             )
@@ -111,7 +113,8 @@ def judge(measured: Measured, platform: Platform, headers: str) -> Availability:
     """Whether headers of this measurement give what a platform declares."""
     if measured.failure:
         return Availability(
-            f"pto-isa ({headers}) cannot be probed: {measured.failure}", f"name another checkout in {ROOT}"
+            f"pto-isa ({headers}) cannot be probed: {measured.failure}",
+            f"repair the compiler, or name another checkout in {ROOT}",
         )
     insert = measured.insert
     if insert.unknown:

@@ -91,6 +91,11 @@ def test_it_runs_on_the_files_and_keeps_what_is_printed(
     assert "PTO_CPU_SIM_L1_BYTES" not in files[1].read_text()
 
 
+def test_a_simulator_that_hangs_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(SimulatorError, match="has not ended after 0 s"):
+        run(script(tmp_path, "exec sleep 60"), [], tmp_path / "log", timeout=0.2)
+
+
 @pytest.mark.parametrize(
     ("prints", "said"),
     [
