@@ -14,7 +14,7 @@ from lowering.trace import Step, unroll
 _ROUNDS = 3
 """Rounds of each loop on which flags are sought: a first, a last and one between them.
 
-What is found is proved on all rounds at the end."""
+What is found is proved on all rounds at the end. If it does not hold, flags are sought on all of them."""
 
 
 class UnprovedError(Exception):
@@ -71,9 +71,12 @@ def flags_of(function: Function, memory: MemoryMap) -> Flags:
     Raises:
         UnprovedError: the checker refuses them; the message says what is wrong.
     """
-    short = unroll(function, memory, _ROUNDS)
-    flags = minimal(short, sufficient(short))
-    problem = next(problems([*actions(unroll(function, memory), flags)]), None)
-    if problem is not None:
-        raise UnprovedError(f"{function.position}: event flags of {function.name} are not proved: {problem}")
-    return flags
+    whole = unroll(function, memory)
+    problem: str | None = None
+    # A branch that only a later round takes is not in the first rounds.
+    for steps in (unroll(function, memory, _ROUNDS), whole):
+        flags = minimal(steps, sufficient(steps))
+        problem = next(problems([*actions(whole, flags)]), None)
+        if problem is None:
+            return flags
+    raise UnprovedError(f"{function.position}: event flags of {function.name} are not proved: {problem}")

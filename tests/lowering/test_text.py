@@ -112,9 +112,9 @@ def test_the_text_does_not_depend_on_the_process() -> None:
     assert "set_flag" in texts.pop()
 
 
-def odd(rows: int = 32) -> Program:
+def odd(rows: int = 32, turns: int = 2) -> Program:
     """What no shipped kernel does: two planes at once, tiles in UB, a branch, a name of two types."""
-    part = [rows, 64]
+    part, last = [rows, 64], turns - 1
 
     @pl.program
     class Odd:
@@ -127,8 +127,8 @@ def odd(rows: int = 32) -> Program:
                 whole = pl.tile.gather_row(
                     whole, x, dst_offset=[half * 32, 0], src_offset=[32 - half * 32, 0], shapes=part
                 )
-            for turn in pl.range(2):
-                if turn == 0:
+            for turn in pl.range(turns):
+                if turn < last:
                     row = pl.load(x, [0, 0], [1, 64], target_memory=pl.MemorySpace.Vec)
                     y = pl.store(row, [(turn - 1) % 4, 0], y)
                 else:
@@ -154,7 +154,7 @@ def test_planes_branches_and_names_of_two_types_have_their_words() -> None:
         "for (int plane = 0; plane < 2; ++plane) {",
         "Matrix<int8_t, 32, 32, 64> gm(gm_x + (32 - (i_half * 32)) * 64 + 0 + plane * 32);",
         "TASSIGN(part, t_whole_at + (0 / 32 + plane) * 2048 + (i_half * 32) * 32);",
-        "if ((i_turn == 0)) {",
+        "if ((i_turn < 1)) {",
         "} else {",
         "Rows<TileType::Vec, int8_t, 1, 64> t_row;",
         "Rows<TileType::Vec, int8_t, 2, 64> t_row_2;",
@@ -163,6 +163,12 @@ def test_planes_branches_and_names_of_two_types_have_their_words() -> None:
     ):
         assert f"{line}" in text, line
     assert "BIAS = 128, SCALING = 1152" in text  # after the tile of two rows in UB
+
+
+def test_a_branch_of_a_late_round_has_its_flags() -> None:
+    program = odd(turns=6)
+    late = [call for call in calls_of(program) if call.operator == "store"][1]
+    assert program_flags(program, SOCS["a2a3"])["odd"][id(late)]
 
 
 def test_rows_that_end_inside_a_fractal_are_refused_where_they_are_gathered() -> None:
