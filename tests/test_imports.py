@@ -19,7 +19,7 @@ WORKLOADS = ("conv_pair", "conv", "gemm")
 
 LAYERS = (
     ("golden.errors", "golden.draw", "golden.terms", "emulator"),
-    ("golden.geometry", "golden.vreq8"),
+    ("golden.geometry", "golden.vreq8", "lowering"),
     ("golden.layout", "golden.specs"),
     ("golden.reference", "golden.profiles", "golden.inputs"),
     ("golden.chain", "golden.definition"),
@@ -58,7 +58,7 @@ LAYERS = (
 """Rooms from the bottom to the top. A room imports from rooms below it, never beside or above."""
 
 APART = {
-    "engines": ("emulator", "cann", "pypto"),
+    "engines": ("emulator", "cann", "pypto", "isa"),
     "report": ("junit", "summary", "terminal", "merge"),
 }
 """Rooms of the pipeline whose members do not know one another."""
@@ -79,7 +79,7 @@ def name_of(path: Path) -> str:
 
 SOURCES = {
     name_of(path): path
-    for room in ("golden", "emulator", "kernels", "workloads", "pipeline")
+    for room in ("golden", "emulator", "lowering", "kernels", "workloads", "pipeline")
     for path in (ROOT / room).rglob("*.py")
 }
 
@@ -125,6 +125,12 @@ def test_kernels_know_the_geometry_and_the_users_errors_alone() -> None:
     known = {other for module in SOURCES if module.startswith("kernels") for other in imports(module)}
     ours = {name for name in known & set(SOURCES) if not name.startswith("kernels")}
     assert ours == {"golden.geometry", "golden.errors"}
+
+
+def test_the_lowering_knows_the_program_its_memory_and_the_soc_alone() -> None:
+    known = {other for module in SOURCES if module.startswith("lowering") for other in imports(module)}
+    ours = {name for name in known & set(SOURCES) if not name.startswith("lowering")}
+    assert ours == {"emulator.program", "emulator.memory", "emulator.soc"}
 
 
 def test_workloads_know_the_golden_and_the_kernels_alone() -> None:

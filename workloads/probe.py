@@ -35,7 +35,8 @@ VARIABLE = "PIPELINE_WORKLOADS"
 
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); import workloads.probe as p; p.serve()"
 _PROJECT = tuple(
-    Path(__file__).parents[1] / name for name in ("emulator", "golden", "kernels", "pipeline", "workloads")
+    Path(__file__).parents[1] / name
+    for name in ("emulator", "golden", "kernels", "lowering", "pipeline", "workloads")
 )
 
 

@@ -28,7 +28,7 @@ _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BRANCH
 """Environment variables in which GitHub, GitLab and Jenkins name a branch: they check out a commit."""
 
 _SOURCE = Path(__file__).parents[2]
-_ROOMS = ("emulator", "golden", "kernels", "pipeline", "workloads")
+_ROOMS = ("emulator", "golden", "kernels", "lowering", "pipeline", "workloads")
 
 
 def run_facts(command: Sequence[str]) -> dict[str, str]:

@@ -44,10 +44,13 @@ def examine_host(arguments: Namespace) -> int:
 
 def installed(environment: Mapping[str, str]) -> dict[str, str]:
     """By name, the version of each thing that decides which jobs can run, or that it is missing."""
+    from pipeline.engines.isa.engine import installed as isa_installed  # runs start without it
+
     facts = run_facts(())
     here = {name: facts[name] for name in ("host", "system", "processors", "python", "numpy", "torch")}
     here["this Python's pypto"] = str(identify())
     here["g++"] = shutil.which("g++") or "none"
+    here |= isa_installed(environment)
     here[toolchain.PYTHON] = environment.get(toolchain.PYTHON) or "not set: this Python"
     try:
         versions = toolchain.versions(environment)

@@ -2,43 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import numpy as np
 
 from emulator.artefact import report_data
 from emulator.engine import Report, compile_program, run_program
-from emulator.errors import KernelError
 from emulator.listing import listing
 from emulator.program import Program
 from emulator.soc import SOCS, Space
 from golden.specs import Array
-from kernels.plan import PlanError
-from pipeline.engines.base import Availability, CompileError, Done, Request
+from pipeline.engines.base import Availability, Done, Request
+from pipeline.engines.refusals import refusing
 from pipeline.faults.injection import program_with
 from pipeline.ground.cuts import cuts_of
 from pipeline.ground.jobs import Metric, Platform, Source
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
 from pipeline.ground.subject import Subject
-from workloads.base import Workload, WorkloadError
+from workloads.base import Workload
 from workloads.faults import fault_named
-
-
-@contextmanager
-def _refusing() -> Iterator[None]:
-    """Turns what refuses a program into a `CompileError`, with the file and line of what is not Python."""
-    try:
-        yield
-    except SyntaxError as error:
-        place = f"{Path(error.filename or '').name}:{error.lineno}"
-        raise CompileError(f"{place}: not Python: {error.msg}") from error
-    except (KernelError, PlanError, WorkloadError) as error:
-        raise CompileError(str(error)) from error
 
 
 class EmulatorEngine:
@@ -52,17 +37,17 @@ class EmulatorEngine:
         """Always available: it needs only NumPy."""
         return Availability()
 
-    @_refusing()
+    @refusing()
     def check(self, subject: Subject, program: str) -> None:
         """Read the program."""
         check_main(typed_program(subject, program), subject, program)
 
-    @_refusing()
+    @refusing()
     def compile(self, request: Request) -> Done:
         """Walk the program without data; leaves `report.json` and `listing.txt`."""
         return _done(compile_program(_program(request), SOCS[request.platform.soc]), request)
 
-    @_refusing()
+    @refusing()
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
         """Walk the program with data, and requantise as the platform's variant says, or with a fault."""
         subject, platform = request.subject, request.platform

@@ -19,20 +19,22 @@ class Backend:
     """The engine's class as `module:name`, imported when used, and what its jobs need.
 
     If there are several `kinds` of platform, the matrix has to say the kind of each. With `tiles` it runs the
-    tile programs, otherwise the tensor-level ones. `seconds` is what a job takes, roughly, and what a billion
-    multiply-accumulates add to that: nothing but the order of jobs depends on it. `builds` is a
-    `module:function` that says what the first job builds for all later ones: empty if that is done.
+    tile programs, otherwise the tensor-level ones. With `any_variant` it requantises as it is told. `seconds` is
+    what a job takes, roughly, and what a billion multiply-accumulates add to that: nothing but the order of jobs
+    depends on it. `builds` is a `module:function` that says what the first job builds for all later ones: empty
+    if that is done.
     """
 
     engine: str
     kinds: tuple[PlatformKind, ...] = (PlatformKind.HOST,)
     tiles: bool = True
+    any_variant: bool = False
     seconds: tuple[float, float] = (0.1, 0.5)
     builds: str = ""
 
 
 BACKENDS: Mapping[str, Backend] = {
-    "emulator": Backend("pipeline.engines.emulator:EmulatorEngine"),
+    "emulator": Backend("pipeline.engines.emulator:EmulatorEngine", any_variant=True),
     "cann": Backend(
         "pipeline.engines.cann.engine:CannEngine",
         tiles=False,
@@ -44,6 +46,7 @@ BACKENDS: Mapping[str, Backend] = {
         (PlatformKind.CARD, PlatformKind.SIMULATOR),
         seconds=(10.0, 10.0),
     ),
+    "isa": Backend("pipeline.engines.isa.engine:IsaEngine", (PlatformKind.SIMULATOR,), seconds=(6.0, 1.0)),
 }
 """The backends by their names in the matrix."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.matrix.expand import COMPARED, named
 from pipeline.matrix.select import EmptySelectionError, FilterError
@@ -12,6 +13,8 @@ from pipeline.matrix.select import EmptySelectionError, FilterError
 
 def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Platform, Platform]:
     """Read two platforms as users write them: `emu-a2a3,cann-a2a3`.
+
+    If they requantise by different variants, one whose backend knows all of them takes over the other's.
 
     Raises:
         FilterError: it is not written in this form, or the two cannot be compared.
@@ -23,6 +26,10 @@ def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Plat
         if name not in platforms:
             raise FilterError(f"--engines: no platform {name!r}; known are {', '.join(platforms)}")
     one, two = (platforms[name] for name in names)
+    if one.variant != two.variant and _any_variant(one):
+        one = replace(one, variant=two.variant)
+    elif one.variant != two.variant and _any_variant(two):
+        two = replace(two, variant=one.variant)
     if one.variant != two.variant:
         raise FilterError(
             f"--engines {written}: they requantise by different rules ({one.variant}, {two.variant}), so "
@@ -35,6 +42,10 @@ def parse_engines(written: str, platforms: Mapping[str, Platform]) -> tuple[Plat
     return one, two
 
 
+def _any_variant(platform: Platform) -> bool:
+    return platform.backend in BACKENDS and BACKENDS[platform.backend].any_variant
+
+
 def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...]:
     """A job of the compare lane for each geometry and profile that both platforms have a device job for.
 
@@ -45,7 +56,7 @@ def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...
     Raises:
         EmptySelectionError: there is none.
     """
-    mine, its = ({_work(job): job for job in jobs if job.platform == each} for each in (one, two))
+    mine, its = ({_work(job): job for job in jobs if job.platform.name == each.name} for each in (one, two))
     shared = [work for work in mine if work in its]
     if not shared:
         raise EmptySelectionError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from pipeline.engines.base import (
     NotSupportedError,
     Request,
 )
+from pipeline.engines.cache import user_cache
 from pipeline.engines.cann import child
 from pipeline.engines.cann.calculator import COMPILER, calculator, is_built
 from pipeline.engines.cann.child import Order, Work
@@ -66,23 +66,9 @@ _NO_CACHE = Availability(
 )
 
 
-def default_cache() -> Path | None:
-    """Where the verifier's calculator is kept: in the user's cache folder, if there is one.
-
-    By the XDG Base Directory Specification, a relative path counts as not set.
-    """
-    folder = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not folder.is_absolute():
-        try:
-            folder = Path.home() / ".cache"
-        except RuntimeError:
-            return None
-    return folder / "conv-pair-pipeline" / "cann" if folder.is_absolute() else None
-
-
 def to_build() -> str:
     """What the first verified job builds for all others; empty if it is built, or cannot be."""
-    cache = default_cache()
+    cache = user_cache("cann")
     with suppress(InfrastructureError, OSError):
         if cache and _installed() and not is_built(cache):
             return "the verifier's calculator"
@@ -100,7 +86,7 @@ class CannEngine:
     name = "cann"
 
     def __init__(self, cache: Path | None = None, kernels: Path | None = None) -> None:
-        self._cache = cache or default_cache()
+        self._cache = cache or user_cache("cann")
         self._kernels = kernels
 
     def probe(

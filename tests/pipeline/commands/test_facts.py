@@ -29,7 +29,9 @@ def test_a_run_says_which_commit_it_ran() -> None:
 
 
 def test_the_digest_of_a_run_is_of_the_sources_that_all_of_its_parts_share() -> None:
-    rooms = {f"{room}/": "aaaa" for room in ("emulator", "golden", "kernels", "pipeline", "workloads")}
+    rooms = {
+        f"{room}/": "aaaa" for room in ("emulator", "golden", "kernels", "lowering", "pipeline", "workloads")
+    }
     begun = shared_digest(rooms)
     assert all(shared_digest({**rooms, room: "bbbb"}) != begun for room in rooms)
     tensors = {**rooms, "inputs": "aaaa"}

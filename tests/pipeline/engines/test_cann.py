@@ -27,9 +27,10 @@ from pipeline.engines.base import (
     NotSupportedError,
     Request,
 )
+from pipeline.engines.cache import user_cache
 from pipeline.engines.cann import child
 from pipeline.engines.cann.child import Order, Work
-from pipeline.engines.cann.engine import CannEngine, default_cache
+from pipeline.engines.cann.engine import CannEngine
 from pipeline.engines.cann.readings import COST_REPORT, read_cycles
 from pipeline.ground.jobs import Job, JobContext, Lane, Metric, Platform, Source, State, WorkloadName
 from pipeline.ground.subject import Subject
@@ -137,7 +138,7 @@ def test_the_cache_is_the_user_s_and_its_path_absolute(
     monkeypatch.setenv("XDG_CACHE_HOME", cache)
     monkeypatch.setenv("HOME", home)
 
-    assert default_cache() == (folder and Path(folder) / "conv-pair-pipeline" / "cann")
+    assert user_cache("cann") == (folder and Path(folder) / "conv-pair-pipeline" / "cann")
 
 
 def test_a_user_without_a_home_can_compile_and_is_told_what_verifying_needs(

@@ -52,6 +52,15 @@ def test_what_both_run_is_compared_once(matrix: Matrix) -> None:
     assert [platform.name for platform in job.platforms] == ["emu", "other"]
 
 
+@pytest.mark.parametrize("engines", ["other,sim", "sim,other"])
+def test_the_emulator_follows_the_other_platforms_variant(
+    load_text: LoadText, sound: str, engines: str
+) -> None:
+    of_both = MORE.replace("platforms: [card2, sim]", "platforms: [card2, sim, other]")
+    (job,) = paired(load_text(sound, of_both), engines)
+    assert {platform.variant for platform in job.platforms} == {"offset-unsigned"}
+
+
 def test_the_job_holds_the_card_whichever_is_named_first(matrix: Matrix) -> None:
     for engines in ("other,card", "card,other"):
         small, ties = paired(matrix, engines)
@@ -69,7 +78,7 @@ def test_the_job_holds_the_card_whichever_is_named_first(matrix: Matrix) -> None
         ("emu,emu", "write two platforms"),
         ("emu,other,card", "write two platforms"),
         ("emu,abacus", "no platform 'abacus'; known are emu, other"),
-        ("emu,sim", "(vreq8, offset-unsigned)"),
+        ("card,sim", "(vreq8, offset-unsigned)"),
         ("card,card2", "both run on cards"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Typed programs as C++ for the vendor's public ISA headers, with the event flags that a card needs."""

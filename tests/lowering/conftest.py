@@ -1,0 +1,37 @@
+"""What the tests of the lowering share: programs of the pair, tiled for a2a3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import emulator.language
+from emulator.program import Program
+from emulator.soc import SOCS, Soc
+from golden.geometry import MC62, Conv, Geometry
+from kernels.plan import make_plan, tile_bands
+from pipeline.ground.memory import limits_of
+from workloads.conv_pair import WORKLOAD
+
+SMALL = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+"""`pair-24x16` of the shipped matrix."""
+
+
+@pytest.fixture(scope="session")
+def soc() -> Soc:
+    return SOCS["a2a3"]
+
+
+@pytest.fixture(scope="session")
+def program_of() -> Callable[..., Program]:
+    """`program_of(name, geometry="small", band_rows=None)`: a program of the pair."""
+
+    def program_of(name: str, geometry: str = "small", band_rows: int | None = None) -> Program:
+        shape = {"small": SMALL, "mc62": MC62}[geometry]
+        limits = limits_of("a2a3")
+        plan = tile_bands(shape, limits, band_rows) if band_rows else make_plan(shape, limits)
+        program: Program = WORKLOAD.program(name).build(emulator.language, plan)
+        return program
+
+    return program_of
