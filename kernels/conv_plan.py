@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from golden.geometry import C0, ConvGeometry
+from kernels.cost import Work
 from kernels.plan import (
     LONGEST_STEP,
     ConvShape,
     Limits,
     Tile,
+    Use,
     Window,
     acc_tile,
+    cheapest,
     check_band_rows,
-    check_image,
     check_memories,
+    check_unfolded,
     check_uniform,
-    check_whole,
     conv_shape,
+    conv_work,
+    fitting,
     held_rows,
-    highest_bands,
-    staged_bytes,
+    map_part,
+    nearest,
+    staged_parts,
+    tables_work,
     tile_uses,
+    widest,
     window,
 )
 
@@ -38,12 +45,16 @@ class ConvBand:
 
 @dataclass(frozen=True)
 class ConvPlan:
-    """A tiled convolution: its bands, and the ACC tile they are computed in."""
+    """A tiled convolution: its bands, and the ACC tile they are computed in.
+
+    If it is `streamed`, each band brings the filter in by blocks of columns.
+    """
 
     geometry: ConvGeometry
     band_rows: int
     bands: tuple[ConvBand, ...]
     tile: Tile
+    streamed: bool = False
 
     @property
     def planes(self) -> int:
@@ -53,45 +64,66 @@ class ConvPlan:
     @property
     def shape(self) -> ConvShape:
         """The convolution."""
-        return conv_shape(self.geometry.conv, self.geometry.width, self.geometry.cout)
+        geometry = self.geometry
+        return conv_shape(geometry.conv, geometry.width, self.tile.columns or geometry.cout)
+
+    @property
+    def work(self) -> Work:
+        """What the program moves and multiplies."""
+        geometry, bands = self.geometry, len(self.bands)
+        work = tables_work(geometry.cout) * bands
+        for band in self.bands:
+            work += conv_work(self.tile, band.rows * geometry.out_width, geometry.cout, to_gm=True)
+        filters = sum(size for _, size in staged_parts(geometry.depth, geometry.cout))
+        x = self.bands[0].x.rows * geometry.width * geometry.cin * bands
+        return work + Work(gm_l1=x + filters * (bands if self.streamed else 1))
 
 
-def make_conv_plan(geometry: ConvGeometry, limits: Limits) -> ConvPlan:
-    """Tile a convolution, its bands as high as the memories allow (see `kernels.plan.highest_bands`).
-
-    Raises:
-        PlanError: no band height fits; the message gives the rule that the smallest one breaks.
-    """
-    return highest_bands(
-        geometry.out_height,
-        geometry.out_width,
-        lambda band_rows: tile_conv_bands(geometry, limits, band_rows),
+def make_conv_plan(geometry: ConvGeometry, limits: Limits, heights: Sequence[int] = ()) -> ConvPlan:
+    """Tile a convolution by the cheapest plan that fits; everything is as of `kernels.plan.make_plan`."""
+    heights = heights or range(1, geometry.out_height + 1)
+    plans, refused = fitting(
+        heights, lambda rows, streamed: tile_conv_bands(geometry, limits, rows, streamed)
     )
+    if not plans:
+        raise nearest(refused)
+    return cheapest(geometry.out_height, plans, limits.rates)
 
 
-def tile_conv_bands(geometry: ConvGeometry, limits: Limits, band_rows: int) -> ConvPlan:
+def tile_conv_bands(
+    geometry: ConvGeometry, limits: Limits, band_rows: int, streamed: bool = False
+) -> ConvPlan:
     """Tile a convolution in bands of a given height.
 
     Raises:
         PlanError: the height, or a size that follows from it, breaks a rule.
     """
     check_band_rows(band_rows, geometry.out_height)
-    tile = acc_tile(geometry.out_width, geometry.depth, LONGEST_STEP)
-    plan = ConvPlan(geometry, band_rows, tuple(_bands(geometry, band_rows)), tile)
+    held = sum(held_rows(geometry.conv, band_rows, geometry.height, geometry.width))
+    x = map_part("x", held, geometry.width, geometry.cin)
+
+    def made(columns: int) -> Tile:
+        positions = band_rows * geometry.out_width
+        return acc_tile(geometry.out_width, positions, geometry.depth, columns, limits, LONGEST_STEP)
+
+    def uses(tile: Tile) -> list[Use]:
+        staged = staged_parts(geometry.depth, tile.columns)
+        return [Use("L1", (x, *staged), limits.l1), *tile_uses([tile], limits)]
+
+    whole = replace(made(geometry.cout), columns=geometry.cout)
+    tile = widest(geometry.cout, made, uses) if streamed else whole
+    check_memories(f"bands of {band_rows} rows", uses(tile))
+    kept = tile if streamed else replace(whole, columns=0)
+    plan = ConvPlan(geometry, band_rows, tuple(_bands(geometry, band_rows)), kept, streamed)
     for band in plan.bands:
-        check_whole("output rows of a band", band.rows, tile.rows)
-        check_image("x rows x columns of a band", band.x.rows, geometry.width)
+        check_unfolded("x", plan.shape, band.x, tile, band.rows)
     check_uniform(band_rows, [band.x for band in plan.bands])
-    held = max(band.x.rows for band in plan.bands) * geometry.width * geometry.cin
-    staged = staged_bytes(geometry.depth, geometry.cout)
-    uses = [("L1", held + staged, limits.l1), *tile_uses([(tile, geometry.cout)], limits)]
-    check_memories(f"bands of {band_rows} rows", uses)
     return plan
 
 
 def _bands(geometry: ConvGeometry, band_rows: int) -> Iterator[ConvBand]:
     """Bands of y. All read windows of one size, even a shorter last band, so one buffer serves them all."""
-    held = held_rows(geometry.conv, band_rows, geometry.height, geometry.width)
+    held, spare = held_rows(geometry.conv, band_rows, geometry.height, geometry.width)
     for row in range(0, geometry.out_height, band_rows):
         rows = min(band_rows, geometry.out_height - row)
-        yield ConvBand(row, rows, window(geometry.conv, row, rows, geometry.height, held))
+        yield ConvBand(row, rows, window(geometry.conv, row, rows, geometry.height, held, spare))

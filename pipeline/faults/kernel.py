@@ -101,7 +101,9 @@ class _Faulty:
             return _spoiled(body, self._ends_tile, spoil)
         if self.fault.id in _MAP_CHANGES:
             change = _MAP_CHANGES[self.fault.id](self.convolution.layer)
-            return _spoiled(body, self._fills_map_of_second, spoils.whole_map(change))
+            window = self.convolution.parts[0].window
+            pixels = window.rows * self.convolution.layer.width
+            return _spoiled(body, self._fills_map_of_second, spoils.whole_map(change, pixels))
         return body
 
     # -- what a call is for
@@ -139,7 +141,8 @@ class _Faulty:
         if self.convolution.loading is Loading.IN_L1:
             table = call.operands.get("scale")
             return call.operator == "tile.fixpipe_requant" and self._reads(table, self._table_before)
-        return call.operator == "load" and self._reads(call.operands["tensor"], self._map)
+        loads = call.operator in ("load", "tile.gather_row")
+        return loads and self._reads(call.operands["tensor"], self._map)
 
     # -- the faults
 
@@ -153,7 +156,8 @@ class _Faulty:
         return replace(call, operands={**call.operands, "stride": (wrong, wrong)}, written={})
 
     def _past_edge(self, body: Block) -> Block:
-        spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"))
+        spare = self.convolution.parts[0].window.spare
+        spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"), spare)
         wanted = band_class(self.fault)
         spoiled = _spoiled(body, self._unfolds, spoil)
         return tuple(
