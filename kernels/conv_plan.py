@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from golden.geometry import C0, ConvGeometry
 from kernels.cost import Work
 from kernels.plan import (
     LONGEST_STEP,
+    Considered,
     ConvShape,
     Limits,
     Tile,
     Use,
     Window,
     acc_tile,
-    cheapest,
     check_band_rows,
     check_memories,
     check_unfolded,
     check_uniform,
     conv_shape,
     conv_work,
-    fitting,
     held_rows,
     map_part,
-    nearest,
+    search,
     staged_parts,
     tables_work,
     tile_uses,
@@ -79,15 +79,19 @@ class ConvPlan:
         return work + Work(gm_l1=x + filters * (bands if self.streamed else 1))
 
 
-def make_conv_plan(geometry: ConvGeometry, limits: Limits, heights: Sequence[int] = ()) -> ConvPlan:
+def make_conv_plan(geometry: ConvGeometry, limits: Limits, band_rows: int | None = None) -> ConvPlan:
     """Tile a convolution by the cheapest plan that fits; everything is as of `kernels.plan.make_plan`."""
-    heights = heights or range(1, geometry.out_height + 1)
-    plans, refused = fitting(
-        heights, lambda rows, streamed: tile_conv_bands(geometry, limits, rows, streamed)
-    )
-    if not plans:
-        raise nearest(refused)
-    return cheapest(geometry.out_height, plans, limits.rates)
+    return considered(geometry, limits, band_rows).best
+
+
+@lru_cache(maxsize=32)
+def considered(geometry: ConvGeometry, limits: Limits, band_rows: int | None = None) -> Considered[ConvPlan]:
+    """All plans that fit; arguments and errors as of `make_conv_plan`."""
+
+    def tiled(shapes: ConvGeometry, rows: int, streamed: bool) -> ConvPlan:
+        return tile_conv_bands(shapes, limits, rows, streamed)
+
+    return search(geometry, limits.rates, tiled, band_rows, ("width", "cin", "cout"))
 
 
 def tile_conv_bands(

@@ -252,9 +252,11 @@ def _build_streamed_alloc(pl: Any, plan: Plan) -> Any:
     mid_shape, placeholder_a = [band.mid.held * geometry.mid_width, geometry.cmid], [16, 32]
     mid_spare, mid_pixels = band.mid.spare > 0, band.mid.rows * geometry.mid_width
     channels = geometry.cmid
+    columns, blocks = plan.shape1.channels, geometry.cmid // plan.shape1.channels
+    block_shape, block_row = [geometry.depth1, columns], [1, columns]
+    ragged, start = positions < plan.conv1.positions, band.x.skip * geometry.mid_width
     gathered = streamed.map_of_x(pl, geometry, band.x)
-    to_mid = streamed.blocks_to_l1(pl, plan.shape1, plan.conv1, band.x, positions, geometry.cmid)
-    to_gm = streamed.blocks_to_gm(pl, plan.shape1, plan.conv1, band.x, positions, geometry.cmid)
+    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, band.x, positions)
 
     @pl.program
     class StreamedFirstTileAlloc:
@@ -275,8 +277,17 @@ def _build_streamed_alloc(pl: Any, plan: Plan) -> Any:
                 mid = pl.tile.set_validshape(mid, mid_pixels, channels)
                 mid = pl.tile.fillpad_inplace(mid)
             feature_map = gathered(x, 0)
-            mid = to_mid(feature_map, filter1, bias1, scale1, mid)
-            tile = to_gm(feature_map, filter1, bias1, scale1, tile, 0)
+            for block in pl.range(blocks):
+                f1 = pl.load(filter1, [0, block * columns], block_shape, target_memory=pl.MemorySpace.Mat)
+                b1 = pl.load(bias1, [0, block * columns], block_row, target_memory=pl.MemorySpace.Mat)
+                s1 = pl.load(scale1, [0, block * columns], block_row, target_memory=pl.MemorySpace.Mat)
+                bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+                scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+                acc = whole_tile(feature_map, f1, bias, start)
+                if ragged:
+                    acc = pl.tile.set_validshape(acc, positions, columns)
+                tile = pl.tile.fixpipe_store(acc, scale, tile, [0, block * columns])
+                mid = pl.tile.fixpipe_requant(mid, acc, scale, [0, block * columns])
             # Residency placeholder, not conv2: it keeps mid live in L1 as in the fused kernel.
             kept = pl.tile.extract(mid, 0, 0, shape=placeholder_a, target_memory=pl.MemorySpace.Left)  # noqa: F841
             return tile

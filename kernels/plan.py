@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import gcd, inf
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from golden.errors import UserError
 from golden.geometry import C0, FRACTAL_ROWS, Conv, Geometry
@@ -426,25 +427,95 @@ class Banded(Protocol):
 BandedPlan = TypeVar("BandedPlan", bound=Banded)
 
 
-def fitting(
-    heights: Sequence[int], tiled: Callable[[int, bool], BandedPlan]
-) -> tuple[list[BandedPlan], list[PlanError]]:
-    """The plans that fit, and why the others do not.
+@dataclass(frozen=True)
+class Considered(Generic[BandedPlan]):
+    """The plans of a geometry: the `best`, all that fit, and why the nearest of the others does not."""
+
+    best: BandedPlan
+    fitting: tuple[BandedPlan, ...]
+    refused: PlanError | None
+
+
+class Shapes(Protocol):
+    """A geometry whose output is cut into bands of rows."""
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the output."""
+
+
+Geo = TypeVar("Geo", bound=Shapes)
+Tiled = Callable[[Geo, int, bool], BandedPlan]
+"""Makes the plan of a geometry for bands of a number of rows, streamed or not; raises PlanError."""
+
+
+def search(
+    geometry: Geo, rates: Rates, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, fields: Sequence[str]
+) -> Considered[BandedPlan]:
+    """Try all plans of a geometry.
 
     Args:
-        heights: output rows of a band that are tried.
-        tiled: makes the plan for bands of a number of rows, streamed or not; raises PlanError if it breaks a
-            rule.
+        geometry: what to tile.
+        rates: by which plans are compared.
+        tiled: makes one plan.
+        band_rows: output rows of a band, if only such plans are wanted.
+        fields: the geometry's sizes, of which smaller ones are tried if no plan fits.
+
+    Raises:
+        PlanError: no plan fits. The message is about the plan that exceeds a memory by the smallest factor,
+            or about the rule that all break; it says which smaller geometry fits.
     """
     found: list[BandedPlan] = []
     refused: list[PlanError] = []
-    for streamed in (False, True):
-        for band_rows in heights:
+    for rows, streamed in _tried(geometry, band_rows):
+        try:
+            found.append(tiled(geometry, rows, streamed))
+        except PlanError as error:
+            refused.append(error)
+    nearest = min(refused, key=lambda error: error.ratio, default=None)
+    if found:
+        return Considered(cheapest(geometry.out_height, found, rates), tuple(found), nearest)
+    assert nearest is not None
+    raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields)}", nearest.ratio)
+
+
+def _tried(geometry: Shapes, band_rows: int | None) -> Iterator[tuple[int, bool]]:
+    heights = range(1, geometry.out_height + 1) if band_rows is None else [band_rows]
+    return ((rows, streamed) for streamed in (False, True) for rows in heights)
+
+
+def _what_fits(
+    geometry: Geo, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, fields: Sequence[str]
+) -> str:
+    """The nearest geometry that fits, in words: of all that differ in one field, the least reduced one."""
+
+    def fits(name: str, value: int) -> bool:
+        try:
+            smaller = replace(cast(Any, geometry), **{name: value})
+        except ValueError:
+            return False
+        for rows, streamed in _tried(smaller, band_rows):
             try:
-                found.append(tiled(band_rows, streamed))
-            except PlanError as error:
-                refused.append(error)
-    return found, refused
+                tiled(smaller, rows, streamed)
+            except PlanError:
+                continue
+            return True
+        return False
+
+    nearest = []
+    for name in fields:
+        now = getattr(geometry, name)
+        unit = C0 if now % C0 == 0 else 1
+        low, high = 0, now // unit  # low fits, or is none; high does not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(name, middle * unit) else (low, middle)
+        if low:
+            nearest.append((low * unit / now, name, low * unit))
+    if not nearest:
+        return ""
+    _, name, value = max(nearest)
+    return f"; with {name} {value} it fits"
 
 
 def cheapest(out_height: int, plans: Sequence[BandedPlan], rates: Rates) -> BandedPlan:
@@ -459,27 +530,28 @@ def cheapest(out_height: int, plans: Sequence[BandedPlan], rates: Rates) -> Band
     return min(near or plans, key=lambda plan: (cost[id(plan)], -plan.band_rows))
 
 
-def nearest(refused: Sequence[PlanError]) -> PlanError:
-    """Of all refusals the one that is nearest to a plan: that exceeds a memory by the smallest factor."""
-    return min(refused, key=lambda error: error.ratio)
-
-
-def make_plan(geometry: Geometry, limits: Limits, heights: Sequence[int] = ()) -> Plan:
+def make_plan(geometry: Geometry, limits: Limits, band_rows: int | None = None) -> Plan:
     """Tile a geometry by the cheapest plan that fits (see `cheapest`, and `acc_tile` for its tiles).
 
     Args:
         geometry: what to tile.
         limits: of the memories.
-        heights: output rows that a band may have; all by default.
+        band_rows: output rows of a band, if only such plans are wanted.
 
     Raises:
         PlanError: no plan fits; the message is about the one that is nearest to fitting.
     """
-    heights = heights or range(1, geometry.out_height + 1)
-    plans, refused = fitting(heights, lambda rows, streamed: tile_bands(geometry, limits, rows, streamed))
-    if not plans:
-        raise nearest(refused)
-    return cheapest(geometry.out_height, plans, limits.rates)
+    return considered(geometry, limits, band_rows).best
+
+
+@lru_cache(maxsize=32)
+def considered(geometry: Geometry, limits: Limits, band_rows: int | None = None) -> Considered[Plan]:
+    """All plans that fit; arguments and errors as of `make_plan`."""
+
+    def tiled(shapes: Geometry, rows: int, streamed: bool) -> Plan:
+        return tile_bands(shapes, limits, rows, streamed)
+
+    return search(geometry, limits.rates, tiled, band_rows, ("width", "cin", "cmid", "cout"))
 
 
 def tile_bands(geometry: Geometry, limits: Limits, band_rows: int, streamed: bool = False) -> Plan:

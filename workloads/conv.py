@@ -9,7 +9,7 @@ from golden import conv
 from golden.chain import INPUT
 from golden.conv import layers
 from golden.geometry import Conv, ConvGeometry
-from kernels.conv_plan import ConvPlan, make_conv_plan, tile_conv_bands
+from kernels.conv_plan import ConvPlan, make_conv_plan
 from kernels.plan import Limits
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_tensor import TENSOR_LEVEL
@@ -19,8 +19,7 @@ BAND_ROWS = "band_rows"
 
 
 def _plan(geometry: ConvGeometry, limits: Limits, options: Mapping[str, int]) -> ConvPlan:
-    rows = options.get(BAND_ROWS)
-    return make_conv_plan(geometry, limits) if rows is None else tile_conv_bands(geometry, limits, rows)
+    return make_conv_plan(geometry, limits, options.get(BAND_ROWS))
 
 
 def _frame(tensor: str, geometry: ConvGeometry, plan: ConvPlan | None) -> Frame:

@@ -13,7 +13,7 @@ from golden.chain import INPUT
 from golden.conv_pair import MID, Y, layers
 from golden.geometry import C0, Conv, Geometry
 from golden.specs import Array
-from kernels.plan import Band, Limits, Plan, Window, make_plan, tile_bands
+from kernels.plan import Band, Limits, Plan, Window, make_plan
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_pair_tensor import TENSOR_LEVEL
 from workloads.form import (
@@ -34,8 +34,7 @@ BAND_ROWS = "band_rows"
 
 
 def _plan(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Plan:
-    rows = options.get(BAND_ROWS)
-    return make_plan(geometry, limits) if rows is None else tile_bands(geometry, limits, rows)
+    return make_plan(geometry, limits, options.get(BAND_ROWS))
 
 
 def _frame(tensor: str, geometry: Geometry, plan: Plan | None) -> Frame:

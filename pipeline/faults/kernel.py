@@ -117,6 +117,14 @@ class _Faulty:
             return False
         return self._reads(statement.operands.get("scale"), self.convolution.layer.scale)
 
+    def _over_tiles(self, loop: For) -> bool:
+        """Whether a loop makes ACC tiles of the fault's convolution, all with the same table entries."""
+        ends = [each for each in loop.body if isinstance(each, Call) and self._ends_tile(each)]
+        made = {each.target for each in loop.body if isinstance(each, Call)}
+        return bool(ends) and not any(
+            isinstance(scale := each.operands["scale"], Ref) and scale.name in made for each in ends
+        )
+
     def _unfolds(self, call: Call) -> bool:
         """Whether this is img2col of the fault's convolution."""
         return call.operator == "tile.img2col" and self._reads(call.operands.get("tile"), self._map)
@@ -226,7 +234,7 @@ class _Faulty:
 
         return tuple(
             replace(statement, body=tuple(changed(statement, call) for call in statement.body))
-            if isinstance(statement, For) and any(map(self._ends_tile, statement.body))
+            if isinstance(statement, For) and self._over_tiles(statement)
             else statement
             for statement in block
         )

@@ -30,9 +30,15 @@ GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int]]] = {
     "conv-pair": {
         "interior bands": (Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), 4),
         "one band, one plane": (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12),
+        "ragged bands": (Geometry(11, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 4),
+        "one band with zeros under it": (Geometry(7, 5, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 7),
+        # On a2a3 the bias table holds 256 channels.
+        "streamed": (Geometry(7, 7, 32, 288, 288, Conv(3, 1, 1), Conv(3, 1, 1)), 3),
     },
     "conv": {
         "interior bands": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), 4),
+        "ragged bands": (ConvGeometry(9, 7, 64, 64, Conv(3, 1, 1)), 4),
+        "streamed": (ConvGeometry(7, 7, 64, 288, Conv(3, 1, 1)), 3),
         "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), 4),
     },
 }
