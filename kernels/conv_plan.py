@@ -7,27 +7,26 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from golden.geometry import C0, ConvGeometry
+from kernels.choice import Account, Considered, Use, check_memories, search
 from kernels.cost import Work
 from kernels.plan import (
     LONGEST_STEP,
-    Considered,
     ConvShape,
     Limits,
     Tile,
-    Use,
     Window,
     acc_tile,
     check_band_rows,
-    check_memories,
     check_unfolded,
     check_uniform,
     conv_shape,
     conv_work,
     held_rows,
+    in_words,
     map_part,
-    search,
     staged_parts,
     tables_work,
+    tile_in_words,
     tile_uses,
     widest,
     window,
@@ -55,6 +54,9 @@ class ConvPlan:
     bands: tuple[ConvBand, ...]
     tile: Tile
     streamed: bool = False
+
+    def __str__(self) -> str:
+        return in_words(self.band_rows, streamed=self.streamed)
 
     @property
     def planes(self) -> int:
@@ -94,6 +96,21 @@ def considered(geometry: ConvGeometry, limits: Limits, band_rows: int | None = N
     return search(geometry, limits.rates, tiled, band_rows, ("width", "cin", "cout"))
 
 
+def account(geometry: ConvGeometry, limits: Limits, band_rows: int | None = None) -> Account:
+    """The plan of a geometry in words and numbers; arguments and errors as of `make_conv_plan`."""
+    found = considered(geometry, limits, band_rows)
+    plan = found.best
+    facts = {
+        "bands": f"{len(plan.bands)} of {plan.band_rows} output rows, with {plan.bands[0].x.rows} rows of x",
+        "conv": tile_in_words(plan.tile, geometry.cout),
+        "filter": "streamed: each band brings it in" if plan.streamed else "in L1 throughout",
+    }
+    _, uses = _tile(geometry, limits, plan.band_rows, plan.streamed)
+    return Account(
+        facts, tuple(uses), {"conv": plan.work}, found.others(limits.rates), str(found.refused or "")
+    )
+
+
 def tile_conv_bands(
     geometry: ConvGeometry, limits: Limits, band_rows: int, streamed: bool = False
 ) -> ConvPlan:
@@ -103,6 +120,18 @@ def tile_conv_bands(
         PlanError: the height, or a size that follows from it, breaks a rule.
     """
     check_band_rows(band_rows, geometry.out_height)
+    tile, uses = _tile(geometry, limits, band_rows, streamed)
+    check_memories(in_words(band_rows, streamed=streamed), uses)
+    kept = tile if streamed else replace(tile, columns=0)
+    plan = ConvPlan(geometry, band_rows, tuple(_bands(geometry, band_rows)), kept, streamed)
+    for band in plan.bands:
+        check_unfolded("x", plan.shape, band.x, tile, band.rows)
+    check_uniform(band_rows, [band.x for band in plan.bands])
+    return plan
+
+
+def _tile(geometry: ConvGeometry, limits: Limits, band_rows: int, streamed: bool) -> tuple[Tile, list[Use]]:
+    """The ACC tile for bands of a height, and what the program needs of the memories."""
     held = sum(held_rows(geometry.conv, band_rows, geometry.height, geometry.width))
     x = map_part("x", held, geometry.width, geometry.cin)
 
@@ -116,13 +145,7 @@ def tile_conv_bands(
 
     whole = replace(made(geometry.cout), columns=geometry.cout)
     tile = widest(geometry.cout, made, uses) if streamed else whole
-    check_memories(f"bands of {band_rows} rows", uses(tile))
-    kept = tile if streamed else replace(whole, columns=0)
-    plan = ConvPlan(geometry, band_rows, tuple(_bands(geometry, band_rows)), kept, streamed)
-    for band in plan.bands:
-        check_unfolded("x", plan.shape, band.x, tile, band.rows)
-    check_uniform(band_rows, [band.x for band in plan.bands])
-    return plan
+    return tile, uses(tile)
 
 
 def _bands(geometry: ConvGeometry, band_rows: int) -> Iterator[ConvBand]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from golden.geometry import C0, FRACTAL_ROWS, GemmGeometry
-from kernels.plan import Limits, PlanError, Use, check_memories
+from kernels.choice import Use, check_memories
+from kernels.plan import Limits, PlanError
 
 _STORE_COLUMNS = 4095
 """Most columns that one store from L0C takes."""

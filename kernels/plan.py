@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import gcd, inf
-from typing import Any, Generic, Protocol, TypeVar, cast
+from math import gcd
 
-from golden.errors import UserError
 from golden.geometry import C0, FRACTAL_ROWS, Conv, Geometry
+from kernels.choice import Account, Considered, Use, check_memories, search
+from kernels.choice import PlanError as PlanError  # what a user's plan raises
 from kernels.cost import Rates, Work
 
 LONGEST_STEP = 64
@@ -24,22 +24,8 @@ _PADDING_LIMIT = 2**8
 _STORE_COLUMNS = 4095
 """Most columns that one store from L0C takes."""
 
-_NEAR = 1.01
-"""By which factor a plan with equal bands may be dearer than the cheapest."""
-
 MAX_PLANES = 4
 """The most C1 planes that pass1 keeps each as a tile; more are gathered into one."""
-
-
-class PlanError(UserError):
-    """A geometry cannot be tiled; the message names the rule and the numbers.
-
-    `ratio` says by which factor the memory that is short most is exceeded, infinite for another rule.
-    """
-
-    def __init__(self, message: str, ratio: float = inf) -> None:
-        super().__init__(message)
-        self.ratio = ratio
 
 
 @dataclass(frozen=True)
@@ -163,6 +149,9 @@ class Plan:
     conv2: Tile
     streamed: bool = False
 
+    def __str__(self) -> str:
+        return in_words(self.band_rows, streamed=self.streamed)
+
     @property
     def planes(self) -> int:
         """C1 planes of x."""
@@ -200,6 +189,29 @@ class Plan:
             work += conv_work(self.conv2, each, geometry.cout, to_gm=True)
         loaded = x.rows * geometry.width * geometry.cin * bands + filters * (bands if self.streamed else 1)
         return work + tables_work(geometry.cmid + geometry.cout) * bands + Work(gm_l1=loaded)
+
+    @property
+    def two_pass_work(self) -> Work:
+        """What pass1 and pass2 move and multiply."""
+        geometry, bands, again = self.geometry, len(self.bands), len(self.pass1)
+        whole = self.streamed or self.bands[0].mid.spare > 0
+        tile1 = self.conv1
+        if self.plain:
+            tile1 = replace(tile1, step=C0, steps=geometry.depth1 // C0)
+        filter1, filter2 = (
+            sum(size for _, size in staged_parts(depth, columns))
+            for depth, columns in ((geometry.depth1, geometry.cmid), (geometry.depth2, geometry.cout))
+        )
+        work = tables_work(geometry.cmid) * (1 if self.plain else again)
+        work += tables_work(geometry.cout) * (bands if whole else 1)
+        loaded = filter1 * (1 if self.plain else again) + filter2 * (bands if whole else 1)
+        for _, rows, x in self.pass1:
+            work += conv_work(tile1, rows * geometry.mid_width, geometry.cmid, to_gm=True)
+            loaded += x.rows * geometry.width * geometry.cin
+        for band in self.bands:
+            work += conv_work(self.conv2, band.rows * geometry.out_width, geometry.cout, to_gm=True)
+            loaded += band.mid.rows * geometry.mid_width * geometry.cmid
+        return work + Work(gm_l1=loaded)
 
     @property
     def first_tile(self) -> int:
@@ -268,20 +280,6 @@ def acc_tile(width: int, positions: int, depth: int, columns: int, limits: Limit
     return Tile(-(-tile // width), tile, step, depth // step)
 
 
-@dataclass(frozen=True)
-class Use:
-    """What a plan needs of a memory, in bytes: its parts by name, and the bytes that there are."""
-
-    memory: str
-    parts: tuple[tuple[str, int], ...]
-    limit: int
-
-    @property
-    def needed(self) -> int:
-        """Bytes that are needed."""
-        return sum(size for _, size in self.parts)
-
-
 def map_part(what: str, rows: int, columns: int, channels: int) -> tuple[str, int]:
     """A feature map in L1, in words, and its bytes."""
     return f"{what} of {rows} x {columns} pixels x {channels} channels", rows * columns * channels
@@ -305,23 +303,6 @@ def tile_uses(tiles: Sequence[Tile], limits: Limits) -> Iterator[Use]:
     yield of("L0C", limits.l0c, [4 * tile.positions * tile.columns for tile in tiles])
     yield Use("the bias table", ((f"biases of {wider} channels", 4 * wider),), limits.bias)
     yield Use("the fixpipe table", ((f"entries of {wider} channels", 8 * wider),), limits.fixpipe)
-
-
-def check_memories(what: str, uses: Sequence[Use]) -> None:
-    """Refuse a plan that needs more of a memory than there is.
-
-    Raises:
-        PlanError: the message names `what`, the memory that is short most, the bytes and what they are for.
-    """
-    for use in uses:
-        if use.needed > use.limit:
-            worst = max(uses, key=lambda one: one.needed / one.limit)
-            parts = " + ".join(f"{size} ({name})" for name, size in worst.parts)
-            raise PlanError(
-                f"{what} need {worst.needed} B of {worst.memory}, which has {worst.limit}: "
-                f"{worst.needed - worst.limit} too many: {parts}",
-                worst.needed / worst.limit,
-            )
 
 
 def check_image(what: str, rows: int, columns: int) -> None:
@@ -412,124 +393,6 @@ def tables_work(channels: int) -> Work:
     return Work(l1_tables=12 * channels)
 
 
-class Banded(Protocol):
-    """A plan in bands of `band_rows` output rows."""
-
-    @property
-    def band_rows(self) -> int:
-        """Output rows of every band but a shorter last one."""
-
-    @property
-    def work(self) -> Work:
-        """What it moves and multiplies."""
-
-
-BandedPlan = TypeVar("BandedPlan", bound=Banded)
-
-
-@dataclass(frozen=True)
-class Considered(Generic[BandedPlan]):
-    """The plans of a geometry: the `best`, all that fit, and why the nearest of the others does not."""
-
-    best: BandedPlan
-    fitting: tuple[BandedPlan, ...]
-    refused: PlanError | None
-
-
-class Shapes(Protocol):
-    """A geometry whose output is cut into bands of rows."""
-
-    @property
-    def out_height(self) -> int:
-        """Rows of the output."""
-
-
-Geo = TypeVar("Geo", bound=Shapes)
-Tiled = Callable[[Geo, int, bool], BandedPlan]
-"""Makes the plan of a geometry for bands of a number of rows, streamed or not; raises PlanError."""
-
-
-def search(
-    geometry: Geo, rates: Rates, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, fields: Sequence[str]
-) -> Considered[BandedPlan]:
-    """Try all plans of a geometry.
-
-    Args:
-        geometry: what to tile.
-        rates: by which plans are compared.
-        tiled: makes one plan.
-        band_rows: output rows of a band, if only such plans are wanted.
-        fields: the geometry's sizes, of which smaller ones are tried if no plan fits.
-
-    Raises:
-        PlanError: no plan fits. The message is about the plan that exceeds a memory by the smallest factor,
-            or about the rule that all break; it says which smaller geometry fits.
-    """
-    found: list[BandedPlan] = []
-    refused: list[PlanError] = []
-    for rows, streamed in _tried(geometry, band_rows):
-        try:
-            found.append(tiled(geometry, rows, streamed))
-        except PlanError as error:
-            refused.append(error)
-    nearest = min(refused, key=lambda error: error.ratio, default=None)
-    if found:
-        return Considered(cheapest(geometry.out_height, found, rates), tuple(found), nearest)
-    assert nearest is not None
-    raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields)}", nearest.ratio)
-
-
-def _tried(geometry: Shapes, band_rows: int | None) -> Iterator[tuple[int, bool]]:
-    heights = range(1, geometry.out_height + 1) if band_rows is None else [band_rows]
-    return ((rows, streamed) for streamed in (False, True) for rows in heights)
-
-
-def _what_fits(
-    geometry: Geo, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, fields: Sequence[str]
-) -> str:
-    """The nearest geometry that fits, in words: of all that differ in one field, the least reduced one."""
-
-    def fits(name: str, value: int) -> bool:
-        try:
-            smaller = replace(cast(Any, geometry), **{name: value})
-        except ValueError:
-            return False
-        for rows, streamed in _tried(smaller, band_rows):
-            try:
-                tiled(smaller, rows, streamed)
-            except PlanError:
-                continue
-            return True
-        return False
-
-    nearest = []
-    for name in fields:
-        now = getattr(geometry, name)
-        unit = C0 if now % C0 == 0 else 1
-        low, high = 0, now // unit  # low fits, or is none; high does not
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(name, middle * unit) else (low, middle)
-        if low:
-            nearest.append((low * unit / now, name, low * unit))
-    if not nearest:
-        return ""
-    _, name, value = max(nearest)
-    return f"; with {name} {value} it fits"
-
-
-def cheapest(out_height: int, plans: Sequence[BandedPlan], rates: Rates) -> BandedPlan:
-    """The plan with the fewest cycles of all.
-
-    One whose bands are all equal is preferred if it takes at most 1 % more. Of equal ones the highest bands
-    are taken.
-    """
-    cost = {id(plan): plan.work.cycles(rates) for plan in plans}
-    least = min(cost.values()) * _NEAR
-    near = [plan for plan in plans if cost[id(plan)] <= least and out_height % plan.band_rows == 0]
-    return min(near or plans, key=lambda plan: (cost[id(plan)], -plan.band_rows))
-
-
 def make_plan(geometry: Geometry, limits: Limits, band_rows: int | None = None) -> Plan:
     """Tile a geometry by the cheapest plan that fits (see `cheapest`, and `acc_tile` for its tiles).
 
@@ -554,6 +417,36 @@ def considered(geometry: Geometry, limits: Limits, band_rows: int | None = None)
     return search(geometry, limits.rates, tiled, band_rows, ("width", "cin", "cmid", "cout"))
 
 
+def account(geometry: Geometry, limits: Limits, band_rows: int | None = None) -> Account:
+    """The plan of a geometry in words and numbers; arguments and errors as of `make_plan`."""
+    found = considered(geometry, limits, band_rows)
+    plan = found.best
+    mid, x = plan.bands[0].mid, plan.bands[0].x
+    facts = {
+        "bands": f"{len(plan.bands)} of {plan.band_rows} output rows, with {mid.rows} rows of mid and "
+        f"{x.rows} of x",
+        "conv1": tile_in_words(plan.conv1, geometry.cmid),
+        "conv2": tile_in_words(plan.conv2, geometry.cout),
+        "filters": "streamed: each band brings them in" if plan.streamed else "in L1 throughout",
+    }
+    uses = tuple(_tiles(geometry, limits, plan.band_rows, plan.streamed)[2])
+    works = {"fused": plan.work, "two-pass": plan.two_pass_work}
+    return Account(facts, uses, works, found.others(limits.rates), str(found.refused or ""))
+
+
+def in_words(band_rows: int, *, streamed: bool) -> str:
+    """A plan in short."""
+    return f"bands of {band_rows} rows{', filters streamed' if streamed else ''}"
+
+
+def tile_in_words(tile: Tile, channels: int) -> str:
+    """An ACC tile and its K loop."""
+    return (
+        f"ACC tiles of {tile.positions} positions x {tile.columns or channels} of {channels} channels, "
+        f"{tile.steps} K steps of {tile.step}"
+    )
+
+
 def tile_bands(geometry: Geometry, limits: Limits, band_rows: int, streamed: bool = False) -> Plan:
     """Tile a geometry in bands of a given height.
 
@@ -562,7 +455,7 @@ def tile_bands(geometry: Geometry, limits: Limits, band_rows: int, streamed: boo
     """
     check_band_rows(band_rows, geometry.out_height)
     conv1, conv2, uses = _tiles(geometry, limits, band_rows, streamed)
-    check_memories(f"bands of {band_rows} rows", uses)
+    check_memories(in_words(band_rows, streamed=streamed), uses)
     plan = Plan(
         geometry,
         band_rows,
@@ -604,17 +497,19 @@ def _tiles(
         return [
             Use("L1", (x, mid, *staged), limits.l1),
             Use("L1 in pass1", (pass1_x, *staged), limits.l1),
-            *tile_uses([tile], limits),
         ]
 
     def streams_second(tile: Tile) -> list[Use]:
         staged = staged_parts(geometry.depth2, tile.columns, "2")
-        return [Use("L1", (mid, *staged), limits.l1), *tile_uses([tile], limits)]
+        return [Use("L1 in conv2", (mid, *staged), limits.l1)]
 
     if streamed:
-        tile1 = widest(geometry.cmid, first, streams_first)
-        tile2 = widest(geometry.cout, second, streams_second)
-        return tile1, tile2, [*streams_first(tile1), *streams_second(tile2)]
+        tile1 = widest(geometry.cmid, first, lambda tile: [*streams_first(tile), *tile_uses([tile], limits)])
+        tile2 = widest(
+            geometry.cout, second, lambda tile: [*streams_second(tile), *tile_uses([tile], limits)]
+        )
+        both = tile_uses([tile1, tile2], limits)
+        return tile1, tile2, [*streams_first(tile1), *streams_second(tile2), *both]
     tile1, tile2 = first(geometry.cmid), second(geometry.cout)
     staged1 = staged_parts(geometry.depth1, geometry.cmid, "1")
     staged2 = staged_parts(geometry.depth2, geometry.cout, "2")

@@ -13,7 +13,8 @@ from golden.chain import INPUT
 from golden.conv_pair import MID, Y, layers
 from golden.geometry import C0, Conv, Geometry
 from golden.specs import Array
-from kernels.plan import Band, Limits, Plan, Window, make_plan
+from kernels.choice import Account
+from kernels.plan import Band, Limits, Plan, Window, account, make_plan
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_pair_tensor import TENSOR_LEVEL
 from workloads.form import (
@@ -35,6 +36,10 @@ BAND_ROWS = "band_rows"
 
 def _plan(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Plan:
     return make_plan(geometry, limits, options.get(BAND_ROWS))
+
+
+def _account(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Account:
+    return account(geometry, limits, options.get(BAND_ROWS))
 
 
 def _frame(tensor: str, geometry: Geometry, plan: Plan | None) -> Frame:
@@ -178,4 +183,5 @@ WORKLOAD = Workload(
     plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
+    account=_account,
 )

@@ -11,8 +11,9 @@ from emulator.engine import compile_program
 from emulator.program import Program
 from emulator.soc import SOCS
 from golden.geometry import MC62, Conv, Geometry
+from kernels.choice import cheapest
 from kernels.cost import Rates, Work
-from kernels.plan import Limits, Plan, PlanError, Window, cheapest, make_plan, tile_bands, window
+from kernels.plan import Limits, Plan, PlanError, Window, make_plan, tile_bands, window
 from pipeline.ground import memory
 
 Build = Callable[[str, Plan], Program]
@@ -207,6 +208,7 @@ def test_where_no_plan_fits_the_nearest_one_is_told(limits: Limits) -> None:
         r"512 \(x of 1 x 16 pixels x 32 channels\) \+ 512 \(mid of 1 x 16 pixels x 32 channels\) \+ "
         r"1024 \(filter1 of 32 x 32\) \+ 384 \(bias and scale rows1\)"
     )
-    problem = rf"^bands of 1 rows need {needed} B of L1, which has 1000: {needed - 1000} too many: {parts}$"
+    who = "bands of 1 rows, filters streamed"
+    problem = rf"^{who} need {needed} B of L1, which has 1000: {needed - 1000} too many: {parts}"
     with pytest.raises(PlanError, match=problem):
         make_plan(pointwise, replace(limits, l1=1000))
