@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from emulator.engine import compile_program
@@ -212,3 +213,73 @@ def test_where_no_plan_fits_the_nearest_one_is_told(limits: Limits) -> None:
     problem = rf"^{who} need {needed} B of L1, which has 1000: {needed - 1000} too many: {parts}"
     with pytest.raises(PlanError, match=problem):
         make_plan(pointwise, replace(limits, l1=1000))
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Geometry:
+    def conv() -> Conv:
+        kernel = draw(st.integers(1, 5))
+        return Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
+
+    height, width = draw(st.integers(1, 30)), draw(st.integers(1, 30))
+    cin, cmid, cout = (32 * draw(st.integers(1, 6)) for _ in range(3))
+    try:
+        return Geometry(height, width, cin, cmid, cout, conv(), conv())
+    except ValueError:
+        assume(False)
+        raise
+
+
+def some_plan_fits(geometry: Geometry, l1: int) -> bool:
+    """Whether any height of bands and any blocks of channels fit L1, tried one by one."""
+
+    def held(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]:
+        read = min((rows - 1) * conv.stride + conv.kernel, height)
+        return read, next(each for each in range(read, read + 16) if each * width % 16 == 0)
+
+    def blocks(channels: int) -> list[int]:
+        return [each for each in range(32, channels + 1, 32) if channels % each == 0]
+
+    for rows in range(1, geometry.out_height + 1):
+        mid_rows, mid_held = held(geometry.conv2, rows, geometry.mid_height, geometry.mid_width)
+        _, x_held = held(geometry.conv1, mid_rows, geometry.height, geometry.width)
+        spanned = min(rows * geometry.conv2.stride, geometry.mid_height)
+        _, pass1_held = held(geometry.conv1, spanned, geometry.height, geometry.width)
+        x, pass1_x = (each * geometry.width * geometry.cin for each in (x_held, pass1_held))
+        mid = mid_held * geometry.mid_width * geometry.cmid
+        first = [(geometry.depth1 + 12) * each for each in blocks(geometry.cmid)]
+        second = [(geometry.depth2 + 12) * each for each in blocks(geometry.cout)]
+        fits_first = any(max(x + mid, pass1_x) + each <= l1 for each in first)
+        if fits_first and any(mid + each <= l1 for each in second) and uniform(geometry, rows):
+            return True
+    return False
+
+
+def uniform(geometry: Geometry, rows: int) -> bool:
+    """Whether the bands between the first and the last can be one loop."""
+    try:
+        tile_bands(geometry, roomy(), rows)
+    except PlanError as error:
+        return "padding reaches past" not in str(error)
+    return True
+
+
+def roomy() -> Limits:
+    return Limits(2**24, 2**20, 2**20, 2**24, 2**20, 2**20)
+
+
+@settings(max_examples=60, deadline=None)
+@given(geometry=geometries(), l1=st.integers(2_000, 80_000))
+def test_a_geometry_is_refused_only_if_no_plan_fits(geometry: Geometry, l1: int) -> None:
+    limits = replace(roomy(), l1=l1)
+    try:
+        plan = make_plan(geometry, limits)
+    except PlanError as error:
+        assert not some_plan_fits(geometry, l1)
+        told = re.search(r"with (\w+) (\d+) it fits$", str(error))
+        if told:
+            smaller = replace(geometry, **{told[1]: int(told[2])})
+            assert make_plan(smaller, limits)
+    else:
+        assert some_plan_fits(geometry, l1)
+        assert plan.work.cycles(limits.rates) > 0

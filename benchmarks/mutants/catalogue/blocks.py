@@ -18,9 +18,9 @@ _CONV1_TAP = "conv1_taps,\n                conv1_k * conv1_step,"
 _CONV2_TAP = "conv2_taps,\n                conv2_k * conv2_step,"
 _CONV1_AT = "conv1_position,\n                conv1_k * conv1_step,"
 _CONV2_AT = "conv2_position,\n                conv2_k * conv2_step,"
-_CONV1_WINDOW = "conv1_image, conv1_padding = (window.rows, shape.width), window.padding"
-_CONV2_WINDOW = "conv2_image, conv2_padding = (window.rows, shape.width), window.padding"
-_PLANE_WINDOW = "plane_image, plane_padding = (window.rows, shape.width), window.padding"
+_CONV1_WINDOW = "conv1_image, conv1_padding = (window.held, shape.width), padding"
+_CONV2_WINDOW = "conv2_image, conv2_padding = (window.held, shape.width), padding"
+_PLANE_WINDOW = "plane_image, plane_padding = (window.held, shape.width), padding"
 
 
 def _conv1(
@@ -107,7 +107,7 @@ MUTANTS = (
     _conv1(
         "img2col: rows and columns of the image are swapped",
         _CONV1_WINDOW,
-        _CONV1_WINDOW.replace("(window.rows, shape.width)", "(shape.width, window.rows)"),
+        _CONV1_WINDOW.replace("(window.held, shape.width)", "(shape.width, window.held)"),
     ),
     _conv1(
         "K loop: filter reversed, windows not",
@@ -162,7 +162,7 @@ MUTANTS = (
     _conv2(
         "img2col: rows and columns of the image are swapped",
         _CONV2_WINDOW,
-        _CONV2_WINDOW.replace("(window.rows, shape.width)", "(shape.width, window.rows)"),
+        _CONV2_WINDOW.replace("(window.held, shape.width)", "(shape.width, window.held)"),
     ),
     _conv2(
         "img2col: one row of the image less",
