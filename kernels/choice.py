@@ -84,6 +84,10 @@ class Banded(Protocol):
         """Output rows of every band but a shorter last one."""
 
     @property
+    def sliced(self) -> bool:
+        """Whether a filter comes in by slices of K, which is the last resort."""
+
+    @property
     def work(self) -> Work:
         """What it moves and multiplies."""
 
@@ -143,6 +147,7 @@ def search(
             refused.append(error)
     nearest = min(refused, key=lambda error: error.ratio, default=None)
     if found:
+        found = [plan for plan in found if not plan.sliced] or found
         return Considered(cheapest(geometry.out_height, found, rates), tuple(found), nearest)
     assert nearest is not None
     raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields)}", nearest.ratio)

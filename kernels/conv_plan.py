@@ -21,14 +21,15 @@ from kernels.plan import (
     check_uniform,
     conv_shape,
     conv_work,
+    filter_bytes,
     held_rows,
     in_words,
     map_part,
     staged_parts,
+    streamed_tile,
     tables_work,
     tile_in_words,
     tile_uses,
-    widest,
     window,
 )
 
@@ -64,6 +65,11 @@ class ConvPlan:
         return self.geometry.cin // C0
 
     @property
+    def sliced(self) -> bool:
+        """Whether the filter comes in by slices of K."""
+        return self.tile.slices > 1
+
+    @property
     def shape(self) -> ConvShape:
         """The convolution."""
         geometry = self.geometry
@@ -76,9 +82,10 @@ class ConvPlan:
         work = tables_work(geometry.cout) * bands
         for band in self.bands:
             work += conv_work(self.tile, band.rows * geometry.out_width, geometry.cout, to_gm=True)
-        filters = sum(size for _, size in staged_parts(geometry.depth, geometry.cout))
+        positions = [band.rows * geometry.out_width for band in self.bands]
+        filters = filter_bytes(self.tile, geometry.cout, positions, streamed=self.streamed)
         x = self.bands[0].x.rows * geometry.width * geometry.cin * bands
-        return work + Work(gm_l1=x + filters * (bands if self.streamed else 1))
+        return work + Work(gm_l1=x + filters)
 
 
 def make_conv_plan(geometry: ConvGeometry, limits: Limits, band_rows: int | None = None) -> ConvPlan:
@@ -135,17 +142,18 @@ def _tile(geometry: ConvGeometry, limits: Limits, band_rows: int, streamed: bool
     held = sum(held_rows(geometry.conv, band_rows, geometry.height, geometry.width))
     x = map_part("x", held, geometry.width, geometry.cin)
 
-    def made(columns: int) -> Tile:
-        positions = band_rows * geometry.out_width
-        return acc_tile(geometry.out_width, positions, geometry.depth, columns, limits, LONGEST_STEP)
-
-    def uses(tile: Tile) -> list[Use]:
-        staged = staged_parts(geometry.depth, tile.columns)
-        return [Use("L1", (x, *staged), limits.l1), *tile_uses([tile], limits)]
-
-    whole = replace(made(geometry.cout), columns=geometry.cout)
-    tile = widest(geometry.cout, made, uses) if streamed else whole
-    return tile, uses(tile)
+    positions = band_rows * geometry.out_width
+    if streamed:
+        room = limits.l1 - x[1]
+        tile = streamed_tile(
+            room, limits, geometry.out_width, positions, geometry.depth, geometry.cout, LONGEST_STEP
+        )
+    else:
+        depth, columns = geometry.depth, geometry.cout
+        tile = acc_tile(geometry.out_width, positions, depth, columns, limits, LONGEST_STEP)
+        tile = replace(tile, columns=columns)
+    staged = staged_parts(tile.slice, tile.columns)
+    return tile, [Use("L1", (x, *staged), limits.l1), *tile_uses([tile], limits)]
 
 
 def _bands(geometry: ConvGeometry, band_rows: int) -> Iterator[ConvBand]:

@@ -92,14 +92,14 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
         plan: the tiled geometry; `x_band` holds the x rows of its first band as `[rows * width, cin]`, and
             the rows of zeros under them.
     """
+    if plan.streamed:
+        return streamed.build_first_tile_packed(pl, plan)
     geometry = plan.geometry
     window = plan.bands[0].x
     band_shape = [window.held * geometry.width, geometry.cin]
-    positions, ragged = plan.first_tile, plan.first_tile < plan.conv1.positions
+    positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions
     result_shape = [positions, geometry.cmid]
-    columns, blocks = plan.shape1.channels, geometry.cmid // plan.shape1.channels
     filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
-    block_shape, block_row = [geometry.depth1, columns], [1, columns]
     start = window.skip * geometry.mid_width
     whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, window, positions)
 
@@ -115,16 +115,15 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
             tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
         ) -> pl.Tensor[result_shape, pl.INT8]:
             feature_map = pl.load(x_band, [0, 0], band_shape, target_memory=pl.MemorySpace.Mat)
-            for block in pl.range(blocks):
-                f1 = pl.load(filter1, [0, block * columns], block_shape, target_memory=pl.MemorySpace.Mat)
-                b1 = pl.load(bias1, [0, block * columns], block_row, target_memory=pl.MemorySpace.Mat)
-                s1 = pl.load(scale1, [0, block * columns], block_row, target_memory=pl.MemorySpace.Mat)
-                bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
-                scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
-                acc = whole_tile(feature_map, f1, bias, start)
-                if ragged:
-                    acc = pl.tile.set_validshape(acc, positions, columns)
-                tile = pl.tile.fixpipe_store(acc, scale, tile, [0, block * columns])
+            f1 = pl.load(filter1, [0, 0], filter_shape, target_memory=pl.MemorySpace.Mat)
+            b1 = pl.load(bias1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(scale1, [0, 0], row_shape, target_memory=pl.MemorySpace.Mat)
+            bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+            scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+            acc = whole_tile(feature_map, f1, bias, start)
+            if ragged:
+                acc = pl.tile.set_validshape(acc, positions, channels)
+            tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
             return tile
 
         @pl.function(type=pl.FunctionType.Orchestration)
@@ -152,7 +151,7 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
         plan: the tiled geometry.
     """
     if plan.streamed:
-        return _build_streamed_alloc(pl, plan)
+        return streamed.build_first_tile_alloc(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions
@@ -239,72 +238,3 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
             return tile
 
     return FirstTileFusedAlloc
-
-
-def _build_streamed_alloc(pl: Any, plan: Plan) -> Any:
-    """The same where filters are streamed: mid lies before the feature map, a filter's block behind it."""
-    geometry = plan.geometry
-    x_shape = [plan.planes * geometry.height * geometry.width, C0]
-    positions, band = plan.first_tile, plan.bands[0]
-    result_shape = [positions, geometry.cmid]
-    filter1_shape, filter2_shape = [geometry.depth1, geometry.cmid], [geometry.depth2, geometry.cout]
-    row1_shape, row2_shape = [1, geometry.cmid], [1, geometry.cout]
-    mid_shape, placeholder_a = [band.mid.held * geometry.mid_width, geometry.cmid], [16, 32]
-    mid_spare, mid_pixels = band.mid.spare > 0, band.mid.rows * geometry.mid_width
-    channels = geometry.cmid
-    columns, blocks = plan.shape1.channels, geometry.cmid // plan.shape1.channels
-    block_shape, block_row = [geometry.depth1, columns], [1, columns]
-    ragged, start = positions < plan.conv1.positions, band.x.skip * geometry.mid_width
-    gathered = streamed.map_of_x(pl, geometry, band.x)
-    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, band.x, positions)
-
-    @pl.program
-    class StreamedFirstTileAlloc:
-        @pl.function(type=pl.FunctionType.InCore)
-        def first_tile(
-            self,
-            x: pl.Tensor[x_shape, pl.INT8],
-            filter1: pl.Tensor[filter1_shape, pl.INT8],
-            bias1: pl.Tensor[row1_shape, pl.INT32],
-            scale1: pl.Tensor[row1_shape, pl.UINT64],
-            filter2: pl.Tensor[filter2_shape, pl.INT8],
-            bias2: pl.Tensor[row2_shape, pl.INT32],
-            scale2: pl.Tensor[row2_shape, pl.UINT64],
-            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
-        ) -> pl.Tensor[result_shape, pl.INT8]:
-            mid = pl.tile.create(mid_shape, pl.INT8, target_memory=pl.MemorySpace.Mat)
-            if mid_spare:
-                mid = pl.tile.set_validshape(mid, mid_pixels, channels)
-                mid = pl.tile.fillpad_inplace(mid)
-            feature_map = gathered(x, 0)
-            for block in pl.range(blocks):
-                f1 = pl.load(filter1, [0, block * columns], block_shape, target_memory=pl.MemorySpace.Mat)
-                b1 = pl.load(bias1, [0, block * columns], block_row, target_memory=pl.MemorySpace.Mat)
-                s1 = pl.load(scale1, [0, block * columns], block_row, target_memory=pl.MemorySpace.Mat)
-                bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
-                scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
-                acc = whole_tile(feature_map, f1, bias, start)
-                if ragged:
-                    acc = pl.tile.set_validshape(acc, positions, columns)
-                tile = pl.tile.fixpipe_store(acc, scale, tile, [0, block * columns])
-                mid = pl.tile.fixpipe_requant(mid, acc, scale, [0, block * columns])
-            # Residency placeholder, not conv2: it keeps mid live in L1 as in the fused kernel.
-            kept = pl.tile.extract(mid, 0, 0, shape=placeholder_a, target_memory=pl.MemorySpace.Left)  # noqa: F841
-            return tile
-
-        @pl.function(type=pl.FunctionType.Orchestration)
-        def main(
-            self,
-            x: pl.Tensor[x_shape, pl.INT8],
-            filter1: pl.Tensor[filter1_shape, pl.INT8],
-            bias1: pl.Tensor[row1_shape, pl.INT32],
-            scale1: pl.Tensor[row1_shape, pl.UINT64],
-            filter2: pl.Tensor[filter2_shape, pl.INT8],
-            bias2: pl.Tensor[row2_shape, pl.INT32],
-            scale2: pl.Tensor[row2_shape, pl.UINT64],
-            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
-        ) -> pl.Tensor[result_shape, pl.INT8]:
-            tile = self.first_tile(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)
-            return tile
-
-    return StreamedFirstTileAlloc

@@ -5,7 +5,7 @@ The pieces that the plans of all workloads share are here too, and how one is ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import gcd
@@ -77,7 +77,7 @@ class Tile:
     """An ACC tile of `positions` output positions, with `steps` K steps of size `step`.
 
     It touches `rows` image rows, which are whole if the width allows it. It has `columns` output channels;
-    0 stands for all of them.
+    0 stands for all of them. If there are several `slices`, it brings the filter in by as many slices of K.
     """
 
     rows: int
@@ -85,6 +85,12 @@ class Tile:
     step: int
     steps: int
     columns: int = 0
+    slices: int = 1
+
+    @property
+    def slice(self) -> int:
+        """K of a slice of the filter."""
+        return self.step * self.steps // self.slices
 
     def count(self, positions: int) -> int:
         """Tiles that so many positions take."""
@@ -158,6 +164,11 @@ class Plan:
         return self.geometry.cin // C0
 
     @property
+    def sliced(self) -> bool:
+        """Whether a filter comes in by slices of K."""
+        return max(self.conv1.slices, self.conv2.slices) > 1
+
+    @property
     def plain(self) -> bool:
         """Whether pass1 keeps each C1 plane of x as a tile of its own."""
         return self.planes <= MAX_PLANES and not self.streamed and not any(x.spare for _, _, x in self.pass1)
@@ -178,17 +189,16 @@ class Plan:
         """What the fused program moves and multiplies."""
         geometry, bands = self.geometry, len(self.bands)
         x, mid = self.bands[0].x, self.bands[0].mid
-        positions = [band.rows * geometry.out_width for band in self.bands]
-        filters = sum(
-            size
-            for depth, columns in ((geometry.depth1, geometry.cmid), (geometry.depth2, geometry.cout))
-            for _, size in staged_parts(depth, columns)
-        )
-        work = conv_work(self.conv1, mid.rows * geometry.mid_width, geometry.cmid, to_gm=False) * bands
-        for each in positions:
+        positions = mid.rows * geometry.mid_width
+        work = conv_work(self.conv1, positions, geometry.cmid, to_gm=False) * bands
+        work += tables_work(geometry.cmid + geometry.cout) * bands
+        loaded = x.rows * geometry.width * geometry.cin * bands
+        loaded += filter_bytes(self.conv1, geometry.cmid, [positions] * bands, streamed=self.streamed)
+        outs = [band.rows * geometry.out_width for band in self.bands]
+        loaded += filter_bytes(self.conv2, geometry.cout, outs, streamed=self.streamed)
+        for each in outs:
             work += conv_work(self.conv2, each, geometry.cout, to_gm=True)
-        loaded = x.rows * geometry.width * geometry.cin * bands + filters * (bands if self.streamed else 1)
-        return work + tables_work(geometry.cmid + geometry.cout) * bands + Work(gm_l1=loaded)
+        return work + Work(gm_l1=loaded)
 
     @property
     def two_pass_work(self) -> Work:
@@ -198,18 +208,17 @@ class Plan:
         tile1 = self.conv1
         if self.plain:
             tile1 = replace(tile1, step=C0, steps=geometry.depth1 // C0)
-        filter1, filter2 = (
-            sum(size for _, size in staged_parts(depth, columns))
-            for depth, columns in ((geometry.depth1, geometry.cmid), (geometry.depth2, geometry.cout))
-        )
+        mids = [rows * geometry.mid_width for _, rows, _ in self.pass1]
+        outs = [band.rows * geometry.out_width for band in self.bands]
         work = tables_work(geometry.cmid) * (1 if self.plain else again)
         work += tables_work(geometry.cout) * (bands if whole else 1)
-        loaded = filter1 * (1 if self.plain else again) + filter2 * (bands if whole else 1)
-        for _, rows, x in self.pass1:
-            work += conv_work(tile1, rows * geometry.mid_width, geometry.cmid, to_gm=True)
+        loaded = filter_bytes(tile1, geometry.cmid, mids, streamed=not self.plain)
+        loaded += filter_bytes(self.conv2, geometry.cout, outs, streamed=whole)
+        for each, (_, _, x) in zip(mids, self.pass1, strict=True):
+            work += conv_work(tile1, each, geometry.cmid, to_gm=True)
             loaded += x.rows * geometry.width * geometry.cin
-        for band in self.bands:
-            work += conv_work(self.conv2, band.rows * geometry.out_width, geometry.cout, to_gm=True)
+        for each, band in zip(outs, self.bands, strict=True):
+            work += conv_work(self.conv2, each, geometry.cout, to_gm=True)
             loaded += band.mid.rows * geometry.mid_width * geometry.cmid
         return work + Work(gm_l1=loaded)
 
@@ -257,7 +266,16 @@ def held_rows(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]
     return held, whole(held, row_unit(width)) - held
 
 
-def acc_tile(width: int, positions: int, depth: int, columns: int, limits: Limits, longest: int) -> Tile:
+def acc_tile(
+    width: int,
+    positions: int,
+    depth: int,
+    columns: int,
+    limits: Limits,
+    longest: int,
+    *,
+    largest: bool = False,
+) -> Tile:
     """The ACC tile for a band of `positions` positions, in images of `width` columns.
 
     There are as many tiles as of the fewest whole rows that are whole fractals, or more if such a tile is too
@@ -271,10 +289,11 @@ def acc_tile(width: int, positions: int, depth: int, columns: int, limits: Limit
         columns: output channels of a tile.
         limits: of the memories.
         longest: the longest step.
+        largest: whether tiles are as large as L0 allows.
     """
     step = longest if depth % longest == 0 else C0
     most = min(limits.l0a // step, limits.l0c // (4 * columns)) // FRACTAL_ROWS * FRACTAL_ROWS
-    size = min(row_unit(width) * width, max(most, FRACTAL_ROWS))
+    size = max(most if largest else min(row_unit(width) * width, most), FRACTAL_ROWS)
     count = -(-positions // size)
     tile = whole(-(-positions // count), FRACTAL_ROWS)
     return Tile(-(-tile // width), tile, step, depth // step)
@@ -361,16 +380,47 @@ def blocks_of(channels: int) -> list[int]:
     return [size for size in range(min(channels, _STORE_COLUMNS), 0, -1) if size % C0 == channels % size == 0]
 
 
-def widest(channels: int, made: Callable[[int], Tile], fits: Callable[[Tile], Sequence[Use]]) -> Tile:
-    """The tile of the widest block of output channels whose uses all fit, or of the narrowest block.
+def streamed_tile(
+    room: int, limits: Limits, width: int, positions: int, depth: int, channels: int, longest: int
+) -> Tile:
+    """The ACC tile of a convolution whose filter is streamed.
+
+    It has the widest block of output channels of which the filter fits. If none fits, the filter comes in by
+    slices of K too, for each ACC tile anew; then tiles are as large as L0 allows, and the block is taken that
+    is estimated to take the fewest cycles.
 
     Args:
+        room: bytes of L1 beside the feature maps.
+        limits: of the memories.
+        width: columns of the output.
+        positions: of the highest band.
+        depth: K of the convolution.
         channels: of the output.
-        made: the tile for a block of so many channels.
-        fits: the uses of such a tile.
+        longest: the longest K step.
     """
-    tiles = [replace(made(columns), columns=columns) for columns in blocks_of(channels)]
-    return next((t for t in tiles if all(use.needed <= use.limit for use in fits(t))), tiles[-1])
+
+    def made(columns: int, *, largest: bool) -> Tile:
+        tile = acc_tile(width, positions, depth, columns, limits, longest, largest=largest)
+        return replace(tile, columns=columns)
+
+    def fits(tile: Tile) -> bool:
+        return all(use.needed <= use.limit for use in tile_uses([tile], limits))
+
+    def cycles(tile: Tile) -> float:
+        loaded = Work(gm_l1=tile.count(positions) * depth * channels)
+        return (conv_work(tile, positions, channels, to_gm=True) + loaded).cycles(limits.rates)
+
+    sliced = []
+    for columns in blocks_of(channels):
+        tile = made(columns, largest=False)
+        if (depth + 12) * columns <= room and fits(tile):
+            return tile
+        tile = made(columns, largest=True)
+        cuts = (number for number in range(2, tile.steps + 1) if tile.steps % number == 0)
+        slices = next((each for each in cuts if (depth // each + 12) * columns <= room), 0)
+        if slices and fits(tile):
+            sliced.append(replace(tile, slices=slices))
+    return min(sliced, key=cycles, default=replace(tile, slices=tile.steps))
 
 
 def conv_work(tile: Tile, positions: int, channels: int, *, to_gm: bool) -> Work:
@@ -386,6 +436,15 @@ def conv_work(tile: Tile, positions: int, channels: int, *, to_gm: bool) -> Work
         matmuls=matmuls,
         fractals=matmuls * (tile.positions // FRACTAL_ROWS) * (tile.step // C0) * (columns // FRACTAL_ROWS),
     )
+
+
+def filter_bytes(tile: Tile, channels: int, bands: Sequence[int], *, streamed: bool) -> int:
+    """Bytes that are loaded of a filter and its rows for bands of so many positions each."""
+    depth = tile.step * tile.steps
+    if not streamed:
+        return (depth + 12) * channels
+    times = sum(map(tile.count, bands)) if tile.slices > 1 else len(bands)
+    return (times * depth + len(bands) * 12) * channels
 
 
 def tables_work(channels: int) -> Work:
@@ -444,6 +503,7 @@ def tile_in_words(tile: Tile, channels: int) -> str:
     return (
         f"ACC tiles of {tile.positions} positions x {tile.columns or channels} of {channels} channels, "
         f"{tile.steps} K steps of {tile.step}"
+        + (f", the filter in {tile.slices} slices of K" if tile.slices > 1 else "")
     )
 
 
@@ -492,24 +552,36 @@ def _tiles(
         positions = band_rows * geometry.out_width
         return acc_tile(geometry.out_width, positions, geometry.depth2, columns, limits, C0)
 
-    def streams_first(tile: Tile) -> list[Use]:
-        staged = staged_parts(geometry.depth1, tile.columns, "1")
-        return [
-            Use("L1", (x, mid, *staged), limits.l1),
-            Use("L1 in pass1", (pass1_x, *staged), limits.l1),
-        ]
-
-    def streams_second(tile: Tile) -> list[Use]:
-        staged = staged_parts(geometry.depth2, tile.columns, "2")
-        return [Use("L1 in conv2", (mid, *staged), limits.l1)]
-
     if streamed:
-        tile1 = widest(geometry.cmid, first, lambda tile: [*streams_first(tile), *tile_uses([tile], limits)])
-        tile2 = widest(
-            geometry.cout, second, lambda tile: [*streams_second(tile), *tile_uses([tile], limits)]
+        beside = max(x[1] + mid[1], pass1_x[1])
+        tile1 = streamed_tile(
+            limits.l1 - beside,
+            limits,
+            geometry.mid_width,
+            mid_rows * geometry.mid_width,
+            geometry.depth1,
+            geometry.cmid,
+            LONGEST_STEP,
         )
-        both = tile_uses([tile1, tile2], limits)
-        return tile1, tile2, [*streams_first(tile1), *streams_second(tile2), *both]
+        tile2 = streamed_tile(
+            limits.l1 - mid[1],
+            limits,
+            geometry.out_width,
+            band_rows * geometry.out_width,
+            geometry.depth2,
+            geometry.cout,
+            C0,
+        )
+        block1, block2 = (
+            staged_parts(tile.slice, tile.columns, number) for tile, number in ((tile1, "1"), (tile2, "2"))
+        )
+        uses = [
+            Use("L1", (x, mid, *block1), limits.l1),
+            Use("L1 in pass1", (pass1_x, *block1), limits.l1),
+            Use("L1 in conv2", (mid, *block2), limits.l1),
+            *tile_uses([tile1, tile2], limits),
+        ]
+        return tile1, tile2, uses
     tile1, tile2 = first(geometry.cmid), second(geometry.cout)
     staged1 = staged_parts(geometry.depth1, geometry.cmid, "1")
     staged2 = staged_parts(geometry.depth2, geometry.cout, "2")

@@ -1,17 +1,19 @@
 """Programs whose filters are not in L1 throughout: each band brings them in by blocks of output channels.
 
 They are built where `Plan.streamed` says so, and `pass1` also where x has more C1 planes than it keeps as
-tiles. The accumulators of a block are kept over the whole of K, so that no partial sum goes through GM.
+tiles. Where not even the narrowest block fits, it comes in by slices of K. An accumulator is kept over all
+of them, so that no partial sum goes through GM.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from golden.geometry import C0, ConvGeometry, Geometry
 from kernels.blocks import conv1_tile, conv2_tile
 from kernels.conv_plan import ConvBand, ConvPlan
-from kernels.plan import Band, ConvShape, Plan, Tile, Window
+from kernels.plan import Band, ConvShape, Plan, Tile, Window, unfolded_padding
 
 
 def map_of_x(pl: Any, geometry: Geometry | ConvGeometry, window: Window) -> Any:
@@ -46,10 +48,91 @@ def map_of_x(pl: Any, geometry: Geometry | ConvGeometry, window: Window) -> Any:
     return map_of_x
 
 
+def conv1_more(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
+    """A helper `(acc, feature_map, filters, position, depth) -> acc`: adds a slice of K to `conv1_tile`'s.
+
+    Args:
+        pl: the DSL.
+        shape: the convolution.
+        tile: the K loop over one slice.
+        window: the rows of the map and the padding around them.
+        positions: output positions that all tiles of the map compute.
+    """
+    conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
+    conv1_step, conv1_steps = tile.step, tile.steps
+    padding = unfolded_padding(shape, window, tile, positions)
+    conv1_image, conv1_padding = (window.held, shape.width), padding
+    conv1_kernel, conv1_stride = shape.kernel, shape.stride
+
+    @pl.inline
+    def conv1_more(
+        conv1_acc: Any, conv1_map: Any, conv1_taps: Any, conv1_position: Any, conv1_depth: Any
+    ) -> Any:
+        for conv1_k in pl.range(conv1_steps):
+            conv1_a = pl.tile.img2col(
+                conv1_map,
+                conv1_position,
+                conv1_depth + conv1_k * conv1_step,
+                conv1_shape,
+                image_shape=conv1_image,
+                kernel_size=conv1_kernel,
+                stride=conv1_stride,
+                padding=conv1_padding,
+            )
+            conv1_b = pl.tile.extract(
+                conv1_taps, conv1_k * conv1_step, 0, shape=conv1_filter, target_memory=pl.MemorySpace.Right
+            )
+            conv1_acc = pl.tile.matmul_acc(conv1_acc, conv1_a, conv1_b)
+        return conv1_acc
+
+    return conv1_more
+
+
+def conv2_more(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
+    """A helper `(acc, mid, filters, position, depth) -> acc`: adds a slice of K to `conv2_tile`'s.
+
+    Args:
+        pl: the DSL.
+        shape: the convolution.
+        tile: the K loop over one slice.
+        window: the rows of the map and the padding around them.
+        positions: output positions that all tiles of the map compute.
+    """
+    conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, shape.channels]
+    conv2_step, conv2_steps = tile.step, tile.steps
+    padding = unfolded_padding(shape, window, tile, positions)
+    conv2_image, conv2_padding = (window.held, shape.width), padding
+    conv2_kernel, conv2_stride = shape.kernel, shape.stride
+
+    @pl.inline
+    def conv2_more(
+        conv2_acc: Any, conv2_map: Any, conv2_taps: Any, conv2_position: Any, conv2_depth: Any
+    ) -> Any:
+        for conv2_k in pl.range(conv2_steps):
+            conv2_a = pl.tile.img2col(
+                conv2_map,
+                conv2_position,
+                conv2_depth + conv2_k * conv2_step,
+                conv2_shape,
+                image_shape=conv2_image,
+                kernel_size=conv2_kernel,
+                stride=conv2_stride,
+                padding=conv2_padding,
+            )
+            conv2_b = pl.tile.extract(
+                conv2_taps, conv2_k * conv2_step, 0, shape=conv2_filter, target_memory=pl.MemorySpace.Right
+            )
+            conv2_acc = pl.tile.matmul_acc(conv2_acc, conv2_a, conv2_b)
+        return conv2_acc
+
+    return conv2_more
+
+
 def blocks_to_l1(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int, channels: int) -> Any:
     """A helper `(map, filter, bias, scale, mid) -> mid`: a convolution into L1, block by block.
 
-    Map and mid lie in L1, the others in GM.
+    Map and mid lie in L1, the others in GM. A filter that comes in by slices of K is loaded anew for each
+    ACC tile.
 
     Args:
         pl: the DSL.
@@ -60,10 +143,13 @@ def blocks_to_l1(pl: Any, shape: ConvShape, tile: Tile, window: Window, position
         channels: of all blocks.
     """
     near_columns, near_blocks = shape.channels, channels // shape.channels
-    near_taps, near_row = [tile.step * tile.steps, near_columns], [1, near_columns]
+    near_taps, near_row = [tile.slice, near_columns], [1, near_columns]
     near_tiles, near_tile, near_rest = tile.count(positions), tile.positions, tile.rest(positions)
     near_last, near_start = tile.ragged(positions), window.skip * shape.out_width
-    near_conv = conv1_tile(pl, shape, tile, window, positions)
+    part = replace(tile, steps=tile.steps // tile.slices)
+    near_conv = conv1_tile(pl, shape, part, window, positions)
+    near_more = conv1_more(pl, shape, part, window, positions)
+    near_slices, near_depth = tile.slices, tile.slice
 
     @pl.inline
     def blocks_to_l1(near_map: Any, near_filter: Any, near_bias: Any, near_scale: Any, near_mid: Any) -> Any:
@@ -82,7 +168,36 @@ def blocks_to_l1(pl: Any, shape: ConvShape, tile: Tile, window: Window, position
                 )
         return near_mid
 
-    return blocks_to_l1
+    @pl.inline
+    def slices_to_l1(near_map: Any, near_filter: Any, near_bias: Any, near_scale: Any, near_mid: Any) -> Any:
+        for block1 in pl.range(near_blocks):
+            b1 = pl.load(near_bias, [0, block1 * near_columns], near_row, target_memory=pl.MemorySpace.Mat)
+            s1 = pl.load(near_scale, [0, block1 * near_columns], near_row, target_memory=pl.MemorySpace.Mat)
+            bias_table1 = pl.move(b1, target_memory=pl.MemorySpace.Bias)
+            scale_table1 = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
+            for mid_tile in pl.range(near_tiles):
+                f1 = pl.load(
+                    near_filter, [0, block1 * near_columns], near_taps, target_memory=pl.MemorySpace.Mat
+                )
+                acc1 = near_conv(near_map, f1, bias_table1, near_start + mid_tile * near_tile)
+                for slice1 in pl.range(1, near_slices):
+                    more1 = pl.load(
+                        near_filter,
+                        [slice1 * near_depth, block1 * near_columns],
+                        near_taps,
+                        target_memory=pl.MemorySpace.Mat,
+                    )
+                    acc1 = near_more(
+                        acc1, near_map, more1, near_start + mid_tile * near_tile, slice1 * near_depth
+                    )
+                if mid_tile == near_last:
+                    acc1 = pl.tile.set_validshape(acc1, near_rest, near_columns)
+                near_mid = pl.tile.fixpipe_requant(
+                    near_mid, acc1, scale_table1, [mid_tile * near_tile, block1 * near_columns]
+                )
+        return near_mid
+
+    return blocks_to_l1 if tile.slices == 1 else slices_to_l1
 
 
 def blocks_to_gm(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int, channels: int) -> Any:
@@ -92,10 +207,13 @@ def blocks_to_gm(pl: Any, shape: ConvShape, tile: Tile, window: Window, position
     `blocks_to_l1`.
     """
     far_columns, far_blocks = shape.channels, channels // shape.channels
-    far_taps, far_row = [tile.step * tile.steps, far_columns], [1, far_columns]
+    far_taps, far_row = [tile.slice, far_columns], [1, far_columns]
     far_tiles, far_tile, far_rest = tile.count(positions), tile.positions, tile.rest(positions)
     far_last, far_start = tile.ragged(positions), window.skip * shape.out_width
-    far_conv = conv2_tile(pl, shape, tile, window, positions)
+    part = replace(tile, steps=tile.steps // tile.slices)
+    far_conv = conv2_tile(pl, shape, part, window, positions)
+    far_more = conv2_more(pl, shape, part, window, positions)
+    far_slices, far_depth = tile.slices, tile.slice
 
     @pl.inline
     def blocks_to_gm(
@@ -116,7 +234,36 @@ def blocks_to_gm(pl: Any, shape: ConvShape, tile: Tile, window: Window, position
                 )
         return far_out
 
-    return blocks_to_gm
+    @pl.inline
+    def slices_to_gm(
+        far_map: Any, far_filter: Any, far_bias: Any, far_scale: Any, far_out: Any, far_position: Any
+    ) -> Any:
+        for block2 in pl.range(far_blocks):
+            b2 = pl.load(far_bias, [0, block2 * far_columns], far_row, target_memory=pl.MemorySpace.Mat)
+            s2 = pl.load(far_scale, [0, block2 * far_columns], far_row, target_memory=pl.MemorySpace.Mat)
+            bias_table2 = pl.move(b2, target_memory=pl.MemorySpace.Bias)
+            scale_table2 = pl.move(s2, target_memory=pl.MemorySpace.LeftScale)
+            for out_tile in pl.range(far_tiles):
+                f2 = pl.load(
+                    far_filter, [0, block2 * far_columns], far_taps, target_memory=pl.MemorySpace.Mat
+                )
+                acc2 = far_conv(far_map, f2, bias_table2, far_start + out_tile * far_tile)
+                for slice2 in pl.range(1, far_slices):
+                    more2 = pl.load(
+                        far_filter,
+                        [slice2 * far_depth, block2 * far_columns],
+                        far_taps,
+                        target_memory=pl.MemorySpace.Mat,
+                    )
+                    acc2 = far_more(acc2, far_map, more2, far_start + out_tile * far_tile, slice2 * far_depth)
+                if out_tile == far_last:
+                    acc2 = pl.tile.set_validshape(acc2, far_rest, far_columns)
+                far_out = pl.tile.fixpipe_store(
+                    acc2, scale_table2, far_out, [far_position + out_tile * far_tile, block2 * far_columns]
+                )
+        return far_out
+
+    return blocks_to_gm if tile.slices == 1 else slices_to_gm
 
 
 def _fused_band(pl: Any, plan: Plan, band: Band) -> Any:
@@ -488,9 +635,7 @@ def build_pass2(pl: Any, plan: Plan) -> Any:
 
 
 def build_first_tile(pl: Any, plan: Plan) -> Any:
-    """The first ACC tile of mid as the first block of the fused program computes it, mid resident in L1.
-
-    Called as `main(x, filter1, bias1, scale1, tile)`.
+    """The first ACC tile of mid from a gathered map: `main(x, filter1, bias1, scale1, tile)`.
 
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
@@ -532,3 +677,107 @@ def build_first_tile(pl: Any, plan: Plan) -> Any:
             return tile
 
     return StreamedFirstTile
+
+
+def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
+    """The same from rows that the host packed: `main(x_band, filter1, bias1, scale1, tile)`.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry.
+    """
+    geometry = plan.geometry
+    positions, window = plan.first_tile, plan.bands[0].x
+    band_shape = [window.held * geometry.width, geometry.cin]
+    result_shape = [positions, geometry.cmid]
+    filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
+    only = blocks_to_gm(pl, plan.shape1, plan.conv1, window, positions, geometry.cmid)
+
+    @pl.program
+    class StreamedFirstTilePacked:
+        @pl.function(type=pl.FunctionType.InCore)
+        def first_tile(
+            self,
+            x_band: pl.Tensor[band_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            feature_map = pl.load(x_band, [0, 0], band_shape, target_memory=pl.MemorySpace.Mat)
+            tile = only(feature_map, filter1, bias1, scale1, tile, 0)
+            return tile
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x_band: pl.Tensor[band_shape, pl.INT8],
+            filter1: pl.Tensor[filter_shape, pl.INT8],
+            bias1: pl.Tensor[row_shape, pl.INT32],
+            scale1: pl.Tensor[row_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            tile = self.first_tile(x_band, filter1, bias1, scale1, tile)
+            return tile
+
+    return StreamedFirstTilePacked
+
+
+def build_first_tile_alloc(pl: Any, plan: Plan) -> Any:
+    """The same beside the L1 tiles of the fused program, in its order.
+
+    Called as `main(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)`.
+
+    Args:
+        pl: the DSL: PyPTO's `pypto.language` or the emulator's.
+        plan: the tiled geometry.
+    """
+    geometry = plan.geometry
+    x_shape = [plan.planes * geometry.height * geometry.width, C0]
+    positions, band = plan.first_tile, plan.bands[0]
+    result_shape = [positions, geometry.cmid]
+    filter1_shape, filter2_shape = [geometry.depth1, geometry.cmid], [geometry.depth2, geometry.cout]
+    row1_shape, row2_shape = [1, geometry.cmid], [1, geometry.cout]
+    mid_shape, placeholder_a = [band.mid.held * geometry.mid_width, geometry.cmid], [16, 32]
+    gathered = map_of_x(pl, geometry, band.x)
+    only = blocks_to_gm(pl, plan.shape1, plan.conv1, band.x, positions, geometry.cmid)
+
+    @pl.program
+    class StreamedFirstTileAlloc:
+        @pl.function(type=pl.FunctionType.InCore)
+        def first_tile(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter1_shape, pl.INT8],
+            bias1: pl.Tensor[row1_shape, pl.INT32],
+            scale1: pl.Tensor[row1_shape, pl.UINT64],
+            filter2: pl.Tensor[filter2_shape, pl.INT8],
+            bias2: pl.Tensor[row2_shape, pl.INT32],
+            scale2: pl.Tensor[row2_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            mid = pl.tile.create(mid_shape, pl.INT8, target_memory=pl.MemorySpace.Mat)
+            # Residency placeholder: mid is given any bytes and read once, only to be live in L1 as in the
+            # fused kernel. Do not "fix" it.
+            mid = pl.tile.gather_row(mid, filter1, dst_offset=[0, 0], src_offset=[0, 0], shapes=placeholder_a)
+            feature_map = gathered(x, 0)
+            tile = only(feature_map, filter1, bias1, scale1, tile, 0)
+            kept = pl.tile.extract(mid, 0, 0, shape=placeholder_a, target_memory=pl.MemorySpace.Left)  # noqa: F841
+            return tile
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self,
+            x: pl.Tensor[x_shape, pl.INT8],
+            filter1: pl.Tensor[filter1_shape, pl.INT8],
+            bias1: pl.Tensor[row1_shape, pl.INT32],
+            scale1: pl.Tensor[row1_shape, pl.UINT64],
+            filter2: pl.Tensor[filter2_shape, pl.INT8],
+            bias2: pl.Tensor[row2_shape, pl.INT32],
+            scale2: pl.Tensor[row2_shape, pl.UINT64],
+            tile: pl.Out[pl.Tensor[result_shape, pl.INT8]],
+        ) -> pl.Tensor[result_shape, pl.INT8]:
+            tile = self.first_tile(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)
+            return tile
+
+    return StreamedFirstTileAlloc

@@ -213,14 +213,21 @@ class _Faulty:
             return block
         loop = block[loops[-1]]
         assert isinstance(loop, For)
+        inner = next((each for each in loop.body if _accumulates(each)), None)
+        if isinstance(inner, For):  # it comes to its steps slice by slice
+            last = Binary("==", LoopVar(loop.variable), Binary("-", loop.stop, 1))
+            right = If(inner.position, last, self._step_changed(inner), (inner,))
+            steps: Block = (replace(loop, body=_replaced(loop.body, inner, right), written=()),)
+        else:
+            steps = self._step_changed(loop)
+        return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
+
+    def _step_changed(self, loop: For) -> Block:
+        """A K loop with its last step left out or done twice."""
         last = Binary("-", loop.stop, 1)
         again = replace(loop, start=last, body=_each_call(loop.body, replace), written=())  # calls of its own
-        steps = (
-            (replace(loop, stop=last, written=()),)
-            if self.fault.family == "k-step-skipped"
-            else (loop, again)
-        )
-        return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
+        shorter = replace(loop, stop=last, body=_each_call(loop.body, replace), written=())
+        return (shorter,) if self.fault.family == "k-step-skipped" else (loop, again)
 
     def _without_reset(self, block: Block) -> Block:
         """A block whose loops over ACC tiles reset the accumulator in their first round only."""
@@ -290,6 +297,12 @@ def _spoiled(block: Block, chosen: Callable[[Call], bool], spoil: Spoil) -> Bloc
 
 
 def _accumulates(statement: Statement) -> bool:
+    """Whether it is a K loop, or a loop over slices of one."""
     return isinstance(statement, For) and any(
-        isinstance(step, Call) and step.operator == "tile.matmul_acc" for step in statement.body
+        (isinstance(step, Call) and step.operator == "tile.matmul_acc") or _accumulates(step)
+        for step in statement.body
     )
+
+
+def _replaced(block: Block, old: Statement, new: Statement) -> Block:
+    return tuple(new if each is old else each for each in block)

@@ -150,3 +150,18 @@ def test_tight_memories_make_lower_bands_not_other_numbers(limits: Limits, compu
     np.testing.assert_array_equal(
         computed("fused", plan, arrays), DEFINITION.compute(GIVEN, tensors, "vreq8")["y"]
     )
+
+
+@pytest.mark.parametrize("l1", [60_000, 40_000, 24_000], ids=["columns", "narrow columns", "slices of K"])
+def test_filters_that_l1_does_not_hold_are_brought_in(limits: Limits, l1: int, computed: Computed) -> None:
+    pytest.importorskip("torch", reason="the golden reference needs torch")
+    geometry = Geometry(7, 7, 64, 64, 96, Conv(3, 1, 1), Conv(3, 1, 1))
+    plan = make_plan(geometry, replace(limits, l1=l1))
+    assert plan.streamed
+    assert (plan.conv1.slices > 1) == (l1 == 24_000)
+    tensors = DEFINITION.make("full-range", geometry)
+    expected = DEFINITION.compute(geometry, tensors, "vreq8")
+    arrays: dict[str, Any] = {**tensors.arrays("vreq8"), "mid": expected["mid"]}
+    of = {"tile": expected["mid"][: plan.first_tile], **expected}
+    for name in PROGRAMS:
+        np.testing.assert_array_equal(computed(name, plan, arrays), of[WORKLOAD.program(name).output])

@@ -102,6 +102,7 @@ def test_equal_bands_are_preferred_where_they_are_nearly_as_cheap(limits: Limits
     class Some:
         band_rows: int
         bytes: int
+        sliced: bool = False
 
         @property
         def work(self) -> Work:
@@ -116,8 +117,9 @@ def test_equal_bands_are_preferred_where_they_are_nearly_as_cheap(limits: Limits
 def test_what_a_plan_says_of_its_work_is_what_the_emulator_counts(soc: str, build: Build) -> None:
     geometry = Geometry(17, 15, 64, 96, 64, Conv(3, 1, 1), Conv(3, 2, 1))
     limits = memory.limits_of(soc)
-    for streamed in (False, True):
-        plan = tile_bands(geometry, limits, 3, streamed)
+    for streamed, l1 in ((False, limits.l1), (True, limits.l1), (True, 50_000)):
+        plan = tile_bands(geometry, replace(limits, l1=l1), 3, streamed)
+        assert (plan.conv1.slices > 1) == (l1 == 50_000)
         counts = compile_program(build("fused", plan), SOCS[soc]).counts
         moved, work = counts.moved, plan.work
         assert (work.matmuls, work.fractals) == (counts.matmuls, counts.fractals)
@@ -125,6 +127,11 @@ def test_what_a_plan_says_of_its_work_is_what_the_emulator_counts(soc: str, buil
         assert (work.l1_l0a, work.l1_l0b) == (moved["L1", "L0A"], moved["L1", "L0B"])
         assert (work.l0c_l1, work.l0c_gm) == (moved["L0C", "L1"], moved["L0C", "GM"])
         assert work.l1_tables == moved["L1", "bias table"] + moved["L1", "fixpipe table"]
+        passes = [compile_program(build(name, plan), SOCS[soc]).counts for name in ("pass1", "pass2")]
+        loaded = sum(each.moved["GM", "L1"] for each in passes)
+        assert plan.two_pass_work.gm_l1 == loaded
+        assert plan.two_pass_work.fractals == sum(each.fractals for each in passes)
+        assert plan.two_pass_work.matmuls == sum(each.matmuls for each in passes)
 
 
 def test_cycles_are_the_estimate_of_the_emulator(limits: Limits, build: Build) -> None:
@@ -247,8 +254,10 @@ def some_plan_fits(geometry: Geometry, l1: int) -> bool:
         _, pass1_held = held(geometry.conv1, spanned, geometry.height, geometry.width)
         x, pass1_x = (each * geometry.width * geometry.cin for each in (x_held, pass1_held))
         mid = mid_held * geometry.mid_width * geometry.cmid
-        first = [(geometry.depth1 + 12) * each for each in blocks(geometry.cmid)]
-        second = [(geometry.depth2 + 12) * each for each in blocks(geometry.cout)]
+        # The narrowest block of columns, and of its filter one K step.
+        step = 64 if geometry.depth1 % 64 == 0 else 32
+        first = [(step + 12) * each for each in blocks(geometry.cmid)]
+        second = [(32 + 12) * each for each in blocks(geometry.cout)]
         fits_first = any(max(x + mid, pass1_x) + each <= l1 for each in first)
         if fits_first and any(mid + each <= l1 for each in second) and uniform(geometry, rows):
             return True

@@ -114,8 +114,8 @@ MUTANTS = (
     ),
     _conv(
         "plan: the depth is that of one tap less",
-        "geometry.depth, columns, limits",
-        "geometry.depth - geometry.cin, columns, limits",
+        "depth, columns = geometry.depth, geometry.cout",
+        "depth, columns = geometry.depth - geometry.cin, geometry.cout",
         "conv_plan.py",
     ),
     _conv(
