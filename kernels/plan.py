@@ -135,9 +135,9 @@ def unfolded_padding(
     wanted read, if the last tile has positions that are not wanted.
     """
     top, bottom, left, right = window.padding
-    last = window.skip * shape.out_width + tile.count(positions) * tile.positions - 1
-    read = last // shape.out_width * shape.stride[0] + shape.kernel[0]
-    return top, max(bottom - window.spare, read - top - window.held, 0), left, right
+    asked = tile.count(positions) * tile.positions
+    further = (asked - 1) // shape.out_width - (positions - 1) // shape.out_width
+    return top, max(bottom + further * shape.stride[0] - window.spare, 0), left, right
 
 
 @dataclass(frozen=True)

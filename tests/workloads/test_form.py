@@ -133,9 +133,11 @@ def said(convolution: Convolution, *, in_gm: bool) -> Iterator[tuple[Any, ...]]:
         first = window.skip * layer.out_width
         starts = range(0, wanted, tile.positions)
         # All tiles are whole: padding below brings the positions of the last one that are not wanted.
-        unfolded_rows = -(-(first + starts[-1] + tile.positions) // layer.out_width)
         top, bottom, left, right = window.padding
-        needed = (unfolded_rows - 1) * layer.conv.stride + layer.conv.kernel - top - held
+        asked_rows, wanted_rows = (
+            (end - 1) // layer.out_width for end in (starts[-1] + tile.positions, wanted)
+        )
+        below = bottom + (asked_rows - wanted_rows) * layer.conv.stride - window.spare
         for column in range(0, layer.cout, tile.columns or layer.cout):
             for position in starts:
                 yield (
@@ -146,7 +148,7 @@ def said(convolution: Convolution, *, in_gm: bool) -> Iterator[tuple[Any, ...]]:
                     (held, layer.width),
                     kernel,
                     stride,
-                    (top, max(bottom - window.spare, needed, 0), left, right),
+                    (top, max(below, 0), left, right),
                     ((part.row * layer.out_width if in_gm else 0) + position, column),
                 )
 
