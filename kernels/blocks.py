@@ -27,8 +27,8 @@ def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions:
     """
     conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv1_step, conv1_steps = tile.step, tile.steps
-    padding = unfolded_padding(shape, window, tile, positions)
-    conv1_image, conv1_padding = (window.held, shape.width), padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    conv1_image, conv1_padding = (window.held, shape.width), padded
     conv1_kernel, conv1_stride = shape.kernel, shape.stride
 
     @pl.inline
@@ -81,8 +81,8 @@ def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions:
     """
     conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv2_step, conv2_steps = tile.step, tile.steps
-    padding = unfolded_padding(shape, window, tile, positions)
-    conv2_image, conv2_padding = (window.held, shape.width), padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    conv2_image, conv2_padding = (window.held, shape.width), padded
     conv2_kernel, conv2_stride = shape.kernel, shape.stride
 
     @pl.inline
@@ -168,8 +168,8 @@ def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window, pos
     plane_shape, plane_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     plane_step, plane_steps = tile.step, tile.steps
     plane_first = number * tile.steps * tile.step
-    padding = unfolded_padding(shape, window, tile, positions)
-    plane_image, plane_padding = (window.held, shape.width), padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    plane_image, plane_padding = (window.held, shape.width), padded
     plane_kernel, plane_stride = shape.kernel, shape.stride
 
     @pl.inline

@@ -7,7 +7,7 @@ from typing import Any
 from golden.geometry import C0
 from kernels import streamed
 from kernels.blocks import conv1_tile, conv2_tile
-from kernels.plan import Band, Plan
+from kernels.plan import Band, Plan, PlanError
 
 
 def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
@@ -15,7 +15,12 @@ def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
 
     Called as `(x, filter1, bias1, scale1, filter2, bias2, scale2, y, x_row, y_row) -> y` with x and y in GM
     and the rest in L1. The band's padding is a compile-time constant.
+
+    Raises:
+        PlanError: the plan's filters are streamed: they do not fit L1.
     """
+    if plan.streamed:
+        raise PlanError("the filters of this geometry are streamed, and the program keeps them in L1")
     geometry = plan.geometry
     band_planes, band_c0 = plan.planes, C0
     band_image, band_width = geometry.height * geometry.width, geometry.width

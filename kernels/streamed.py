@@ -60,8 +60,8 @@ def conv1_more(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions:
     """
     conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv1_step, conv1_steps = tile.step, tile.steps
-    padding = unfolded_padding(shape, window, tile, positions)
-    conv1_image, conv1_padding = (window.held, shape.width), padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    conv1_image, conv1_padding = (window.held, shape.width), padded
     conv1_kernel, conv1_stride = shape.kernel, shape.stride
 
     @pl.inline
@@ -100,8 +100,8 @@ def conv2_more(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions:
     """
     conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv2_step, conv2_steps = tile.step, tile.steps
-    padding = unfolded_padding(shape, window, tile, positions)
-    conv2_image, conv2_padding = (window.held, shape.width), padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    conv2_image, conv2_padding = (window.held, shape.width), padded
     conv2_kernel, conv2_stride = shape.kernel, shape.stride
 
     @pl.inline

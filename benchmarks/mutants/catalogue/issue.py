@@ -162,14 +162,14 @@ MUTANTS = (
         "conv2, img2col: padding left 2, right 0",
         WITH_CONV2,
         _BLOCKS,
-        "conv2_padding = (window.held, shape.width), padding",
-        "conv2_padding = (window.held, shape.width), (*padding[:2], 2, 0)",
+        "conv2_padding = (window.held, shape.width), padded",
+        "conv2_padding = (window.held, shape.width), (*padded[:2], 2, 0)",
     ),
     fault(
         "conv2, img2col: all four paddings of the convolution in every band",
         WITH_CONV2,
         _BLOCKS,
-        "conv2_padding = (window.held, shape.width), padding",
+        "conv2_padding = (window.held, shape.width), padded",
         "conv2_padding = (window.held, shape.width), (1, 1, 1, 1)",
     ),
     fault(

@@ -126,8 +126,8 @@ MUTANTS = (
     ),
     _conv(
         "img2col: padding left 3, right 1",
-        "conv1_padding = (window.held, shape.width), padding",
-        "conv1_padding = (window.held, shape.width), (*padding[:2], 3, 1)",
+        "conv1_padding = (window.held, shape.width), padded",
+        "conv1_padding = (window.held, shape.width), (*padded[:2], 3, 1)",
         "blocks.py",
     ),
     _conv(
