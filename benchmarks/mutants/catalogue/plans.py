@@ -182,13 +182,6 @@ MUTANTS = (
         NARROW,
     ),
     _of(
-        "ACC tile: a last one that is not whole is one position short",
-        ("fused", "pass1", "pass2"),
-        "return positions - (self.count(positions) - 1) * self.positions",
-        "return positions - (self.count(positions) - 1) * self.positions - 1",
-        NARROW,
-    ),
-    _of(
         "conv1: the depth is that of conv2",
         WHOLE_K,
         "geometry.depth1, columns, limits",
