@@ -61,7 +61,7 @@ class Coordinates:
     def settle(self, acc: Tile) -> None:
         """Write which sums they are to the accumulator's data."""
         assert acc.data is not None
-        acc.data[:] = self._settled(acc)[1]
+        acc.data[: acc.valid] = self._settled(acc)[1]
 
     def requantise(self, acc: Tile, scale: Tile) -> Array:
         """The ids of the elements that the sums become with the entries of a table."""
@@ -92,7 +92,8 @@ class Coordinates:
 
     def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
         accumulator = self._accumulators[acc.resident.address]
-        if accumulator.ids is None:
+        if accumulator.ids is None or accumulator.valid != acc.valid:
+            accumulator.valid = acc.valid
             left, right = accumulator.left, accumulator.right
             if self._right is None or not np.array_equal(right, self._right.ids):
                 self._right = right_of(self._numbering, right)  # often those of the sums before

@@ -54,7 +54,7 @@ class Elements(Protocol):
         ...
 
     def requantise(self, acc: Tile, scale: Tile) -> Array:
-        """The requantised sums [m, n]. Raises `vreq8.ScaleError` for a scale that is not finite."""
+        """The valid sums, requantised [m, n]. Raises `vreq8.ScaleError` for a scale that is not finite."""
         ...
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
@@ -100,7 +100,7 @@ class Numbers:
         """The int8 of VREQ8."""
         assert acc.data is not None
         assert scale.data is not None
-        return vreq8.requantise(acc.data, scale.data, self._reading)
+        return vreq8.requantise(acc.data[: acc.valid], scale.data, self._reading)
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
         """Call it."""

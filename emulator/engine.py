@@ -307,6 +307,27 @@ class _Core:
         block = self._read_gm(self._held(operands["tensor"]), self._numbers(operands["src_offset"]), shape)
         return self._fill(self._held(operands["tile"]), self._numbers(operands["dst_offset"]), shape, block)
 
+    def _set_validshape(self, operands: Mapping[str, Any]) -> Tile:
+        tile: Tile = self._held(operands["tile"])
+        rows, columns = tile.resident.type.shape
+        valid = self._number(operands["valid_rows"])
+        if not 0 < valid <= rows or self._number(operands["valid_cols"]) != columns:
+            asked = [valid, self._number(operands["valid_cols"])]
+            self._refuse(f"{asked} of a tile of shape {[rows, columns]}: must be 1..{rows} rows, all columns")
+        tile.valid = valid
+        return tile
+
+    def _fillpad_inplace(self, operands: Mapping[str, Any]) -> Tile:
+        tile: Tile = self._held(operands["tile"])
+        rows, columns = tile.resident.type.shape
+        rest = (rows - tile.valid, columns)
+        if rest[0]:
+            tile.mark(tile.valid, 0, rest)
+            if tile.data is not None:
+                tile.put(tile.valid, 0, np.full(rest, PADDING, tile.data.dtype))
+        tile.valid = rows
+        return tile
+
     def _cut(self, tile: Tile, offset: tuple[int, int], shape: tuple[int, int]) -> Tile:
         """Copy part of an L1 tile into a new tile of another memory."""
         self._source(tile, offset, shape)
@@ -385,6 +406,11 @@ class _Core:
             self._elements.accumulate(acc, a, b)
         return acc
 
+    def _leaving(self, operand: Any) -> tuple[int, int]:
+        """The rows and columns of an accumulator that leave it: those that are valid."""
+        acc: Tile = self._held(operand)
+        return acc.valid, acc.resident.type.shape[1]
+
     def _requantised(self, operands: Mapping[str, Any]) -> Array | None:
         acc, scale = self._held(operands["acc"]), self._held(operands["scale"])
         if self._elements is None:
@@ -396,7 +422,7 @@ class _Core:
 
     def _fixpipe_requant(self, operands: Mapping[str, Any]) -> Tile:
         tile: Tile = self._held(operands["tile"])
-        shape, offset = self._held(operands["acc"]).resident.type.shape, self._numbers(operands["offsets"])
+        shape, offset = self._leaving(operands["acc"]), self._numbers(operands["offsets"])
         self._inside(f"tile {tile.resident.name}", offset, shape, tile.resident.type.shape)
         self._nz_position(tile, offset)
         self._move(Space.Acc, Space.Mat, shape[0] * shape[1])
@@ -408,7 +434,7 @@ class _Core:
 
     def _fixpipe_store(self, operands: Mapping[str, Any]) -> Tensor:
         tensor: Tensor = self._held(operands["tensor"])
-        shape = self._held(operands["acc"]).resident.type.shape
+        shape = self._leaving(operands["acc"])
         target = self._write_gm(tensor, self._numbers(operands["offsets"]), shape)
         self._move(Space.Acc, "GM", shape[0] * shape[1])
         if target is not None:
@@ -419,13 +445,14 @@ class _Core:
         tensor: Tensor = self._held(operands["tensor"])
         tile: Tile = self._held(operands["tile"])
         typed: TileType = tile.resident.type
-        self._source(tile, (0, 0), typed.shape)
-        target = self._write_gm(tensor, self._numbers(operands["offsets"]), typed.shape)
-        self._move(typed.space, "GM", typed.size)
+        shape = (tile.valid, typed.shape[1])
+        self._source(tile, (0, 0), shape)
+        target = self._write_gm(tensor, self._numbers(operands["offsets"]), shape)
+        self._move(typed.space, "GM", shape[0] * shape[1] * typed.dtype.size)
         if target is not None:
             if self._elements is not None and typed.space is Space.Acc:
                 self._elements.settle(tile)
-            target[:] = tile.get(0, 0, typed.shape)
+            target[:] = tile.get(0, 0, shape)
         return tensor
 
 
@@ -435,6 +462,8 @@ _STEPS: Mapping[str, Callable[[_Core, Mapping[str, Any]], Tile | Tensor]] = {
     "move": _Core._move_tile,
     "tile.create": _Core._create,
     "tile.gather_row": _Core._gather_row,
+    "tile.set_validshape": _Core._set_validshape,
+    "tile.fillpad_inplace": _Core._fillpad_inplace,
     "tile.extract": _Core._extract,
     "tile.img2col": _Core._img2col,
     "tile.matmul": _Core._matmul,

@@ -126,6 +126,17 @@ def _extract(tile: TileType, row: Any, col: Any, shape: tuple[int, ...], target_
     return _operand_tile(shape, tile, target_memory)
 
 
+def _set_validshape(tile: TileType, valid_rows: Any, valid_cols: Any) -> TileType:
+    _in_space("the tile", tile, Space.Acc, Space.Mat)
+    return tile
+
+
+def _fillpad_inplace(tile: TileType) -> TileType:
+    _in_space("the tile", tile, Space.Mat)
+    _of_dtype("the tile", tile, DType.INT8)
+    return tile
+
+
 def _img2col(
     tile: TileType,
     pos_m: Any,
@@ -248,6 +259,14 @@ OPERATORS: Mapping[str, Operator] = {
         Operator("move", {"tile": "tile"}, _TARGET, _move),
         Operator("tile.create", {"shape": "shape", "dtype": "dtype"}, _TARGET, _create),
         Operator("tile.gather_row", {"tile": "tile", "tensor": "tensor"}, _GATHER, _gather_row, "tile"),
+        Operator(
+            "tile.set_validshape",
+            {"tile": "tile", "valid_rows": "index", "valid_cols": "index"},
+            {},
+            _set_validshape,
+            "tile",
+        ),
+        Operator("tile.fillpad_inplace", {"tile": "tile"}, {}, _fillpad_inplace, "tile"),
         Operator(
             "tile.extract",
             {"tile": "tile", "row": "index", "col": "index"},

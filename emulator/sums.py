@@ -49,17 +49,21 @@ class Product:
 
 @dataclass
 class Accumulator:
-    """What was added up at one address of L0C. `found` and `ids` are set once the sums are read."""
+    """What was added up at one address of L0C. `valid`, `found` and `ids` are set once the sums are read.
+
+    `valid` is how many rows of the sums are read; None stands for all.
+    """
 
     bias: Ids | None
     products: list[Product] = field(default_factory=list)
+    valid: int | None = None
     found: Sequence[Found] = ()
     ids: Ids | None = None
 
     @property
     def left(self) -> Ids:
-        """The left operands of all products, one after the other, ids [m, k]."""
-        return np.concatenate([product.left for product in self.products], axis=1)
+        """The left operands of all products for the sums that are read, one after the other, ids [m, k]."""
+        return np.concatenate([product.left[: self.valid] for product in self.products], axis=1)
 
     @property
     def right(self) -> Ids:

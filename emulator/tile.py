@@ -27,6 +27,7 @@ class Tile:
 
     `data` is a view of its memory: [rows, columns], or [C1, rows, C0] if it lies in NZ fractals (rows are a
     multiple of 16, and this is byte for byte `[C/32][R/16][16][32]`). It is None if only shapes are walked.
+    `valid` says how many of its first rows hold what they should, all unless the program says otherwise.
     `ended` is true once its call has made a later tile at the same address.
     """
 
@@ -34,6 +35,7 @@ class Tile:
         self.resident = resident
         self.data = data
         self.ended = False
+        self.valid = resident.type.shape[0]
         self.written: npt.NDArray[np.bool_] | None = None if full else np.zeros(resident.type.shape, bool)
 
     def mark(self, row: int, column: int, shape: tuple[int, int]) -> None:

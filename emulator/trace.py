@@ -211,9 +211,11 @@ class Recorder(Coordinates):
         elif kind == "store":
             noted["from"] = (0, 0)
             source = self.buffer(noted["tile"])
-            event = Copy(*common, noted["offsets"], source.shape, source, noted["held"])
-        else:
-            return  # a tile was created: nothing is in it
+            shape = (noted["tile"].valid, source.shape[1])
+            event = Copy(*common, noted["offsets"], shape, source, noted["held"])
+        else:  # no elements came from elsewhere
+            target.changed |= kind == "fillpad_inplace"
+            return
         target.changed = True
         self.events.append(event)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
-from kernels.plan import ConvShape, Plan, Tile, Window
+from kernels.plan import ConvShape, Plan, Tile, Window, unfolded_padding
 
 
-def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
+def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
     """A helper `(feature_map, filters, bias, position) -> acc`: one ACC tile, bias included.
 
     It computes the convolution that reads x: the pair's first, or the only one.
@@ -23,10 +23,12 @@ def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
         shape: the convolution.
         tile: the K loop: over the whole of K, or over one C1 plane.
         window: x rows in the feature map and the padding around them.
+        positions: output positions that all tiles of the feature map compute.
     """
     conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv1_step, conv1_steps = tile.step, tile.steps
-    conv1_image, conv1_padding = (window.rows, shape.width), window.padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    conv1_image, conv1_padding = (window.held, shape.width), padded
     conv1_kernel, conv1_stride = shape.kernel, shape.stride
 
     @pl.inline
@@ -67,7 +69,7 @@ def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
     return conv1_tile
 
 
-def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
+def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
     """A helper `(mid, filters, bias, position) -> acc`: one ACC tile of conv2, bias included.
 
     Args:
@@ -75,10 +77,12 @@ def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window) -> Any:
         shape: the convolution.
         tile: the K loop.
         window: mid rows in L1 and the padding around them.
+        positions: output positions that all tiles of the rows compute.
     """
     conv2_shape, conv2_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     conv2_step, conv2_steps = tile.step, tile.steps
-    conv2_image, conv2_padding = (window.rows, shape.width), window.padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    conv2_image, conv2_padding = (window.held, shape.width), padded
     conv2_kernel, conv2_stride = shape.kernel, shape.stride
 
     @pl.inline
@@ -149,7 +153,7 @@ def load_plane(pl: Any, plan: Plan, number: int, window: Window) -> Any:
     return load_plane if number < plan.planes else no_plane
 
 
-def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window) -> Any:
+def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window, positions: int) -> Any:
     """A helper `(acc, plane, filters, position) -> acc`: adds C1 plane `number` to a tile, if x has it.
 
     Args:
@@ -158,12 +162,14 @@ def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window) -> 
         tile: the K loop over one plane.
         number: which plane.
         window: x rows in the plane and the padding around them.
+        positions: output positions that all tiles of the plane compute.
     """
     shape = plan.shape1
     plane_shape, plane_filter = [tile.positions, tile.step], [tile.step, shape.channels]
     plane_step, plane_steps = tile.step, tile.steps
     plane_first = number * tile.steps * tile.step
-    plane_image, plane_padding = (window.rows, shape.width), window.padding
+    padded = unfolded_padding(shape, window, tile, positions)
+    plane_image, plane_padding = (window.held, shape.width), padded
     plane_kernel, plane_stride = shape.kernel, shape.stride
 
     @pl.inline

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
+from kernels import streamed
 from kernels.blocks import conv1_tile
 from kernels.conv_plan import ConvBand, ConvPlan
 
@@ -19,10 +20,18 @@ def _band(pl: Any, plan: ConvPlan, band: ConvBand) -> Any:
     band_planes, band_c0 = plan.planes, C0
     band_image, band_width = geometry.height * geometry.width, geometry.width
     band_plane = [band.x.rows * geometry.width, C0]
-    band_map = [band.x.rows * geometry.width, geometry.cin]
-    band_tiles, band_tile = band.rows // plan.tile.rows, plan.tile.positions
+    band_map = [band.x.held * geometry.width, geometry.cin]
+    band_pixels = band.rows * geometry.out_width
+    band_tiles, band_tile = plan.tile.count(band_pixels), plan.tile.positions
     band_start, band_out_width = band.x.skip * geometry.out_width, geometry.out_width
-    only_conv = conv1_tile(pl, plan.shape, plan.tile, band.x)
+    only_conv = conv1_tile(pl, plan.shape, plan.tile, band.x, band_pixels)
+    band_map_spare, band_map_pixels, band_map_channels = (
+        band.x.spare > 0,
+        band.x.rows * geometry.width,
+        geometry.cin,
+    )
+    band_rest, band_channels = plan.tile.rest(band_pixels), geometry.cout
+    band_last = plan.tile.ragged(band_pixels)
 
     @pl.inline
     def band_of_y(
@@ -35,6 +44,9 @@ def _band(pl: Any, plan: ConvPlan, band: ConvBand) -> Any:
         band_y_row: Any,
     ) -> Any:
         feature_map = pl.tile.create(band_map, pl.INT8, target_memory=pl.MemorySpace.Mat)
+        if band_map_spare:
+            feature_map = pl.tile.set_validshape(feature_map, band_map_pixels, band_map_channels)
+            feature_map = pl.tile.fillpad_inplace(feature_map)
         for plane in pl.range(band_planes):
             feature_map = pl.tile.gather_row(
                 feature_map,
@@ -47,6 +59,8 @@ def _band(pl: Any, plan: ConvPlan, band: ConvBand) -> Any:
         scale_table = pl.move(band_scale, target_memory=pl.MemorySpace.LeftScale)
         for out_tile in pl.range(band_tiles):
             acc = only_conv(feature_map, band_taps, bias_table, band_start + out_tile * band_tile)
+            if out_tile == band_last:
+                acc = pl.tile.set_validshape(acc, band_rest, band_channels)
             band_y = pl.tile.fixpipe_store(
                 acc, scale_table, band_y, [band_y_row * band_out_width + out_tile * band_tile, 0]
             )
@@ -62,6 +76,8 @@ def build_conv(pl: Any, plan: ConvPlan) -> Any:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry.
     """
+    if plan.streamed:
+        return streamed.build_conv(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     y_shape = [geometry.out_height * geometry.out_width, geometry.cout]

@@ -8,33 +8,37 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
+from kernels import streamed
 from kernels.blocks import conv1_tile, load_plane, plane_tile
 from kernels.plan import MAX_PLANES, Plan
-from kernels.unfused_conv2d import check_planes, one_plane
+from kernels.unfused_conv2d import one_plane
 
 
 def build_first_tile_load(pl: Any, plan: Plan) -> Any:
     """One plain load for each C1 plane: `main(x, filter1, bias1, scale1, tile)`.
 
+    Where pass1 keeps no planes as tiles, they are gathered as it gathers them.
+
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry; the rows loaded are those of its first band.
-
-    Raises:
-        PlanError: x has more C1 planes than the program keeps.
     """
-    check_planes("first-tile-load", plan)
+    if not plan.plain or plan.bands[0].x.spare:
+        return streamed.build_first_tile(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
-    result_shape = [plan.conv1.positions, geometry.cmid]
+    positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions
+    result_shape = [positions, geometry.cmid]
     filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
     window = plan.bands[0].x
     load_shape = [window.rows * geometry.width, C0]
     start = window.skip * geometry.mid_width
     plane_loop = one_plane(plan)
-    first_plane = conv1_tile(pl, plan.shape1, plane_loop, window)
+    first_plane = conv1_tile(pl, plan.shape1, plane_loop, window, positions)
     load1, load2, load3 = (load_plane(pl, plan, number, window) for number in range(1, MAX_PLANES))
-    add1, add2, add3 = (plane_tile(pl, plan, plane_loop, number, window) for number in range(1, MAX_PLANES))
+    add1, add2, add3 = (
+        plane_tile(pl, plan, plane_loop, number, window, positions) for number in range(1, MAX_PLANES)
+    )
 
     @pl.program
     class FirstTileLoad:
@@ -60,6 +64,8 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
             acc1 = add1(acc0, plane1, f1, start)
             acc2 = add2(acc1, plane2, f1, start)
             acc = add3(acc2, plane3, f1, start)
+            if ragged:
+                acc = pl.tile.set_validshape(acc, positions, channels)
             tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
             return tile
 
@@ -83,15 +89,19 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
 
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
-        plan: the tiled geometry; `x_band` holds the x rows of its first band as `[rows * width, cin]`.
+        plan: the tiled geometry; `x_band` holds the x rows of its first band as `[rows * width, cin]`, and
+            the rows of zeros under them.
     """
+    if plan.streamed:
+        return streamed.build_first_tile_packed(pl, plan)
     geometry = plan.geometry
     window = plan.bands[0].x
-    band_shape = [window.rows * geometry.width, geometry.cin]
-    result_shape = [plan.conv1.positions, geometry.cmid]
+    band_shape = [window.held * geometry.width, geometry.cin]
+    positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions
+    result_shape = [positions, geometry.cmid]
     filter_shape, row_shape = [geometry.depth1, geometry.cmid], [1, geometry.cmid]
     start = window.skip * geometry.mid_width
-    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, window)
+    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, window, positions)
 
     @pl.program
     class FirstTilePacked:
@@ -111,6 +121,8 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
             bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
             scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
             acc = whole_tile(feature_map, f1, bias, start)
+            if ragged:
+                acc = pl.tile.set_validshape(acc, positions, channels)
             tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
             return tile
 
@@ -138,19 +150,24 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry.
     """
+    if plan.streamed:
+        return streamed.build_first_tile_alloc(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
-    result_shape = [plan.conv1.positions, geometry.cmid]
+    positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions
+    result_shape = [positions, geometry.cmid]
     filter1_shape, filter2_shape = [geometry.depth1, geometry.cmid], [geometry.depth2, geometry.cout]
     row1_shape, row2_shape = [1, geometry.cmid], [1, geometry.cout]
     band = plan.bands[0]
     planes, image, c0 = plan.planes, geometry.height * geometry.width, C0
     load_shape = [band.x.rows * geometry.width, C0]
-    map_shape = [band.x.rows * geometry.width, geometry.cin]
-    mid_shape = [band.mid.rows * geometry.mid_width, geometry.cmid]
+    map_shape = [band.x.held * geometry.width, geometry.cin]
+    map_spare, map_pixels, map_channels = band.x.spare > 0, band.x.rows * geometry.width, geometry.cin
+    mid_shape = [band.mid.held * geometry.mid_width, geometry.cmid]
+    mid_spare, mid_pixels = band.mid.spare > 0, band.mid.rows * geometry.mid_width
     start = band.x.skip * geometry.mid_width
     placeholder_a, placeholder_b = [16, 32], [32, geometry.cout]
-    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, band.x)
+    whole_tile = conv1_tile(pl, plan.shape1, plan.conv1, band.x, positions)
 
     @pl.program
     class FirstTileFusedAlloc:
@@ -173,6 +190,9 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
             b2 = pl.load(bias2, [0, 0], row2_shape, target_memory=pl.MemorySpace.Mat)
             s2 = pl.load(scale2, [0, 0], row2_shape, target_memory=pl.MemorySpace.Mat)
             feature_map = pl.tile.create(map_shape, pl.INT8, target_memory=pl.MemorySpace.Mat)
+            if map_spare:
+                feature_map = pl.tile.set_validshape(feature_map, map_pixels, map_channels)
+                feature_map = pl.tile.fillpad_inplace(feature_map)
             for plane in pl.range(planes):
                 feature_map = pl.tile.gather_row(
                     feature_map,
@@ -182,9 +202,14 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
                     shapes=load_shape,
                 )
             mid = pl.tile.create(mid_shape, pl.INT8, target_memory=pl.MemorySpace.Mat)
+            if mid_spare:
+                mid = pl.tile.set_validshape(mid, mid_pixels, channels)
+                mid = pl.tile.fillpad_inplace(mid)
             bias = pl.move(b1, target_memory=pl.MemorySpace.Bias)
             scale = pl.move(s1, target_memory=pl.MemorySpace.LeftScale)
             acc = whole_tile(feature_map, f1, bias, start)
+            if ragged:
+                acc = pl.tile.set_validshape(acc, positions, channels)
             tile = pl.tile.fixpipe_store(acc, scale, tile, [0, 0])
             mid = pl.tile.fixpipe_requant(mid, acc, scale, [0, 0])
             # Residency placeholder, not conv2: one operand pair is multiplied twice and the result discarded,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
+from kernels import streamed
 from kernels.blocks import conv1_tile, conv2_tile
-from kernels.plan import Band, Plan
+from kernels.plan import Band, Plan, PlanError
 
 
 def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
@@ -14,21 +15,37 @@ def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
 
     Called as `(x, filter1, bias1, scale1, filter2, bias2, scale2, y, x_row, y_row) -> y` with x and y in GM
     and the rest in L1. The band's padding is a compile-time constant.
+
+    Raises:
+        PlanError: the plan's filters are streamed: they do not fit L1.
     """
+    if plan.streamed:
+        raise PlanError("the filters of this geometry are streamed, and the program keeps them in L1")
     geometry = plan.geometry
     band_planes, band_c0 = plan.planes, C0
     band_image, band_width = geometry.height * geometry.width, geometry.width
     band_plane = [band.x.rows * geometry.width, C0]
-    band_map = [band.x.rows * geometry.width, geometry.cin]
-    band_mid = [band.mid.rows * geometry.mid_width, geometry.cmid]
-    band_mid_tiles, band_mid_tile = band.mid.rows // plan.conv1.rows, plan.conv1.positions
+    band_map = [band.x.held * geometry.width, geometry.cin]
+    band_mid = [band.mid.held * geometry.mid_width, geometry.cmid]
+    band_mid_pixels, band_out_pixels = band.mid.rows * geometry.mid_width, band.rows * geometry.out_width
+    band_mid_tiles, band_mid_tile = plan.conv1.count(band_mid_pixels), plan.conv1.positions
     band_mid_start = band.x.skip * geometry.mid_width
-    band_out_tiles, band_out_tile = band.rows // plan.conv2.rows, plan.conv2.positions
+    band_out_tiles, band_out_tile = plan.conv2.count(band_out_pixels), plan.conv2.positions
     band_out_start, band_out_width = band.mid.skip * geometry.out_width, geometry.out_width
     first_conv, second_conv = (
-        conv1_tile(pl, plan.shape1, plan.conv1, band.x),
-        conv2_tile(pl, plan.shape2, plan.conv2, band.mid),
+        conv1_tile(pl, plan.shape1, plan.conv1, band.x, band_mid_pixels),
+        conv2_tile(pl, plan.shape2, plan.conv2, band.mid, band_out_pixels),
     )
+    # What follows concerns rows of zeros under a map, and positions of the last tile that nobody wants.
+    band_map_spare, band_map_pixels, band_map_channels = (
+        band.x.spare > 0,
+        band.x.rows * geometry.width,
+        geometry.cin,
+    )
+    band_mid_spare, band_mid_channels = band.mid.spare > 0, geometry.cmid
+    band_mid_rest, band_out_rest = plan.conv1.rest(band_mid_pixels), plan.conv2.rest(band_out_pixels)
+    band_mid_last, band_out_last = plan.conv1.ragged(band_mid_pixels), plan.conv2.ragged(band_out_pixels)
+    band_out_channels = geometry.cout
 
     @pl.inline
     def band_of_y(
@@ -44,6 +61,9 @@ def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
         band_y_row: Any,
     ) -> Any:
         feature_map = pl.tile.create(band_map, pl.INT8, target_memory=pl.MemorySpace.Mat)
+        if band_map_spare:
+            feature_map = pl.tile.set_validshape(feature_map, band_map_pixels, band_map_channels)
+            feature_map = pl.tile.fillpad_inplace(feature_map)
         for plane in pl.range(band_planes):
             feature_map = pl.tile.gather_row(
                 feature_map,
@@ -53,15 +73,22 @@ def fused_band(pl: Any, plan: Plan, band: Band) -> Any:
                 shapes=band_plane,
             )
         mid = pl.tile.create(band_mid, pl.INT8, target_memory=pl.MemorySpace.Mat)
+        if band_mid_spare:
+            mid = pl.tile.set_validshape(mid, band_mid_pixels, band_mid_channels)
+            mid = pl.tile.fillpad_inplace(mid)
         bias_table1 = pl.move(band_bias1, target_memory=pl.MemorySpace.Bias)
         scale_table1 = pl.move(band_scale1, target_memory=pl.MemorySpace.LeftScale)
         for mid_tile in pl.range(band_mid_tiles):
             acc1 = first_conv(feature_map, band_taps1, bias_table1, band_mid_start + mid_tile * band_mid_tile)
+            if mid_tile == band_mid_last:
+                acc1 = pl.tile.set_validshape(acc1, band_mid_rest, band_mid_channels)
             mid = pl.tile.fixpipe_requant(mid, acc1, scale_table1, [mid_tile * band_mid_tile, 0])
         bias_table2 = pl.move(band_bias2, target_memory=pl.MemorySpace.Bias)
         scale_table2 = pl.move(band_scale2, target_memory=pl.MemorySpace.LeftScale)
         for out_tile in pl.range(band_out_tiles):
             acc2 = second_conv(mid, band_taps2, bias_table2, band_out_start + out_tile * band_out_tile)
+            if out_tile == band_out_last:
+                acc2 = pl.tile.set_validshape(acc2, band_out_rest, band_out_channels)
             band_y = pl.tile.fixpipe_store(
                 acc2, scale_table2, band_y, [band_y_row * band_out_width + out_tile * band_out_tile, 0]
             )
@@ -77,6 +104,8 @@ def build_fused(pl: Any, plan: Plan) -> Any:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry.
     """
+    if plan.streamed:
+        return streamed.build_fused(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     y_shape = [geometry.out_height * geometry.out_width, geometry.cout]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from golden.geometry import C0, FRACTAL_ROWS, GemmGeometry
-from kernels.plan import Limits, PlanError, Use, check_memories
+from kernels.choice import Use, check_memories
+from kernels.plan import Limits, PlanError
 
 _STORE_COLUMNS = 4095
 """Most columns that one store from L0C takes."""
@@ -80,10 +81,10 @@ def make_gemm_plan(geometry: GemmGeometry, limits: Limits) -> GemmPlan:
 def _uses(tile_m: int, tile_n: int, k: int, limits: Limits) -> list[Use]:
     """The least that a tile needs: its rows of a and columns of b in L1, and the shortest step of K in L0."""
     return [
-        ("L1", (tile_m + tile_n) * k, limits.l1),
-        ("L0A", tile_m * C0, limits.l0a),
-        ("L0B", C0 * tile_n, limits.l0b),
-        ("L0C", 4 * tile_m * tile_n, limits.l0c),
+        Use("L1", (("rows of a", tile_m * k), ("columns of b", tile_n * k)), limits.l1),
+        Use("L0A", (("rows of a", tile_m * C0),), limits.l0a),
+        Use("L0B", (("columns of b", C0 * tile_n),), limits.l0b),
+        Use("L0C", (("sums", 4 * tile_m * tile_n),), limits.l0c),
     ]
 
 

@@ -6,14 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from golden.geometry import C0
+from kernels import streamed
 from kernels.blocks import conv1_tile, conv2_tile, load_plane, plane_tile
-from kernels.plan import MAX_PLANES, Band, Plan, PlanError, Tile, Window
-
-
-def check_planes(program: str, plan: Plan) -> None:
-    """Raise `PlanError` where x has more C1 planes than a program keeps as tiles of their own."""
-    if plan.planes > MAX_PLANES:
-        raise PlanError(f"{program} holds at most {MAX_PLANES} C1 planes: x has {plan.planes}")
+from kernels.plan import MAX_PLANES, Band, Plan, Tile, Window
 
 
 def one_plane(plan: Plan) -> Tile:
@@ -27,15 +22,18 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
     x and mid lie in GM, the filters in L1, bias and scale in their tables.
     """
     geometry = plan.geometry
-    check_planes("pass1", plan)
     band_width, band_x_width = geometry.mid_width, geometry.width
     band_plane = [x_window.rows * geometry.width, C0]
-    band_tiles, band_tile = rows // plan.conv1.rows, plan.conv1.positions
+    band_pixels, band_channels = rows * geometry.mid_width, geometry.cmid
+    band_tiles, band_tile = plan.conv1.count(band_pixels), plan.conv1.positions
+    band_rest, band_last = plan.conv1.rest(band_pixels), plan.conv1.ragged(band_pixels)
     band_start = x_window.skip * geometry.mid_width
     tile = one_plane(plan)
-    first_plane = conv1_tile(pl, plan.shape1, tile, x_window)
+    first_plane = conv1_tile(pl, plan.shape1, tile, x_window, band_pixels)
     load1, load2, load3 = (load_plane(pl, plan, number, x_window) for number in range(1, MAX_PLANES))
-    add1, add2, add3 = (plane_tile(pl, plan, tile, number, x_window) for number in range(1, MAX_PLANES))
+    add1, add2, add3 = (
+        plane_tile(pl, plan, tile, number, x_window, band_pixels) for number in range(1, MAX_PLANES)
+    )
 
     @pl.inline
     def band_of_mid(
@@ -56,6 +54,8 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
             acc1 = add1(acc0, plane1, band_taps, band_start + mid_tile * band_tile)
             acc2 = add2(acc1, plane2, band_taps, band_start + mid_tile * band_tile)
             acc3 = add3(acc2, plane3, band_taps, band_start + mid_tile * band_tile)
+            if mid_tile == band_last:
+                acc3 = pl.tile.set_validshape(acc3, band_rest, band_channels)
             band_mid = pl.tile.fixpipe_store(
                 acc3, band_scale, band_mid, [band_mid_row * band_width + mid_tile * band_tile, 0]
             )
@@ -70,10 +70,9 @@ def build_pass1(pl: Any, plan: Plan) -> Any:
     Args:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry.
-
-    Raises:
-        PlanError: x has more C1 planes than the pass keeps.
     """
+    if not plan.plain:
+        return streamed.build_pass1(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     mid_shape = [geometry.mid_height * geometry.mid_width, geometry.cmid]
@@ -136,10 +135,12 @@ def _band_from_mid(pl: Any, plan: Plan, band: Band) -> Any:
     """A helper `(mid, filters, bias, scale, y, mid_row, y_row) -> y`: one band of y from mid rows in GM."""
     geometry = plan.geometry
     band_width, band_out_width = geometry.mid_width, geometry.out_width
+    band_pixels, band_channels = band.rows * geometry.out_width, geometry.cout
     band_rows = [band.mid.rows * geometry.mid_width, geometry.cmid]
-    band_tiles, band_tile = band.rows // plan.conv2.rows, plan.conv2.positions
+    band_tiles, band_tile = plan.conv2.count(band_pixels), plan.conv2.positions
+    band_rest, band_last = plan.conv2.rest(band_pixels), plan.conv2.ragged(band_pixels)
     band_start = band.mid.skip * geometry.out_width
-    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid)
+    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid, band_pixels)
 
     @pl.inline
     def band_from_mid(
@@ -156,6 +157,8 @@ def _band_from_mid(pl: Any, plan: Plan, band: Band) -> Any:
         )
         for out_tile in pl.range(band_tiles):
             acc = second_conv(mid_rows, band_taps, band_bias, band_start + out_tile * band_tile)
+            if out_tile == band_last:
+                acc = pl.tile.set_validshape(acc, band_rest, band_channels)
             band_y = pl.tile.fixpipe_store(
                 acc, band_scale, band_y, [band_y_row * band_out_width + out_tile * band_tile, 0]
             )
@@ -171,6 +174,8 @@ def build_pass2(pl: Any, plan: Plan) -> Any:
         pl: the DSL: PyPTO's `pypto.language` or the emulator's.
         plan: the tiled geometry.
     """
+    if plan.streamed or plan.bands[0].mid.spare:
+        return streamed.build_pass2(pl, plan)
     geometry = plan.geometry
     mid_shape = [geometry.mid_height * geometry.mid_width, geometry.cmid]
     y_shape = [geometry.out_height * geometry.out_width, geometry.cout]

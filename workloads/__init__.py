@@ -14,6 +14,8 @@ from golden.geometry import Conv, GeometryError
 from golden.profiles import Profile
 from golden.specs import Role, Tensors, TensorSpec
 from golden.terms import Sums
+from kernels.choice import Account, Use
+from kernels.cost import Work
 from kernels.plan import Limits, PlanError, Tile, Window
 from kernels.tensor.plan import Capacities, TilingError
 from workloads.base import FaultModel, Frame, Kernel, TileProgram, Workload
@@ -21,6 +23,7 @@ from workloads.form import Convolution, Form, Loading, Part, in_order, one_step,
 from workloads.tensor_level import Launch, TensorLevel, TensorProgram, constants
 
 __all__ = [
+    "Account",
     "Capacities",
     "Conv",
     "Convolution",
@@ -47,7 +50,9 @@ __all__ = [
     "Tile",
     "TileProgram",
     "TilingError",
+    "Use",
     "Window",
+    "Work",
     "Workload",
     "constants",
     "in_order",

@@ -14,6 +14,7 @@ import numpy as np
 from golden.definition import Definition
 from golden.errors import UserError
 from golden.specs import Array, Role, TensorSpec
+from kernels.choice import Account
 from kernels.plan import Limits, Window
 from workloads.form import Form
 from workloads.stages import ProgramRun, Stage, Takes, comparison, own_runs
@@ -129,6 +130,7 @@ class Workload:
         plan_options: integers that a geometry of the matrix may set for the plan, each with a description.
         faults: what can be injected; None if there is no fault model.
         tensor_level: the programs for CANN's compiler; None if there are none.
+        account: the plan in words and numbers; arguments and errors as of `plan`. None if it has none.
 
     Raises:
         WorkloadError: a name is used twice, or refers to nothing that is declared.
@@ -143,6 +145,7 @@ class Workload:
     plan_options: Mapping[str, str] = field(default_factory=dict)
     faults: FaultModel | None = None
     tensor_level: TensorLevel | None = None
+    account: Callable[[Any, Limits, Mapping[str, int]], Account] | None = None
 
     def __post_init__(self) -> None:
         mistake = next(_mistakes(self), "")

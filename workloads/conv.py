@@ -9,7 +9,8 @@ from golden import conv
 from golden.chain import INPUT
 from golden.conv import layers
 from golden.geometry import Conv, ConvGeometry
-from kernels.conv_plan import ConvPlan, make_conv_plan, tile_conv_bands
+from kernels.choice import Account
+from kernels.conv_plan import ConvPlan, account, make_conv_plan
 from kernels.plan import Limits
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_tensor import TENSOR_LEVEL
@@ -19,8 +20,11 @@ BAND_ROWS = "band_rows"
 
 
 def _plan(geometry: ConvGeometry, limits: Limits, options: Mapping[str, int]) -> ConvPlan:
-    rows = options.get(BAND_ROWS)
-    return make_conv_plan(geometry, limits) if rows is None else tile_conv_bands(geometry, limits, rows)
+    return make_conv_plan(geometry, limits, options.get(BAND_ROWS))
+
+
+def _account(geometry: ConvGeometry, limits: Limits, options: Mapping[str, int]) -> Account:
+    return account(geometry, limits, options.get(BAND_ROWS))
 
 
 def _frame(tensor: str, geometry: ConvGeometry, plan: ConvPlan | None) -> Frame:
@@ -60,4 +64,5 @@ WORKLOAD = Workload(
     plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
+    account=_account,
 )

@@ -13,7 +13,8 @@ from golden.chain import INPUT
 from golden.conv_pair import MID, Y, layers
 from golden.geometry import C0, Conv, Geometry
 from golden.specs import Array
-from kernels.plan import Band, Limits, Plan, Window, make_plan, tile_bands
+from kernels.choice import Account
+from kernels.plan import Band, Limits, Plan, Window, account, make_plan
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_pair_tensor import TENSOR_LEVEL
 from workloads.form import (
@@ -34,8 +35,11 @@ BAND_ROWS = "band_rows"
 
 
 def _plan(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Plan:
-    rows = options.get(BAND_ROWS)
-    return make_plan(geometry, limits) if rows is None else tile_bands(geometry, limits, rows)
+    return make_plan(geometry, limits, options.get(BAND_ROWS))
+
+
+def _account(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Account:
+    return account(geometry, limits, options.get(BAND_ROWS))
 
 
 def _frame(tensor: str, geometry: Geometry, plan: Plan | None) -> Frame:
@@ -56,7 +60,9 @@ def _fused(geometry: Geometry, plan: Plan | None) -> Form:
 
 def _pass1(geometry: Geometry, plan: Plan | None) -> Form:
     parts = tuple(Part(*band) for band in plan.pass1) if plan else None
-    return _form(geometry, _first(geometry, plan, Loading.PLAIN, parts, interior_first=True))
+    plain = plan is None or plan.plain
+    loading = Loading.PLAIN if plain else Loading.GATHERED
+    return _form(geometry, _first(geometry, plan, loading, parts, interior_first=plain))
 
 
 def _pass2(geometry: Geometry, plan: Plan | None) -> Form:
@@ -67,8 +73,14 @@ def _first_tile(loading: Loading, parameter: str) -> Any:
     """The form of a program that computes the first ACC tile of mid only."""
 
     def form(geometry: Geometry, plan: Plan | None) -> Form:
-        parts = (Part(0, plan.conv1.rows, plan.bands[0].x),) if plan else None
-        first = _first(geometry, plan, loading, parts)
+        parts = None
+        how = loading
+        if plan:
+            window, rows = plan.bands[0].x, -(-plan.first_tile // geometry.mid_width)
+            parts = (Part(0, rows, window),)
+            if loading is Loading.PLAIN and (window.spare or not plan.plain):
+                how = Loading.GATHERED
+        first = _first(geometry, plan, how, parts)
         return _form(geometry, replace(first, whole=False, parameter=parameter))
 
     return form
@@ -109,15 +121,16 @@ def _second(geometry: Geometry, plan: Plan | None, loading: Loading) -> Convolut
 
 
 def _packed_band(geometry: Geometry, plan: Plan, arrays: Mapping[str, Array]) -> Array:
-    """The x rows of the first band as one int8 [rows * width, cin] matrix."""
+    """The x rows of the first band, and rows of zeros under them, as one int8 [rows * width, cin] matrix."""
     window = plan.bands[0].x
     planes = arrays[INPUT].reshape(geometry.cin // C0, geometry.height, geometry.width, C0)
     rows = planes[:, window.row : window.row + window.rows]
-    return np.ascontiguousarray(rows.transpose(1, 2, 0, 3)).reshape(-1, geometry.cin)
+    packed = np.ascontiguousarray(rows.transpose(1, 2, 0, 3)).reshape(-1, geometry.cin)
+    return np.pad(packed, ((0, window.spare * geometry.width), (0, 0)))
 
 
 def _tile_shape(plan: Plan) -> tuple[int, int]:
-    return plan.conv1.positions, plan.geometry.cmid
+    return plan.first_tile, plan.geometry.cmid
 
 
 def _first_tile_program(name: str, inputs: Sequence[str], loading: Loading, **host: Any) -> TileProgram:
@@ -170,4 +183,5 @@ WORKLOAD = Workload(
     plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
+    account=_account,
 )

@@ -74,7 +74,7 @@ _REQUANTISATION = {
     "other-table": "the other convolution's table is used",
     "no-saturation": "not saturated: the low 8 bits of the rounded integer are kept",
     "unsigned-saturation": "saturated to 0..255, of which the low 8 bits are kept",
-    "per-row-scale": "row m of an ACC tile uses table entry m % C for all its channels",
+    "per-row-scale": "row m of an ACC tile of C channels uses entry m % C of theirs for all of them",
 }
 _BIAS = {
     "bias-missing": "the bias is 0",
@@ -262,7 +262,7 @@ def can_show(fault: Fault, form: Form) -> str:
     if fault.family in ("other-table", "other-bias"):
         return _not_interchangeable(form)
     if fault.family in ("nz-as-nd-y", "nd-as-nz-y"):
-        return _one_plane(form.last.layer.output, form.last.layer.cout)
+        return _one_plane(f"an ACC tile of {form.last.layer.output}", form.last.columns)
     if fault.family == "halo-stale":
         return _halo_unread(form)
     number = fault.conv or (2 if fault.step == "hand-over" else 1)
@@ -279,7 +279,7 @@ def can_show(fault: Fault, form: Form) -> str:
     if fault.family in ("k-step-skipped", "k-step-twice"):
         return "" if tile.steps > 1 else f"conv{number}'s K loop has a single step"
     if fault.family == "acc-not-reset":
-        several = any(part.rows > tile.rows for part in convolution.parts)
+        several = any(size > tile.positions for size in convolution.sizes)
         return "" if several else f"a band holds a single ACC tile of conv{number}"
     if fault.family.startswith("no-padding"):
         return _padding_unread(fault, convolution)

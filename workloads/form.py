@@ -6,8 +6,8 @@ program without a form is still run and compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from golden.chain import Layer
@@ -65,8 +65,8 @@ class Convolution:
             source's name.
 
     Raises:
-        FormError: the order does not name each part once, a part is not made of whole tiles or reads rows
-            outside the image, or the tile is not of this convolution.
+        FormError: the order does not name each part once, a part has no rows or reads rows outside the image,
+            or the tile is not of this convolution.
     """
 
     number: int
@@ -85,14 +85,14 @@ class Convolution:
             self._refuse(
                 f"order {list(self.order)} must name each of its {len(self.parts)} parts once, from 0"
             )
-        if tile.positions != tile.rows * layer.out_width or tile.step * tile.steps != layer.depth:
+        if -(-tile.positions // layer.out_width) != tile.rows or tile.step * tile.steps != layer.depth:
             self._refuse(
                 f"a tile of {tile.rows} rows, {tile.positions} positions and K = {tile.steps} x {tile.step} "
                 f"must have rows of {layer.out_width} positions and steps that add up to {layer.depth}"
             )
         for part in self.parts:
-            if part.rows < 1 or part.rows % tile.rows:
-                self._refuse(f"a part of {part.rows} rows must be made of whole tiles of {tile.rows}")
+            if part.rows < 1:
+                self._refuse(f"a part has {part.rows} rows: must be at least 1")
             window = part.window
             if window.row < 0 or window.row + window.rows > layer.height:
                 self._refuse(
@@ -104,6 +104,27 @@ class Convolution:
     def read_from(self) -> str:
         """The program's parameter that holds the map; for a map in L1, the name that it would have in GM."""
         return self.parameter or self.source
+
+    @property
+    def columns(self) -> int:
+        """Output channels of an ACC tile."""
+        return self.tile.columns or self.layer.cout
+
+    @property
+    def sizes(self) -> list[int]:
+        """Output positions of each part."""
+        sizes = [part.rows * self.layer.out_width for part in self.parts]
+        return sizes if self.whole else [min(size, self.tile.positions) for size in sizes]
+
+    def stored(self) -> Iterator[tuple[slice, slice]]:
+        """The positions and channels of its output that each ACC tile gives, if parts do not overlap."""
+        start = 0
+        for size in self.sizes:
+            for column in range(0, self.layer.cout, self.columns):
+                for row in range(start, start + size, self.tile.positions):
+                    end = min(row + self.tile.positions, start + size)
+                    yield slice(row, end), slice(column, column + self.columns)
+            start += size
 
     def _refuse(self, why: str) -> None:
         raise FormError(f"convolution {self.number}: {why}")
@@ -193,4 +214,4 @@ def one_step(layer: Layer) -> Tile:
 
 def plane_by_plane(tile: Tile, layer: Layer) -> Tile:
     """A tile whose K loop runs plane by plane, with C0 channels of one tap in each step."""
-    return Tile(tile.rows, tile.positions, C0, layer.depth // C0)
+    return replace(tile, step=C0, steps=layer.depth // C0)

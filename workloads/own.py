@@ -39,6 +39,7 @@ def guarded(workload: Workload, file: str, sources: tuple[Path, ...]) -> Workloa
         programs=tuple(_program(program, guard) for program in workload.programs),
         plan=guard("plan", workload.plan, PlanError),
         frame=frame and guard("frame", frame),
+        account=workload.account and guard("account", workload.account, PlanError),
         faults=workload.faults and FaultModel(guard("moved", workload.faults.moved)),
         tensor_level=level and _level(level, guard),
     )

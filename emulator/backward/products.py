@@ -24,7 +24,8 @@ Demands = Iterator[tuple[Buffer, Reading] | Suspicion]
 class _Sums:
     """Sums that are demanded as they leave.
 
-    `demand` are their ids [m, n], `rows` [m] the positions and `columns` [n] the columns of the block.
+    `demand` are their ids [m, n], `columns` [n] the columns of the block. `rows` are the positions of all
+    rows of the products, -1 for those that nothing is demanded of or that do not leave.
     """
 
     leave: Leave
@@ -78,7 +79,8 @@ def demands(
     block = results.block(demand[wanted])
     if block is None:
         return
-    sums = _Sums(leave, demand, block, *results.rows_and_columns(block, demand))
+    rows, of_columns = results.rows_and_columns(block, demand)
+    sums = _Sums(leave, demand, block, _of_all_rows(leave, rows, -1), of_columns)
     columns, at = sums.columns, sums.first[1]
     some = max(int(columns[at]), 0)
     if (leave.entries is None) != (block.table is None):
@@ -99,9 +101,9 @@ def demands(
 
 def _as_held(leave: Leave, wanted: Mask) -> Demands:
     """The sums are right: their operands are demanded as they are."""
-    rows, columns = np.asarray(wanted.any(axis=1)), wanted.any(axis=0)
+    rows, columns = _of_all_rows(leave, np.asarray(wanted.any(axis=1)), 0), wanted.any(axis=0)
     for product in leave.products:
-        left = np.where(rows[:, None], product.left, NOTHING)
+        left = np.where(rows[:, None] > 0, product.left, NOTHING)
         yield product.a, whole(product, product.a, left, product.left)
         right = np.where(columns, product.right, NOTHING)
         yield product.b, whole(product, product.b, right, product.right)
@@ -110,6 +112,13 @@ def _as_held(leave: Leave, wanted: Mask) -> Demands:
         yield _row(begin, begin.bias, np.where(columns, leave.bias, NOTHING), leave.bias)
     if leave.scale is not None and leave.entries is not None:
         yield _row(leave, leave.scale, np.where(columns, leave.entries, NOTHING), leave.entries)
+
+
+def _of_all_rows(leave: Leave, rows: Index | Mask, rest: int) -> Index:
+    """A number of each row [m] of sums, then `rest` for the rows of their products that do not leave."""
+    return np.pad(
+        rows.astype(np.int64), (0, leave.products[0].left.shape[0] - rows.size), constant_values=rest
+    )
 
 
 def _row(event: Event, buffer: Buffer, wanted: Ids, held: Ids) -> tuple[Buffer, Reading]:

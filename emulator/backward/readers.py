@@ -83,12 +83,13 @@ def copied(event: Copy, demand: Ids) -> Reading:
     index = event.index
     inside = index >= 0
     padded = None
-    amiss = (demand != NOTHING) & (inside == (demand == PADDING))
+    held = event.held.reshape(-1)[np.maximum(index, 0)]
+    padding = np.where(inside, held == PADDING, True)  # a buffer may hold padding, too
+    amiss = (demand != NOTHING) & np.where(demand == PADDING, ~padding, ~inside)
     if amiss.any():
         place = first(amiss)
         padded = Padded(int(amiss.sum()), place, int(demand[place]))
     use = inside & (demand != PADDING)
-    held = event.held.reshape(-1)[np.maximum(index, 0)]
     return Reading([event], index, np.where(use, demand, NOTHING), held, demand, padded)
 
 

@@ -12,12 +12,16 @@ from pipeline.matrix.select import FilterError
 
 
 def list_jobs(arguments: Namespace) -> int:
-    """`list`: the selected jobs' ids, a line each; or where one job comes from; or all faults."""
+    """`list`: the selected jobs' ids, a line each; or where one comes from; or its plan; or all faults."""
     if arguments.faults:
         _write(_faults(arguments))
         return 0
     matrix = read_matrix(arguments.matrix)
-    if arguments.explain:
+    if arguments.plan:
+        from pipeline.matrix.planned import plan_of
+
+        lines = plan_of(matrix, arguments.plan)
+    elif arguments.explain:
         from pipeline.matrix.explain import explain
 
         lines = explain(matrix, arguments.explain, arguments.day)

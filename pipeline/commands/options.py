@@ -142,6 +142,7 @@ def parser() -> _Parser:
     )
     _add(listing, "--shards", "N", parts, type=_whole(1, MOST_SHARDS))
     _add(listing, "--explain", "JOB", "show which lines of the matrix made this job")
+    _add(listing, "--plan", "JOB", "show how this job's geometry is tiled, what that costs, what else fits")
     _add_flag(listing, "--faults", "list the faults that --inject takes, and what each does")
     for name, lane in LANES.items():
         _add_run(commands, name, lane)

@@ -71,15 +71,18 @@ def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
     """The workload's output, int8 [Hout*Wout, Cout], as it reaches the host, ACC tile by ACC tile."""
     if not in_output(fault) or no_place(fault, form):
         return output
-    tiles = output.reshape(-1, form.last.tile.positions, output.shape[1]).copy()
+    wrong = output.copy()
+    tiles = list(form.last.stored())
     if fault.id == "unwritten":
-        tiles[-1] = SENTINEL
-        return tiles.reshape(output.shape)
+        wrong[tiles[-1]] = SENTINEL
+        return wrong
     for tile in tiles:
-        fractals = layout.nd_to_nz(tile)
-        stored = fractals if fault.id == "nz-as-nd-y" else layout.nz_to_nd(tile.reshape(fractals.shape))
-        tile[:] = stored.reshape(tile.shape)
-    return tiles.reshape(output.shape)
+        rows, columns = output[tile].shape
+        across = columns // C0
+        # The fractals of a tile lie as [columns / C0][rows][C0].
+        shape = (rows, across, C0) if fault.id == "nz-as-nd-y" else (across, rows, C0)
+        wrong[tile] = output[tile].reshape(shape).transpose(1, 0, 2).reshape(rows, columns)
+    return wrong
 
 
 def _reordered(matrix: Int8, layer: Layer, order: Sequence[int]) -> Int8:

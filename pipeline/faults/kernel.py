@@ -101,7 +101,9 @@ class _Faulty:
             return _spoiled(body, self._ends_tile, spoil)
         if self.fault.id in _MAP_CHANGES:
             change = _MAP_CHANGES[self.fault.id](self.convolution.layer)
-            return _spoiled(body, self._fills_map_of_second, spoils.whole_map(change))
+            window = self.convolution.parts[0].window
+            pixels = window.rows * self.convolution.layer.width
+            return _spoiled(body, self._fills_map_of_second, spoils.whole_map(change, pixels))
         return body
 
     # -- what a call is for
@@ -114,6 +116,14 @@ class _Faulty:
         if not isinstance(statement, Call) or not statement.operator.startswith("tile.fixpipe_"):
             return False
         return self._reads(statement.operands.get("scale"), self.convolution.layer.scale)
+
+    def _over_tiles(self, loop: For) -> bool:
+        """Whether a loop makes ACC tiles of the fault's convolution, all with the same table entries."""
+        ends = [each for each in loop.body if isinstance(each, Call) and self._ends_tile(each)]
+        made = {each.target for each in loop.body if isinstance(each, Call)}
+        return bool(ends) and not any(
+            isinstance(scale := each.operands["scale"], Ref) and scale.name in made for each in ends
+        )
 
     def _unfolds(self, call: Call) -> bool:
         """Whether this is img2col of the fault's convolution."""
@@ -139,7 +149,8 @@ class _Faulty:
         if self.convolution.loading is Loading.IN_L1:
             table = call.operands.get("scale")
             return call.operator == "tile.fixpipe_requant" and self._reads(table, self._table_before)
-        return call.operator == "load" and self._reads(call.operands["tensor"], self._map)
+        loads = call.operator in ("load", "tile.gather_row")
+        return loads and self._reads(call.operands["tensor"], self._map)
 
     # -- the faults
 
@@ -153,7 +164,8 @@ class _Faulty:
         return replace(call, operands={**call.operands, "stride": (wrong, wrong)}, written={})
 
     def _past_edge(self, body: Block) -> Block:
-        spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"))
+        spare = self.convolution.parts[0].window.spare
+        spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"), spare)
         wanted = band_class(self.fault)
         spoiled = _spoiled(body, self._unfolds, spoil)
         return tuple(
@@ -201,14 +213,21 @@ class _Faulty:
             return block
         loop = block[loops[-1]]
         assert isinstance(loop, For)
+        inner = next((each for each in loop.body if _accumulates(each)), None)
+        if isinstance(inner, For):  # it comes to its steps slice by slice
+            last = Binary("==", LoopVar(loop.variable), Binary("-", loop.stop, 1))
+            right = If(inner.position, last, self._step_changed(inner), (inner,))
+            steps: Block = (replace(loop, body=_replaced(loop.body, inner, right), written=()),)
+        else:
+            steps = self._step_changed(loop)
+        return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
+
+    def _step_changed(self, loop: For) -> Block:
+        """A K loop with its last step left out or done twice."""
         last = Binary("-", loop.stop, 1)
         again = replace(loop, start=last, body=_each_call(loop.body, replace), written=())  # calls of its own
-        steps = (
-            (replace(loop, stop=last, written=()),)
-            if self.fault.family == "k-step-skipped"
-            else (loop, again)
-        )
-        return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
+        shorter = replace(loop, stop=last, body=_each_call(loop.body, replace), written=())
+        return (shorter,) if self.fault.family == "k-step-skipped" else (loop, again)
 
     def _without_reset(self, block: Block) -> Block:
         """A block whose loops over ACC tiles reset the accumulator in their first round only."""
@@ -222,7 +241,7 @@ class _Faulty:
 
         return tuple(
             replace(statement, body=tuple(changed(statement, call) for call in statement.body))
-            if isinstance(statement, For) and any(map(self._ends_tile, statement.body))
+            if isinstance(statement, For) and self._over_tiles(statement)
             else statement
             for statement in block
         )
@@ -278,6 +297,12 @@ def _spoiled(block: Block, chosen: Callable[[Call], bool], spoil: Spoil) -> Bloc
 
 
 def _accumulates(statement: Statement) -> bool:
+    """Whether it is a K loop, or a loop over slices of one."""
     return isinstance(statement, For) and any(
-        isinstance(step, Call) and step.operator == "tile.matmul_acc" for step in statement.body
+        (isinstance(step, Call) and step.operator == "tile.matmul_acc") or _accumulates(step)
+        for step in statement.body
     )
+
+
+def _replaced(block: Block, old: Statement, new: Statement) -> Block:
+    return tuple(new if each is old else each for each in block)

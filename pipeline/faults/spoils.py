@@ -23,7 +23,7 @@ def requantised(how: Requantise, reading: Reading) -> Spoil:
     """Replaces what a fixpipe operator wrote by another requantisation of the same accumulators."""
 
     def spoil(values: Mapping[str, Any], result: Tile | Tensor) -> None:
-        block = how(values["acc"].data, values["scale"].data, reading)
+        block = how(values["acc"].data[: values["acc"].valid], values["scale"].data, reading)
         row, column = values["offsets"]
         if isinstance(result, Tile):
             result.put(row, column, block)
@@ -51,12 +51,16 @@ def by_row(acc: Array, table: Array, reading: Reading) -> Array:
     return requantise(np.ascontiguousarray(acc.T), entries, reading).T
 
 
-def past_edge(side: str) -> Spoil:
-    """Replaces img2col's zeros past one edge of the feature map by what its memory holds, read as a ring."""
+def past_edge(side: str, spare: int) -> Spoil:
+    """Replaces img2col's zeros past one edge of the feature map by what its memory holds, read as a ring.
+
+    The lowest `spare` rows of the image in L1 are zeros past its bottom edge.
+    """
 
     def spoil(values: Mapping[str, Any], result: Tile) -> None:
         window = Window(values["image_shape"], values["kernel_size"], values["stride"], values["padding"])
-        (height, width), (top, _, left, _) = window.image, window.padding
+        (rows, width), (top, _, left, _) = window.image, window.padding
+        height = rows - spare
         count, depth = values["shape"]
         position_row, position_column = np.divmod(
             np.arange(values["pos_m"], values["pos_m"] + count), window.out[1]
@@ -81,12 +85,15 @@ MapChange = Callable[[Array], None]
 """Changes a feature map [C1, rows, C0] in place."""
 
 
-def whole_map(change: MapChange) -> Spoil:
-    """Changes conv2's feature map in L1 once the operator that fills it has written it all."""
+def whole_map(change: MapChange, pixels: int) -> Spoil:
+    """Changes conv2's feature map in L1 once the operator that fills it has written all its `pixels`."""
 
     def spoil(values: Mapping[str, Any], result: Tile) -> None:
-        written = values["offsets"][0] + values["acc"].data.shape[0] if "acc" in values else None
-        if written in (None, result.resident.type.shape[0]):
+        written = None
+        if "acc" in values:
+            (row, column), (_, columns) = values["offsets"], values["acc"].data.shape
+            written = row + values["acc"].valid, column + columns
+        if written in (None, (pixels, result.resident.type.shape[1])):
             assert result.data is not None
             change(result.data)
 

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from emulator import soc
 from emulator.soc import SOCS, Space
+from kernels.cost import Rates
 from kernels.plan import Limits
 
 _BYTE = 0xAA
@@ -22,9 +24,9 @@ SENTINEL = -86
 
 
 @cache
-def limits_of(soc: str) -> Limits:
-    """The capacities of a soc, in bytes."""
-    capacity = SOCS[soc].capacity
+def limits_of(name: str) -> Limits:
+    """The capacities of a soc, in bytes, and its rates if they are public."""
+    capacity, rates = SOCS[name].capacity, SOCS[name].rates
     return Limits(
         l1=capacity[Space.Mat],
         l0a=capacity[Space.Left],
@@ -32,6 +34,20 @@ def limits_of(soc: str) -> Limits:
         l0c=capacity[Space.Acc],
         bias=capacity[Space.Bias],
         fixpipe=capacity[Space.LeftScale],
+        rates=Rates() if rates is None else _rates(rates),
+    )
+
+
+def _rates(rates: soc.Rates) -> Rates:
+    transfers = rates.transfers
+    return Rates(
+        gm_l1=transfers["GM", "L1"],
+        l1_l0a=transfers["L1", "L0A"],
+        l1_l0b=transfers["L1", "L0B"],
+        l0c_l1=transfers["L0C", "L1"],
+        l0c_gm=transfers["L0C", "GM"],
+        l1_tables=transfers["L1", "fixpipe table"],
+        matmul_start=rates.matmul_start,
     )
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from functools import partial
 
 from golden.definition import DefinitionError
+from kernels.plan import PlanError
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.steps import step_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
-from pipeline.engines.registry import engine_for
+from pipeline.engines.registry import engine_for, takes_tiles
 from pipeline.ground.jobs import (
     BLAMED,
     DIAGNOSIS,
@@ -85,6 +86,11 @@ def _compared(job: Job, context: JobContext) -> Result:
 
 def _executed(job: Job, context: JobContext) -> Result:
     workload = workload_of(job)
+    if takes_tiles(job.platform.backend):
+        try:
+            subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
+        except PlanError as error:
+            return Result(job, State.SKIPPED, f"cannot be tiled on {job.platform.soc}: {error}")
     _check_forms(job, workload)
     compiled = _compiled(job, context, workload) if job.lane is Lane.COMPILE else []
     if job.profile is None:

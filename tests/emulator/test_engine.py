@@ -347,6 +347,14 @@ REFUSED = {
         GATHER.format(0, 0, 0, 0, 64, 32) + f"\na = pl.tile.img2col(m, 0, 320, [16, 32], {WINDOW})",
         "window tap (0, 1) of C1 plane 1 reads bytes of m never written",
     ),
+    "more valid rows than there are": (
+        "acc = pl.tile.set_validshape(acc, 33, 64)",
+        "[33, 64] of a tile of shape [32, 64]: must be 1..32 rows, all columns",
+    ),
+    "some valid columns": (
+        "acc = pl.tile.set_validshape(acc, 32, 32)",
+        "[32, 32] of a tile of shape [32, 64]: must be 1..32 rows, all columns",
+    ),
 }
 BEFORE = """
 m = pl.tile.create([64, 64], pl.INT8, @Mat)
@@ -393,6 +401,37 @@ def test_img2col_positions_are_16_bit(read: Read, position: int, fits: bool) -> 
     else:
         with pytest.raises(AccessError, match=r"position \[65536, 0\]: positions are 16-bit"):
             compile_program(program, A2A3)
+
+
+CUT = (
+    PRODUCT
+    + """
+acc = pl.tile.set_validshape(acc, 50, 64)
+mid = pl.tile.create([64, 64], pl.INT8, @Mat)
+mid = pl.tile.set_validshape(mid, 40, 64)
+mid = pl.tile.fillpad_inplace(mid)
+mid = pl.tile.fixpipe_requant(mid, acc, scale, [0, 0])
+y = pl.store(mid, [0, 0], y)
+y = pl.tile.fixpipe_store(acc, scale, y, [0, 0])
+"""
+)
+
+
+def test_only_valid_rows_leave_an_accumulator_and_the_other_rows_are_filled_with_zeros(read: Read) -> None:
+    whole, cut = arrays(), arrays()
+    run_program(read(TO_GM), A2A3, whole)
+    report = run_program(read(CUT), A2A3, cut)
+    np.testing.assert_array_equal(cut["y"][:50], whole["y"][:50])
+    assert whole["y"][50:].any()
+    assert not cut["y"][50:].any()
+    assert report.counts.moved["L0C", "GM"] == report.counts.moved["L0C", "L1"] == 50 * 64
+    assert compile_program(read(CUT), A2A3).counts == report.counts
+
+
+def test_rows_that_are_not_filled_stay_unwritten(read: Read) -> None:
+    program = read(CUT.replace("mid = pl.tile.fillpad_inplace(mid)", "").replace("(acc, 50", "(acc, 16"))
+    with pytest.raises(AccessError, match=r"\[40, 64\] at \[0, 0\] of tile mid holds bytes never written"):
+        compile_program(program, A2A3)
 
 
 def test_what_img2col_may_read_although_the_map_is_not_full(read: Read) -> None:

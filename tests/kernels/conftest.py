@@ -76,7 +76,8 @@ def computed(build: Callable[[str, Plan], Program]) -> Callable[..., npt.NDArray
 
 
 def packed(plan: Plan, x: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """The x rows of the first band as one matrix [rows * width, C]."""
+    """The x rows of the first band, and the zeros under them, as one matrix [rows * width, C]."""
     geometry, window = plan.geometry, plan.bands[0].x
     planes = x.reshape(plan.planes, geometry.height, geometry.width, -1)[:, window.row :][:, : window.rows]
-    return np.ascontiguousarray(planes.transpose(1, 2, 0, 3)).reshape(window.rows * geometry.width, -1)
+    rows = np.ascontiguousarray(planes.transpose(1, 2, 0, 3)).reshape(window.rows * geometry.width, -1)
+    return np.concatenate([rows, np.zeros((window.spare * geometry.width, rows.shape[1]), np.int8)])

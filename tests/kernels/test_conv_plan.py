@@ -37,10 +37,10 @@ def test_k_steps_are_64_where_k_is_a_multiple(limits: Limits) -> None:
     assert (plan.tile.step, plan.tile.steps) == (64, 9)
 
 
-def test_the_buffer_is_rounded_up_to_whole_fractals(limits: Limits) -> None:
-    """8 columns: two rows are a fractal. 4 output rows with stride 2 read 9 rows, of which 10 are held."""
+def test_the_buffer_is_made_of_whole_fractals_by_rows_of_zeros(limits: Limits) -> None:
+    """8 columns: two rows are a fractal. 4 output rows with stride 2 read 9 rows; one lies under them."""
     plan = tile_conv_bands(ConvGeometry(24, 8, 32, 32, Conv(3, 2, 1)), limits, 4)
-    assert {band.x.rows for band in plan.bands} == {10}
+    assert {(band.x.rows, band.x.spare) for band in plan.bands} == {(9, 1)}
 
 
 @settings(suppress_health_check=[HealthCheck.filter_too_much])
@@ -48,7 +48,7 @@ def test_the_buffer_is_rounded_up_to_whole_fractals(limits: Limits) -> None:
 def test_bands_cut_the_image_once_and_read_inside_it(data: st.DataObject, limits: Limits) -> None:
     kernel = data.draw(st.integers(1, 5))
     conv = Conv(kernel, data.draw(st.integers(1, 3)), data.draw(st.integers(0, kernel - 1)))
-    height, width = data.draw(st.integers(kernel, 40)), data.draw(st.sampled_from([8, 16, 24, 32]))
+    height, width = data.draw(st.integers(kernel, 40)), data.draw(st.sampled_from([7, 8, 15, 16, 17, 24]))
     geometry = ConvGeometry(height, width, 32, 32, conv)
     band_rows = data.draw(st.integers(1, geometry.out_height))
     try:
@@ -60,33 +60,13 @@ def test_bands_cut_the_image_once_and_read_inside_it(data: st.DataObject, limits
     assert {band.rows for band in plan.bands[:-1]} <= {band_rows}
     for band in plan.bands:
         assert 0 <= band.x.row <= height - band.x.rows
-        assert band.rows % plan.tile.rows == 0
-
-
-def test_an_even_cut_is_preferred_down_to_half_the_height(limits: Limits) -> None:
-    # Rows of 512 B: 11 output rows read 13, 12 read 14.
-    tight = replace(limits, l1=13 * 16 * 32 + (288 + 12) * 32)
-    assert tile_conv_bands(GEOMETRY, tight, 11).band_rows == 11
-    with pytest.raises(PlanError):
-        tile_conv_bands(GEOMETRY, tight, 12)
-    assert make_conv_plan(GEOMETRY, tight).band_rows == 8
+        assert band.x.held * width % 16 == 0
 
 
 @pytest.mark.parametrize(
     ("change", "band_rows", "rule"),
     [
         ({}, 25, "band_rows is 25: the output has 24 rows"),
-        ({"width": 8}, 3, "output rows of a band: 3 is no multiple of the 2 rows of a tile"),
-        (
-            {"width": 8, "height": 15},
-            4,
-            "output rows of a band: 3 is no multiple of the 2 rows of a tile",
-        ),
-        (
-            {"width": 18, "height": 25, "conv": Conv(3, 1, 0)},
-            23,
-            "x rows x columns of a band: 25 x 18 is no multiple of 16",
-        ),
         (
             {"width": 32, "height": 2400},
             2100,
@@ -101,7 +81,7 @@ def test_an_even_cut_is_preferred_down_to_half_the_height(limits: Limits) -> Non
 )  # fmt: skip
 def test_rules_of_the_tiling(limits: Limits, change: dict[str, Any], band_rows: int, rule: str) -> None:
     with pytest.raises(PlanError) as caught:
-        tile_conv_bands(replace(GEOMETRY, **change), limits, band_rows)
+        tile_conv_bands(replace(GEOMETRY, **change), replace(limits, l1=2**24), band_rows)
     assert str(caught.value) == rule
 
 
@@ -120,13 +100,12 @@ def test_a_memory_that_is_too_small_by_a_byte(limits: Limits, memory: str, neede
     assert tile_conv_bands(GEOMETRY, replace(limits, **{memory: needed}), 2).band_rows == 2
     with pytest.raises(PlanError) as caught:
         tile_conv_bands(GEOMETRY, replace(limits, **{memory: needed - 1}), 2)
-    assert str(caught.value) == f"bands of 2 rows need {needed} B of {shown}, which has {needed - 1}"
+    start = f"bands of 2 rows need {needed} B of {shown}, which has {needed - 1}: 1 too many: "
+    assert str(caught.value).startswith(start)
 
 
-def test_where_no_band_fits_the_smallest_ones_rule_is_told(limits: Limits) -> None:
+def test_where_no_plan_fits_the_nearest_one_is_told(limits: Limits) -> None:
     pointwise = ConvGeometry(24, 16, 32, 32, Conv(1, 1, 0))
     needed = 16 * 32 + (32 + 12) * 32
-    with pytest.raises(PlanError, match=rf"^bands of 1 rows need {needed} B of L1, which has 1000$"):
+    with pytest.raises(PlanError, match=rf"^bands of 1 rows need {needed} B of L1, which has 1000: "):
         make_conv_plan(pointwise, replace(limits, l1=1000))
-    with pytest.raises(PlanError, match=r"^8 output rows are fewer than the 16 of a tile$"):
-        make_conv_plan(ConvGeometry(8, 17, 32, 32, Conv(1, 1, 0)), limits)

@@ -10,11 +10,10 @@ import pytest
 import emulator.language
 from emulator.engine import Report
 from emulator.errors import SourceError
-from emulator.program import Program
 from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels import unfused_conv2d
-from kernels.plan import Limits, Plan, PlanError, make_plan
+from kernels.plan import Limits, Plan, make_plan
 
 Compiled = Callable[[str, Plan], Report]
 
@@ -38,12 +37,13 @@ def test_pass1_loads_each_plane_of_a_band_as_one_rectangle(limits: Limits, compi
     assert report.counts.operations["tile.img2col"] == steps == 72 * 18  # K step 32
 
 
-def test_more_planes_than_pass1_keeps_are_refused(
-    limits: Limits, build: Callable[[str, Plan], Program]
+def test_more_planes_than_pass1_keeps_as_tiles_are_gathered(
+    limits: Limits, compiled: Callable[[str, Plan], Report]
 ) -> None:
-    wide = make_plan(Geometry(16, 16, 160, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)), limits)
-    with pytest.raises(PlanError, match="pass1 holds at most 4 C1 planes: x has 5"):
-        build("pass1", wide)
+    for planes in (4, 5):
+        wide = make_plan(Geometry(16, 16, planes * 32, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)), limits)
+        operations = compiled("pass1", wide).counts.operations
+        assert (operations["tile.gather_row"] == planes) == (planes > 4)
 
 
 def test_an_accumulator_passed_under_its_first_name_is_refused(tmp_path: Path, limits: Limits) -> None:

@@ -64,8 +64,8 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def untileable() -> Geometry:
-    """Rows of 5 pixels: a tile of whole rows would need 16 of them."""
-    return Geometry(5, 5, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+    """Three rows of x alone are more than L1 holds."""
+    return Geometry(5, 65, 8192, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
 
 
 @pytest.fixture(scope="session")

@@ -115,27 +115,42 @@ def said(convolution: Convolution, *, in_gm: bool) -> Iterator[tuple[Any, ...]]:
         part = convolution.parts[place]
         window = part.window
         start, pixels = window.row * layer.width, window.rows * layer.width
+        held = window.rows + window.spare
         if convolution.loading in (Loading.PLAIN, Loading.GATHERED):
             for plane in range(layer.cin // 32):
                 offset = plane * layer.height * layer.width + start
                 yield OPERATOR[convolution.loading], (offset, 0), (pixels, 32)
         elif convolution.loading is Loading.ROWS:
-            yield "load", (start, 0), (pixels, layer.cin)
+            whole = window.spare == 0 and not tile.columns
+            yield "load" if whole else "tile.gather_row", (start, 0), (pixels, layer.cin)
         elif convolution.loading is Loading.PACKED:
-            yield "load", (0, 0), (pixels, layer.cin)
-        for number in range(part.rows // tile.rows):
-            position = number * tile.positions
-            yield (
-                "tile",
-                tile.steps,
-                window.skip * layer.out_width + position,
-                (tile.positions, tile.step),
-                (window.rows, layer.width),
-                kernel,
-                stride,
-                window.padding,
-                ((part.row * layer.out_width if in_gm else 0) + position, 0),
-            )
+            yield "load", (0, 0), (held * layer.width, layer.cin)
+        wanted = (
+            part.rows * layer.out_width
+            if convolution.whole
+            else min(part.rows * layer.out_width, tile.positions)
+        )
+        first = window.skip * layer.out_width
+        starts = range(0, wanted, tile.positions)
+        # All tiles are whole: padding below brings the positions of the last one that are not wanted.
+        top, bottom, left, right = window.padding
+        asked_rows, wanted_rows = (
+            (end - 1) // layer.out_width for end in (starts[-1] + tile.positions, wanted)
+        )
+        below = bottom + (asked_rows - wanted_rows) * layer.conv.stride - window.spare
+        for column in range(0, layer.cout, tile.columns or layer.cout):
+            for position in starts:
+                yield (
+                    "tile",
+                    tile.steps,
+                    first + position,
+                    (tile.positions, tile.step),
+                    (held, layer.width),
+                    kernel,
+                    stride,
+                    (top, max(below, 0), left, right),
+                    ((part.row * layer.out_width if in_gm else 0) + position, column),
+                )
 
 
 def test_the_program_does_what_its_form_says(described_case: Case, limits: Limits) -> None:

@@ -36,8 +36,8 @@ def fused() -> Form:
             "convolution 2: a tile of 2 rows, 8 positions and K = .* and steps that add up to 576",
         ),
         (
-            {"parts": (Part(0, 3, fused().last.parts[0].window), *fused().last.parts[1:])},
-            "convolution 2: a part of 3 rows must be made of whole tiles of 2",
+            {"parts": (Part(0, 0, fused().last.parts[0].window), *fused().last.parts[1:])},
+            "convolution 2: a part has 0 rows: must be at least 1",
         ),
         (
             {"parts": (Part(0, 4, Window(9, 4, (1, 0, 1, 1), 0)), *fused().last.parts[1:])},

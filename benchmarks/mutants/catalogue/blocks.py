@@ -18,9 +18,9 @@ _CONV1_TAP = "conv1_taps,\n                conv1_k * conv1_step,"
 _CONV2_TAP = "conv2_taps,\n                conv2_k * conv2_step,"
 _CONV1_AT = "conv1_position,\n                conv1_k * conv1_step,"
 _CONV2_AT = "conv2_position,\n                conv2_k * conv2_step,"
-_CONV1_WINDOW = "conv1_image, conv1_padding = (window.rows, shape.width), window.padding"
-_CONV2_WINDOW = "conv2_image, conv2_padding = (window.rows, shape.width), window.padding"
-_PLANE_WINDOW = "plane_image, plane_padding = (window.rows, shape.width), window.padding"
+_CONV1_WINDOW = "conv1_image, conv1_padding = (window.held, shape.width), padded"
+_CONV2_WINDOW = "conv2_image, conv2_padding = (window.held, shape.width), padded"
+_PLANE_WINDOW = "plane_image, plane_padding = (window.held, shape.width), padded"
 
 
 def _conv1(
@@ -85,19 +85,17 @@ MUTANTS = (
     _conv1(
         "img2col: paddings above and below are swapped",
         _CONV1_WINDOW,
-        _CONV1_WINDOW.replace(
-            "window.padding", "(window.padding[1], window.padding[0], *window.padding[2:])"
-        ),
+        _CONV1_WINDOW.replace("padded", "(padded[1], padded[0], *padded[2:])"),
     ),
     _conv1(
         "img2col: no padding above",
         _CONV1_WINDOW,
-        _CONV1_WINDOW.replace("window.padding", "(0, *window.padding[1:])"),
+        _CONV1_WINDOW.replace("padded", "(0, *padded[1:])"),
     ),
     _conv1(
         "img2col: padding left 0, right 2",
         _CONV1_WINDOW,
-        _CONV1_WINDOW.replace("window.padding", "(*window.padding[:2], 0, 2)"),
+        _CONV1_WINDOW.replace("padded", "(*padded[:2], 0, 2)"),
     ),
     _conv1(
         "img2col: columns are not strided",
@@ -107,7 +105,7 @@ MUTANTS = (
     _conv1(
         "img2col: rows and columns of the image are swapped",
         _CONV1_WINDOW,
-        _CONV1_WINDOW.replace("(window.rows, shape.width)", "(shape.width, window.rows)"),
+        _CONV1_WINDOW.replace("(window.held, shape.width)", "(shape.width, window.held)"),
     ),
     _conv1(
         "K loop: filter reversed, windows not",
@@ -145,29 +143,27 @@ MUTANTS = (
     _conv2(
         "img2col: paddings above and below are swapped",
         _CONV2_WINDOW,
-        _CONV2_WINDOW.replace(
-            "window.padding", "(window.padding[1], window.padding[0], *window.padding[2:])"
-        ),
+        _CONV2_WINDOW.replace("padded", "(padded[1], padded[0], *padded[2:])"),
     ),
     _conv2(
         "img2col: no padding below",
         _CONV2_WINDOW,
-        _CONV2_WINDOW.replace("window.padding", "(window.padding[0], 0, *window.padding[2:])"),
+        _CONV2_WINDOW.replace("padded", "(padded[0], 0, *padded[2:])"),
     ),
     _conv2(
         "img2col: padding left 0, right 2",
         _CONV2_WINDOW,
-        _CONV2_WINDOW.replace("window.padding", "(*window.padding[:2], 0, 2)"),
+        _CONV2_WINDOW.replace("padded", "(*padded[:2], 0, 2)"),
     ),
     _conv2(
         "img2col: rows and columns of the image are swapped",
         _CONV2_WINDOW,
-        _CONV2_WINDOW.replace("(window.rows, shape.width)", "(shape.width, window.rows)"),
+        _CONV2_WINDOW.replace("(window.held, shape.width)", "(shape.width, window.held)"),
     ),
     _conv2(
         "img2col: one row of the image less",
         _CONV2_WINDOW,
-        _CONV2_WINDOW.replace("(window.rows,", "(window.rows - 1,"),
+        _CONV2_WINDOW.replace("(window.held,", "(window.held - 1,"),
     ),
     _conv2(
         "K loop: filter reversed, windows not",
@@ -210,12 +206,12 @@ MUTANTS = (
     _plane(
         "img2col: no padding above",
         _PLANE_WINDOW,
-        _PLANE_WINDOW.replace("window.padding", "(0, *window.padding[1:])"),
+        _PLANE_WINDOW.replace("padded", "(0, *padded[1:])"),
     ),
     _plane(
         "img2col: padding left 2, right 0",
         _PLANE_WINDOW,
-        _PLANE_WINDOW.replace("window.padding", "(*window.padding[:2], 2, 0)"),
+        _PLANE_WINDOW.replace("padded", "(*padded[:2], 2, 0)"),
     ),
     _plane(
         "K loop: windows of the tap before",

@@ -16,6 +16,7 @@ STRIDE_1_2 = Case("conv-pair", Geometry(35, 32, 64, 32, 96, S1, S2), {"band_rows
 STRIDE_2_2 = Case("conv-pair", Geometry(66, 64, 32, 64, 32, S2, S2), {"band_rows": 5})
 PLANES = Case("conv-pair", Geometry(22, 16, 128, 32, 64, S1, S1), {"band_rows": 8})
 """Four C1 planes of x, as many as pass1 keeps."""
+NARROW = Case("conv-pair", Geometry(10, 8, 32, 64, 32, S1, S1), {"band_rows": 5})
 UNITS = Case("conv-pair", Geometry(24, 24, 32, 32, 32, S1, S2), {"band_rows": 4})
 """Rows of 24 columns: two of them are whole fractals, one is not."""
 CONV = Case("conv", ConvGeometry(32, 32, 64, 32, Conv(5, 1, 2)), {"band_rows": 4})

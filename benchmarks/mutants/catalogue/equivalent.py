@@ -136,7 +136,7 @@ MUTANTS = (
     equivalent(
         "equivalent, fused: conv2 steps through K as conv1 does",
         FUSED,
-        Edit(_FUSED, "plan.conv2, band.mid)", "plan.conv1, band.mid)"),
+        Edit(_FUSED, "plan.conv2, band.mid, band_out_pixels)", "plan.conv1, band.mid, band_out_pixels)"),
     ),
     equivalent(
         "equivalent, plan: K steps of 32 in conv1",
@@ -148,8 +148,8 @@ MUTANTS = (
         PASS1,
         Edit(
             _PLAN,
-            "min(band_rows * geometry.conv2.stride, geometry.mid_height)",
-            "min(band_rows, geometry.mid_height)",
+            "height = min(band_rows * geometry.conv2.stride, geometry.mid_height)",
+            "height = min(band_rows, geometry.mid_height)",
         ),
         case=STRIDE_1_2,
     ),
@@ -158,14 +158,14 @@ MUTANTS = (
         WITH_CONV1,
         Edit(
             _PLAN,
-            "min(rows_read(geometry.conv1, longest), geometry.height)",
-            "min(rows_read(geometry.conv1, longest) + 2, geometry.height)",
+            "held = min(rows_read(conv, rows), height)",
+            "held = min(rows_read(conv, rows) + 2, height)",
         ),
     ),
     equivalent(
         "equivalent, plan: an ACC tile of two image rows",
         (*WITH_CONV1, "pass2"),
-        Edit(_PLAN, "    rows = row_unit(width)\n    step", "    rows = 2 * row_unit(width)\n    step"),
+        Edit(_PLAN, "min(row_unit(width) * width,", "min(2 * row_unit(width) * width,"),
     ),
     equivalent(
         "equivalent, pass2: the first band last",

@@ -167,12 +167,14 @@ MUTANTS = (
         f"{_LAST}\n                {_LAST.replace('last_of_y', 'inner_of_y').replace('last_x', 'inner_x')}",
     ),
     _of(
-        "all bands: conv1 has the window of the first", "plan.conv1, band.x)", "plan.conv1, plan.bands[0].x)"
+        "all bands: conv1 has the window of the first",
+        "plan.conv1, band.x, ",
+        "plan.conv1, plan.bands[0].x, ",
     ),
     _of(
         "all bands: conv2 has the window of the first",
-        "plan.conv2, band.mid)",
-        "plan.conv2, plan.bands[0].mid)",
+        "plan.conv2, band.mid, ",
+        "plan.conv2, plan.bands[0].mid, ",
     ),
     # Filters, biases and tables.
     _of("loads: filter1 is loaded from filter2", "f1 = pl.load(filter1,", "f1 = pl.load(filter2,"),
@@ -284,8 +286,8 @@ MUTANTS = (
     ),
     _of(
         "store of y: the last band is as high as the others",
-        "band.rows // plan.conv2.rows",
-        "plan.band_rows // plan.conv2.rows",
+        "band.rows * geometry.out_width\n    band_mid_tiles",
+        "plan.band_rows * geometry.out_width\n    band_mid_tiles",
         RAGGED,
     ),
     # The arguments of main.

@@ -23,9 +23,9 @@ _CONV2_K = "conv2_taps,\n                conv2_k * conv2_step,"
 CONTINUED = (
     Edit(
         _TWO,
-        "    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid)\n",
+        "    second_conv = conv2_tile(pl, plan.shape2, plan.conv2, band.mid, band_pixels)\n",
         """    tile = plan.conv2
-    second_conv = conv2_tile(pl, plan.shape2, replace(tile, steps=tile.steps - 2), band.mid)
+    second_conv = conv2_tile(pl, plan.shape2, replace(tile, steps=tile.steps - 2), band.mid, band_pixels)
     more_shape, more_filter = [tile.positions, tile.step], [tile.step, plan.shape2.channels]
     more_image, more_padding = (band.mid.rows, plan.shape2.width), band.mid.padding
     more_kernel, more_stride = plan.shape2.kernel, plan.shape2.stride
@@ -53,6 +53,8 @@ CONTINUED = (
     Edit(
         _TWO,
         """band_start + out_tile * band_tile)
+            if out_tile == band_last:
+                acc = pl.tile.set_validshape(acc, band_rest, band_channels)
             band_y = pl.tile.fixpipe_store(
                 acc, band_scale,""",
         """band_start + out_tile * band_tile)
@@ -160,15 +162,15 @@ MUTANTS = (
         "conv2, img2col: padding left 2, right 0",
         WITH_CONV2,
         _BLOCKS,
-        "conv2_padding = (window.rows, shape.width), window.padding",
-        "conv2_padding = (window.rows, shape.width), (*window.padding[:2], 2, 0)",
+        "conv2_padding = (window.held, shape.width), padded",
+        "conv2_padding = (window.held, shape.width), (*padded[:2], 2, 0)",
     ),
     fault(
         "conv2, img2col: all four paddings of the convolution in every band",
         WITH_CONV2,
         _BLOCKS,
-        "conv2_padding = (window.rows, shape.width), window.padding",
-        "conv2_padding = (window.rows, shape.width), (1, 1, 1, 1)",
+        "conv2_padding = (window.held, shape.width), padded",
+        "conv2_padding = (window.held, shape.width), (1, 1, 1, 1)",
     ),
     fault(
         "conv1, img2col: stride (1, 2), rows are not strided",
@@ -216,8 +218,8 @@ MUTANTS = (
         "plan, x window: one x row short",
         ("fused", "pass1"),
         _PLAN,
-        "held = min(rows_read(geometry.conv1, longest), geometry.height)",
-        "held = min(rows_read(geometry.conv1, longest) - 1, geometry.height)",
+        "window(geometry.conv1, mid_row, mid_rows, geometry.height, held, spare)",
+        "window(geometry.conv1, mid_row, mid_rows, geometry.height, held - 1, spare)",
     ),
     fault(
         "plan, window: left padding one more, right padding one less",

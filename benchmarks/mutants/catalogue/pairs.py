@@ -73,8 +73,8 @@ MUTANTS = (
         ),
         Edit(
             _BLOCKS,
-            "conv2_padding = (window.rows, shape.width), window.padding",
-            "conv2_padding = (window.rows, shape.width), (*window.padding[:2], 2, 0)",
+            "conv2_padding = (window.held, shape.width), padded",
+            "conv2_padding = (window.held, shape.width), (*padded[:2], 2, 0)",
         ),
     ),
     several(

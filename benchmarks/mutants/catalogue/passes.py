@@ -23,7 +23,11 @@ _FIRST_OF_Y = "y = first_of_y(mid, f2, bias, scale, y, 0, 0)"
 _LAST_OF_Y = "y = last_of_y(mid, f2, bias, scale, y, last_mid, last_y)"
 _MID_PLACE = "band_mid_row * band_width + mid_tile * band_tile"
 _Y_PLACE = "band_y_row * band_out_width + out_tile * band_tile"
-_ALLOC_MAIN = "self.first_tile(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)"
+_ALLOC_MAIN = """self.first_tile(x, filter1, bias1, scale1, filter2, bias2, scale2, tile)
+            return tile
+
+    return FirstTileFusedAlloc
+"""
 _LOAD, _PACKED, _ALLOC = ("first-tile-load",), ("first-tile-packed",), ("first-tile-fused-alloc",)
 
 
@@ -179,10 +183,10 @@ MUTANTS = (
         RAGGED,
     ),
     _pass2(
-        "all bands have the window of the first", "plan.conv2, band.mid)", "plan.conv2, plan.bands[0].mid)"
+        "all bands have the window of the first", "plan.conv2, band.mid, ", "plan.conv2, plan.bands[0].mid, "
     ),
     _pass2(
-        "all bands have the window of the last", "plan.conv2, band.mid)", "plan.conv2, plan.bands[-1].mid)"
+        "all bands have the window of the last", "plan.conv2, band.mid, ", "plan.conv2, plan.bands[-1].mid, "
     ),
     _pass2(
         "mid: one row too few is loaded",
@@ -205,8 +209,8 @@ MUTANTS = (
     ),
     _pass2(
         "conv2: every tile is the first",
-        "band_bias, band_start + out_tile * band_tile)\n            band_y",
-        "band_bias, band_start)\n            band_y",
+        "band_bias, band_start + out_tile * band_tile)\n            if",
+        "band_bias, band_start)\n            if",
     ),
     fault(
         "first-tile-load and -packed: the second tile is computed",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from benchmarks.mutants.catalogue.cases import (
     INTERIOR,
+    NARROW,
     RAGGED,
     STRIDE_1_2,
-    STRIDE_2_2,
     UNITS,
     WHOLE_K,
     WITH_CONV1,
@@ -101,8 +101,8 @@ MUTANTS = (
     _of(
         "bands: the x window is that of the rows of y",
         ("fused",),
-        "_x_window(geometry, mid.row, mid_rows, mid_rows)",
-        "_x_window(geometry, row, mid_rows, mid_rows)",
+        "_x_window(geometry, mid.row, held, held)",
+        "_x_window(geometry, row, held, held)",
     ),
     _of(
         "bands: the mid window is one row of y further down",
@@ -158,8 +158,8 @@ MUTANTS = (
     _of(
         "rows held: rounded down to whole fractals",
         WITH_CONV2,
-        "-(-rows_read(conv, rows) // unit) * unit",
-        "rows_read(conv, rows) // unit * unit",
+        "return held, whole(held, row_unit(width)) - held",
+        "return held - held % row_unit(width), 0",
         UNITS,
     ),
     _of(
@@ -175,31 +175,31 @@ MUTANTS = (
         "step, depth // step + 1)",
     ),
     _of(
-        "ACC tile: positions of half a row",
+        "ACC tile: the last one of a band is left out if it is not whole",
         ("fused", "pass1", "pass2"),
-        "Tile(rows, rows * width, step",
-        "Tile(rows, rows * width // 2, step",
-        STRIDE_2_2,
+        "return -(-positions // self.positions)",
+        "return max(positions // self.positions, 1)",
+        NARROW,
     ),
     _of(
         "conv1: the depth is that of conv2",
         WHOLE_K,
-        "geometry.depth1, LONGEST_STEP",
-        "geometry.depth2, LONGEST_STEP",
+        "geometry.depth1, columns, limits",
+        "geometry.depth2, columns, limits",
         STRIDE_1_2,
     ),
     _of(
         "conv1: the depth is that of conv2, which is more",
         WHOLE_K,
-        "geometry.depth1, LONGEST_STEP",
-        "geometry.depth2, LONGEST_STEP",
+        "geometry.depth1, columns, limits",
+        "geometry.depth2, columns, limits",
         RAGGED,
     ),
     _of(
         "conv2: the depth is that of conv1",
         WITH_CONV2,
-        "geometry.depth2, C0)",
-        "geometry.depth1, C0)",
+        "geometry.depth2, columns, limits",
+        "geometry.depth1, columns, limits",
         RAGGED,
     ),
     _of(
@@ -217,8 +217,8 @@ MUTANTS = (
     _of(
         "conv2: the image is as wide as x",
         WITH_CONV2,
-        "self.geometry.mid_width, self.geometry.cout",
-        "self.geometry.width, self.geometry.cout",
+        "self.geometry.mid_width, channels)",
+        "self.geometry.width, channels)",
     ),
     _of(
         "both convolutions: kernel and stride are swapped",

@@ -80,7 +80,7 @@ MUTANTS = (
         "band_start, band_out_width = band.x.skip * geometry.out_width,",
         "band_start, band_out_width = 0,",
     ),
-    _conv("all bands have the window of the first", "plan.tile, band.x)", "plan.tile, plan.bands[0].x)"),
+    _conv("all bands have the window of the first", "plan.tile, band.x, ", "plan.tile, plan.bands[0].x, "),
     _conv(
         "store of y: each tile where the next belongs",
         _PLACE,
@@ -102,8 +102,8 @@ MUTANTS = (
     ),
     _conv(
         "plan: windows hold one row too few",
-        "held_rows(geometry.conv, band_rows, geometry.height, geometry.width)",
-        "held_rows(geometry.conv, band_rows, geometry.height, geometry.width) - 1",
+        "held, spare = held_rows(geometry.conv, band_rows,",
+        "held, spare = held_rows(geometry.conv, band_rows - 1,",
         "conv_plan.py",
     ),
     _conv(
@@ -114,8 +114,8 @@ MUTANTS = (
     ),
     _conv(
         "plan: the depth is that of one tap less",
-        "acc_tile(geometry.out_width, geometry.depth,",
-        "acc_tile(geometry.out_width, geometry.depth - geometry.cin,",
+        "depth, columns = geometry.depth, geometry.cout",
+        "depth, columns = geometry.depth - geometry.cin, geometry.cout",
         "conv_plan.py",
     ),
     _conv(
@@ -126,8 +126,8 @@ MUTANTS = (
     ),
     _conv(
         "img2col: padding left 3, right 1",
-        "conv1_padding = (window.rows, shape.width), window.padding",
-        "conv1_padding = (window.rows, shape.width), (*window.padding[:2], 3, 1)",
+        "conv1_padding = (window.held, shape.width), padded",
+        "conv1_padding = (window.held, shape.width), (*padded[:2], 3, 1)",
         "blocks.py",
     ),
     _conv(

@@ -77,13 +77,12 @@ class Layer:
     @cached_property
     def start(self) -> Ints:
         """First site of each part, and one beyond the last."""
-        rows = [0, *(part.rows for part in self.form.parts)]
-        return np.cumsum(rows, dtype=np.int64) * self.shapes.out_width
+        return np.cumsum([0, *self.form.sizes], dtype=np.int64)
 
     @cached_property
     def base(self) -> Ints:
         """First pixel of each part's buffer, and one beyond the last."""
-        return np.cumsum([0, *(load.rows for load in self.loads)], dtype=np.int64) * self.shapes.width
+        return np.cumsum([0, *(load.held for load in self.loads)], dtype=np.int64) * self.shapes.width
 
     @cached_property
     def scale(self) -> Floats:
@@ -91,21 +90,43 @@ class Layer:
         return vreq8.unpack(vreq8.pack(self.scales, np.zeros_like(self.offsets), variant=self.variant)).scale
 
     def buffers(self, loads: Sequence[Window]) -> Ints:
-        """Row of the whole image of every pixel of the buffers, where the parts load this."""
+        """Row of the whole image of every pixel of the buffers, where the parts load this.
+
+        It is `OUTSIDE` for the rows of zeros under what is loaded.
+        """
         width = self.shapes.width
-        rows = (np.arange(load.row * width, (load.row + load.rows) * width) for load in loads)
-        return np.concatenate(list(rows))
+        return np.concatenate(
+            [
+                each
+                for load in loads
+                for each in (
+                    np.arange(load.row * width, (load.row + load.rows) * width),
+                    np.full(load.spare * width, OUTSIDE),
+                )
+            ]
+        )
+
+    def filled(self, image: Int8, loads: Sequence[Window]) -> Int8:
+        """What the buffers hold, int8 [pixels + 1, Cin], if parts load this of an image."""
+        return with_zeros(with_zeros(image)[self.buffers(loads)])
 
     @cached_property
     def held(self) -> Int8:
         """What the buffers must hold, int8 [pixels + 1, Cin]."""
-        return with_zeros(self.image[self.buffers(self.loads)])
+        return self.filled(self.image, self.loads)
 
     @cached_property
     def handed_over(self) -> Ints:
-        """For every pixel of the buffers, the site of the layer before that gives it; in L1 one for one."""
-        in_place = self.form.loading is Loading.IN_L1
-        return np.arange(self.base[-1]) if in_place else self.buffers(self.loads)
+        """For every pixel of the buffers, the site of the layer before that gives it; in L1 one for one.
+
+        It is `OUTSIDE` for the rows of zeros under them, which no window that is wanted reads.
+        """
+        if self.form.loading is not Loading.IN_L1:
+            return self.buffers(self.loads)
+        sites = self.buffers(self.loads)
+        real = sites != OUTSIDE
+        sites[real] = np.arange(real.sum())
+        return sites
 
     def split(self, sites: Ints) -> tuple[Ints, Ints]:
         """Part of each site, and its position within the part."""

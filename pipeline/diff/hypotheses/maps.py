@@ -26,7 +26,7 @@ def of_x(model: Model) -> Iterator[Hypothesis]:
 
     def in_nhwc(layer: Layer, held: Int8) -> Int8:
         image = image_of(model.form.chain, layer.image.reshape(-1, C0))
-        return with_zeros(image[layer.buffers(layer.loads)])
+        return layer.filled(image, layer.loads)
 
     if model.layers[0].number == 1:
         yield Hypothesis("x-nhwc", (1,), held=in_nhwc)
@@ -90,7 +90,7 @@ def _stale(layer: Layer, held: Int8, *, never_filled: bool) -> Int8:
 
 def _moved(fault: Fault, layer: Layer, held: Int8) -> Int8:
     loads = moved_windows(fault, layer.shapes.height, layer.loads)
-    return with_zeros(layer.image[layer.buffers(loads)])
+    return layer.filled(layer.image, loads)
 
 
 def _beginning_with_filter(layer: Layer, held: Int8) -> Int8:

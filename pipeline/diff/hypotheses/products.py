@@ -33,7 +33,7 @@ def k_loops(model: Model) -> Iterator[Hypothesis]:
                 for step in reversed(range(steps)):
                     note, altered = f"step {step + 1} of {steps}", _with_step(step, times)
                     yield Hypothesis(f"{family}-{number}", (number,), note, altered)
-        if any(part.rows > layer.form.tile.rows for part in layer.form.parts):
+        if any(size > layer.form.tile.positions for size in layer.form.sizes):
             yield Hypothesis(f"acc-not-reset-{number}", (number,), sums=_sums_over_tiles)
 
 
@@ -76,6 +76,7 @@ def _sums_over_tiles(layer: Layer, held: Int8, sites: Ints) -> Int32:
     total = np.zeros((layer.start[-1], layer.filter.shape[1]), np.int64)
     total[needed] = layer.sums(held, layer.windows(needed))
     for first, end in pairwise(layer.start):
-        tiles = total[first:end].reshape(-1, size, total.shape[1])
-        np.cumsum(tiles, axis=0, out=tiles)
+        for tile in range(first + size, end, size):
+            rest = min(size, end - tile)
+            total[tile : tile + rest] += total[tile - size : tile - size + rest]
     return total[sites].astype(np.int32)

@@ -66,8 +66,9 @@ def _saturated_as_unsigned(layer: Layer, sums: Int32, sites: Ints) -> Int8:
 
 
 def _scaled_by_row(layer: Layer, sums: Int32, sites: Ints) -> Int8:
-    """Row m of an ACC tile by table entry m % C in all its channels."""
+    """Row m of an ACC tile of C channels by entry m % C of theirs in all of them."""
     _, position = layer.split(sites)
-    entry = (position % layer.form.tile.positions % layer.filter.shape[1])[:, None]
+    columns, channels = layer.form.columns, np.arange(layer.filter.shape[1])
+    entry = (position % layer.form.tile.positions % columns)[:, None] + channels // columns * columns
     acc = sums + layer.bias
     return saturated(vreq8.unsaturated(acc, layer.scale[entry], layer.offsets[entry], layer.variant))

@@ -13,12 +13,15 @@ from workloads.faults import FAULTS
 def hypotheses(model: Model) -> Iterator[Hypothesis]:
     """Every fault of this family that the program can have."""
     evidence, expected, sentinel = model.evidence, model.evidence.expected, model.evidence.sentinel
-    tile = model.last.form.tile.positions
+    tiles = list(model.last.form.stored())
     if sentinel is not None:
         unwritten = expected.copy()
-        unwritten[-tile:] = sentinel
+        unwritten[tiles[-1]] = sentinel
         what = FAULTS["unwritten"].what.replace("of y", f"of {evidence.tensor}")
         yield Hypothesis("unwritten", (), stored=unwritten, what=what)
     if model.form.gives_all:
-        yield Hypothesis("nz-as-nd-y", (), stored=reordered(expected, tile, nz_as_nd=True))
-        yield Hypothesis("nd-as-nz-y", (), stored=reordered(expected, tile, nz_as_nd=False))
+        for name in ("nz-as-nd-y", "nd-as-nz-y"):
+            stored = expected.copy()
+            for tile in tiles:
+                stored[tile] = reordered(expected[tile], len(expected[tile]), nz_as_nd=name == "nz-as-nd-y")
+            yield Hypothesis(name, (), stored=stored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from golden.specs import Array as AnyArray
 from golden.specs import Tensors
 from pipeline.engines.base import CompileError
 from pipeline.faults.injection import inputs_with, program_with, why_not
+from pipeline.ground.memory import limits_of
 from pipeline.ground.subject import Subject
 from workloads.faults import FAULTS, Fault, can_show, no_place
 from workloads.registry import SHIPPED, workload_named
@@ -26,13 +28,19 @@ pytestmark = pytest.mark.usefixtures("torch_installed")
 Array = npt.NDArray[Any]
 Run = Callable[..., Array]
 
-GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int]]] = {
+GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int] | tuple[Any, int, int]]] = {
     "conv-pair": {
         "interior bands": (Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), 4),
         "one band, one plane": (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12),
+        "ragged bands": (Geometry(11, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 4),
+        # As if L1 had so many bytes: blocks of 32 channels, and slices of K too.
+        "streamed": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 48_000),
+        "sliced": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 7, 24_000),
     },
     "conv": {
         "interior bands": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), 4),
+        "ragged bands": (ConvGeometry(9, 7, 64, 64, Conv(3, 1, 1)), 4),
+        "sliced": (ConvGeometry(7, 7, 64, 64, Conv(3, 1, 1)), 3, 16_000),
         "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), 4),
     },
 }
@@ -55,8 +63,13 @@ ALIKE = "a single band: the same as "
 
 @cache
 def subject_of(workload: str, geometry: str) -> Subject:
-    shapes, band_rows = GEOMETRIES[workload][geometry]
-    return Subject(workload_named(workload), shapes, "a2a3", {"band_rows": band_rows})
+    shapes, band_rows, *l1 = GEOMETRIES[workload][geometry]
+    subject = Subject(workload_named(workload), shapes, "a2a3", {"band_rows": band_rows})
+    if l1:
+        limits = replace(limits_of("a2a3"), l1=l1[0])
+        vars(subject)["plan"] = subject.workload.plan(shapes, limits, subject.plan_options)
+        assert subject.plan.streamed
+    return subject
 
 
 @cache

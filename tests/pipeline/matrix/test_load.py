@@ -100,8 +100,8 @@ def test_what_is_not_written_has_a_limit_all_the_same(load_text: LoadText, sound
         ("lanes:", "retries: {patterns: ['a*']}\nlanes:", "matches empty text and so every job"),
         (
             "height: 24",
-            "height: 24\n    band_rows: 5",
-            "matrix.yaml:4: geometries.tiny.band_rows: `5` cannot be tiled on a2a3: output rows",
+            "height: 24\n    band_rows: 50",
+            "matrix.yaml:4: geometries.tiny.band_rows: `50` cannot be tiled on a2a3: band_rows is 50: ",
         ),
         ("lanes:", "retries: {limit: -1}\nlanes:", "retries.limit: `-1`: expected `int` >= 0"),
         ("lanes:", "timeouts: [{jobs: x, timeout: 5m}]\nlanes:", "timeouts[0].jobs: `x` matches no job"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -73,3 +74,30 @@ def last_row_unwritten(monkeypatch: pytest.MonkeyPatch) -> None:
         return report
 
     monkeypatch.setattr("pipeline.engines.emulator.run_program", run)
+
+
+@pytest.fixture
+def refusing(tmp_path: Path) -> str:
+    """A user's file: the pair with a pass1 that refuses every plan, and a kernel of this program alone."""
+    path = tmp_path / "refusing.py"
+    path.write_text(
+        """
+from dataclasses import replace
+
+from kernels.plan import PlanError
+from workloads import Kernel
+from workloads.conv_pair import WORKLOAD as PAIR
+
+
+def refused(pl, plan):
+    raise PlanError("refused here")
+
+
+PROGRAMS = tuple(replace(one, factory=refused) if one.name == "pass1" else one for one in PAIR.programs)
+KERNELS = (*PAIR.kernels, Kernel("pass1", ("pass1",)))
+WORKLOAD = replace(
+    PAIR, definition=replace(PAIR.definition, name="refusing"), programs=PROGRAMS, kernels=KERNELS
+)
+"""
+    )
+    return str(path)

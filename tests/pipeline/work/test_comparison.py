@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from golden.cache import golden_for
-from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Job, Lane, Result, State
+from pipeline.ground.jobs import Job, Lane, Result, State, WorkloadName
 from pipeline.ground.subject import wanted_golden
 
 Jobs = Callable[..., Job]
@@ -31,13 +31,12 @@ def test_a_wrong_output_is_kept(job_of: Jobs, done: Done, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_a_stage_without_the_output_it_needs_is_skipped(job_of: Jobs, done: Done) -> None:
-    """Pass1 keeps at most four C1 planes of x, and here are five; pass2 and fused take any number."""
-    five_planes = Geometry(16, 16, 160, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
-    result = done(job_of(Lane.COMPARE, geometry=five_planes, band_rows=4))
+def test_a_stage_without_the_output_it_needs_is_skipped(samples: Any, done: Done, refusing: str) -> None:
+    """Pass1 is refused; pass2 and fused are not."""
+    result = done(samples["conv-pair"].job(Lane.COMPARE, workload=WorkloadName("refusing", refusing)))
     assert result.state is State.COMPILE_ERROR
     assert result.stages[0].state is State.PASSED
-    assert result.message.startswith("first wrong stage: first-tile-load: ")
+    assert result.message.startswith("first wrong stage: pass1: ")
     last = {stage.name: stage for stage in result.stages[-2:]}
     assert last["pass2-on-own-mid"].state is State.SKIPPED
     assert last["pass2-on-own-mid"].message == "needs the output of pass1, which gave none"

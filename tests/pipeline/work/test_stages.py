@@ -72,12 +72,22 @@ def test_compiling_needs_no_golden(job_of: Jobs, done: Done, tmp_path: Path) -> 
     assert {path.name for path in (tmp_path / "job" / "pass2").iterdir()} == {"report.json", "listing.txt"}
 
 
-def test_what_cannot_be_tiled_is_a_compile_error_with_the_rule(
-    job_of: Jobs, done: Done, untileable: Geometry
+@pytest.mark.parametrize("lane", [Lane.COMPILE, Lane.DEVICE])
+def test_what_cannot_be_tiled_is_skipped_with_the_reason(
+    job_of: Jobs, done: Done, untileable: Geometry, lane: Lane, tmp_path: Path
 ) -> None:
-    result = done(job_of(Lane.COMPILE, "fused", untileable, None, None))
-    assert result.state is State.COMPILE_ERROR
-    assert result.message == "5 output rows are fewer than the 16 of a tile"
+    """No stage runs and no golden is computed; the reason is the same for all jobs of the geometry."""
+    messages = set()
+    for kernel in ("fused", "two-pass", "first-tile-load"):
+        result = done(job_of(lane, kernel, untileable, None))
+        assert (result.state, result.stages) == (State.SKIPPED, ())
+        messages.add(result.message)
+    (message,) = messages
+    assert message.startswith("cannot be tiled on a2a3: bands of 1 rows")
+    # 16 rows of x make whole fractals of 65 columns, of which the window reads 5.
+    assert f"{16 * 65 * 8192} (x of 16 x 65 pixels x 8192 channels)" in message
+    assert message.endswith(" it fits")
+    assert not (tmp_path / "cache").exists()
 
 
 @pytest.mark.usefixtures("torch_installed")
@@ -128,13 +138,14 @@ def test_a_mismatch_tells_that_it_is_in_none_of_the_programs(
 
 
 @pytest.mark.usefixtures("torch_installed")
-def test_what_did_not_compile_is_not_verified(job_of: Jobs, done: Done, untileable: Geometry) -> None:
-    result = done(job_of(Lane.COMPILE, "two-pass", untileable, None))
+def test_what_did_not_compile_is_not_verified(samples: Any, done: Done, refusing: str) -> None:
+    name = WorkloadName("refusing", refusing)
+    result = done(samples["conv-pair"].job(Lane.COMPILE, "two-pass", workload=name))
     assert result.state is State.COMPILE_ERROR
-    assert result.message.startswith("first wrong stage: pass1: 5 output rows are fewer than")
+    assert result.message.startswith("first wrong stage: pass1: refused here")
     assert [(stage.name, stage.state, stage.message) for stage in result.stages[2:]] == [
         ("verify-pass1", State.SKIPPED, "pass1 did not compile"),
-        ("verify-pass2", State.SKIPPED, "pass2 did not compile"),
+        ("verify-pass2", State.SKIPPED, "needs the output of verify-pass1, which gave none"),
     ]
 
 
@@ -305,15 +316,10 @@ def test_a_job_of_a_users_broken_function_is_a_compile_error_in_a_line(
     assert (result.state, result.message) == (State.COMPILE_ERROR, message.format(file=file))
 
 
-def test_a_job_that_is_refused_as_a_whole_needs_no_golden(samples: Any, done: Done, tmp_path: Path) -> None:
-    shapes = {
-        "height": 5,
-        "width": 5,
-        "cin": 32,
-        "cout": 32,
-        "conv": {"kernel": 3, "stride": 1, "padding": 1},
-    }
-    job: Job = samples["conv"].job(Lane.DEVICE, "conv", geometry=shapes, plan_options={})
-    result = done(job)
-    assert (result.state, [stage.name for stage in result.stages]) == (State.COMPILE_ERROR, ["conv"])
+def test_a_job_that_is_refused_as_a_whole_needs_no_golden(
+    samples: Any, done: Done, refusing: str, tmp_path: Path
+) -> None:
+    name = WorkloadName("refusing", refusing)
+    result = done(samples["conv-pair"].job(Lane.DEVICE, "pass1", workload=name))
+    assert (result.state, [stage.name for stage in result.stages]) == (State.COMPILE_ERROR, ["pass1"])
     assert not (tmp_path / "cache").exists()

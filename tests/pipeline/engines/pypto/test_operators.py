@@ -12,6 +12,7 @@ def test_a_program_needs_the_operators_it_calls() -> None:
         "move",
         "tile.extract",
         "tile.img2col",
+        "tile.set_validshape",
         "tile.matmul_bias",
         "tile.matmul_acc",
         "tile.fixpipe_store",

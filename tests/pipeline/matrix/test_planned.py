@@ -1,0 +1,70 @@
+"""`list --plan`: how a job's geometry is tiled, what that needs and costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.matrix.load import load
+from pipeline.matrix.planned import plan_of
+from pipeline.matrix.schema import Matrix
+from pipeline.matrix.select import FilterError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load([ROOT / "matrix.yaml"])
+
+
+def test_the_plan_of_mc62_is_that_of_the_contract(matrix: Matrix) -> None:
+    head, *lines = plan_of(matrix, "device/emu-a2a3/mc62/fused/small")
+    assert head == "mc62 on a2a3:"
+    assert "  bands: 8 of 18 output rows, with 20 rows of mid and 41 of x" in lines
+    assert "  conv1: ACC tiles of 112 positions x 64 of 64 channels, 9 K steps of 64" in lines
+    (l1,) = (line for line in lines if line.startswith("  L1: "))
+    # Feature map, mid, two filters, 1,536 B of staged rows.
+    assert l1.startswith(f"  L1: {293_888 + 71_680 + 2 * 36_864 + 1_536} of 524288 B: 293888 (x of 41 x 112")
+    (fused,) = (line for line in lines if line.startswith("  estimated cycles of fused: "))
+    assert fused.endswith("cube 88704")
+    others = [line for line in lines if line.startswith("  also fits: ")]
+    assert len(others) == 5
+    assert all(", +" in line for line in others)
+    assert lines[-1].startswith("  does not fit: bands of ")
+
+
+def test_where_a_fusion_would_lose_the_plan_says_so(matrix: Matrix) -> None:
+    lines = plan_of(matrix, "device/emu-a2a3/vae-32/fused/near-ties")
+    assert any(
+        line.startswith("  estimated: fused takes ") and "more than two-pass" in line for line in lines
+    )
+    assert "  filters: streamed: each band brings them in" in lines
+
+
+def test_no_cycles_are_estimated_without_a_public_cost_model(matrix: Matrix) -> None:
+    lines = plan_of(matrix, "device/emu-a5/mc62/fused/small")
+    assert [line for line in lines if "cycles" in line] == [
+        "  estimated cycles: unavailable: a5 has no public cost model; all bytes count the same"
+    ]
+
+
+def test_what_has_no_plan_is_refused_in_one_line(matrix: Matrix) -> None:
+    with pytest.raises(FilterError, match="workload gemm gives no account of its plans"):
+        plan_of(matrix, "device/emu-a2a3/gemm-128/gemm/small")
+    with pytest.raises(FilterError, match="no line makes job `device/emu-a2a3/mc63/fused/small`"):
+        plan_of(matrix, "device/emu-a2a3/mc63/fused/small")
+
+
+def test_a_geometry_that_no_plan_fits_is_told_with_the_reason(tmp_path: Path) -> None:
+    overlay = tmp_path / "wide.yaml"
+    overlay.write_text(
+        "geometries:\n"
+        "  wide: {workload: conv, height: 9, width: 65, cin: 8192, cout: 32, "
+        "conv: {kernel: 3, stride: 1, padding: 1}}\n"
+        "lanes: {compile: {include: [{platforms: [emu-a2a3], geometries: [wide], kernels: [conv]}]}}\n"
+    )
+    (line,) = plan_of(load([ROOT / "matrix.yaml", overlay]), "compile/emu-a2a3/wide/conv")
+    assert line.startswith("wide on a2a3: cannot be tiled: bands of 1 rows")
+    assert line.endswith("it fits")
