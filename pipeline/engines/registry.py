@@ -19,10 +19,11 @@ class Backend:
     """The engine's class as `module:name`, imported when used, and what its jobs need.
 
     If there are several `kinds` of platform, the matrix has to say the kind of each. With `tiles` it runs the
-    tile programs, otherwise the tensor-level ones. With `any_variant` it requantises as it is told. `seconds`
-    is what a job takes, roughly, and what a billion multiply-accumulates add to that: nothing but the order of
-    jobs depends on it. `builds` is a `module:function` that says what the first job builds for all later
-    ones: empty if that is done.
+    tile programs, otherwise the tensor-level ones. With `any_variant` it requantises as it is told.
+
+    `seconds` is what a job takes, roughly, and what a billion multiply-accumulates add to that: nothing but
+    the order of jobs depends on it. `builds` is a `module:function` that says what the first job builds for
+    all later ones: empty if that is done.
     """
 
     engine: str
