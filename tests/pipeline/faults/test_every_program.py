@@ -33,13 +33,12 @@ GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int] | tuple[Any, int, int]]] =
         "interior bands": (Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), 4),
         "one band, one plane": (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12),
         "ragged bands": (Geometry(11, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 4),
-        # As if L1 had so many bytes: blocks of 32 channels, and slices of K too.
+        # As if L1 had so many bytes: filters come in by blocks of 32 channels.
         "streamed": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 48_000),
-        "sliced": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 7, 24_000),
     },
     "conv": {
         "interior bands": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), 4),
-        "ragged bands": (ConvGeometry(9, 7, 64, 64, Conv(3, 1, 1)), 4),
+        # By slices of K too.
         "sliced": (ConvGeometry(7, 7, 64, 64, Conv(3, 1, 1)), 3, 16_000),
         "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), 4),
     },

@@ -61,6 +61,8 @@ _TILE = (
     "matmul_acc",
     "fixpipe_requant",
     "fixpipe_store",
+    "set_validshape",
+    "fillpad_inplace",
 )
 load, store, move, range = (_operator(name) for name in ("load", "store", "move", "range"))
 tile = SimpleNamespace(
