@@ -17,6 +17,8 @@ STRIDE_2_2 = Case("conv-pair", Geometry(66, 64, 32, 64, 32, S2, S2), {"band_rows
 PLANES = Case("conv-pair", Geometry(22, 16, 128, 32, 64, S1, S1), {"band_rows": 8})
 """Four C1 planes of x, as many as pass1 keeps."""
 NARROW = Case("conv-pair", Geometry(10, 8, 32, 64, 32, S1, S1), {"band_rows": 5})
+SHORT_TILE = Case("conv-pair", Geometry(9, 7, 32, 64, 32, S1, S1), {"band_rows": 4})
+"""Bands of 28 positions: the last ACC tile has some that are not wanted."""
 UNITS = Case("conv-pair", Geometry(24, 24, 32, 32, 32, S1, S2), {"band_rows": 4})
 """Rows of 24 columns: two of them are whole fractals, one is not."""
 CONV = Case("conv", ConvGeometry(32, 32, 64, 32, Conv(5, 1, 2)), {"band_rows": 4})

@@ -6,6 +6,7 @@ from benchmarks.mutants.catalogue.cases import (
     INTERIOR,
     NARROW,
     RAGGED,
+    SHORT_TILE,
     STRIDE_1_2,
     UNITS,
     WHOLE_K,
@@ -180,6 +181,13 @@ MUTANTS = (
         "return -(-positions // self.positions)",
         "return max(positions // self.positions, 1)",
         NARROW,
+    ),
+    _of(
+        "ACC tile: a last one that is not whole is one position short",
+        ("fused", "first-tile-load", "pass1", "pass2"),
+        "return positions - (self.count(positions) - 1) * self.positions",
+        "return positions - (self.count(positions) - 1) * self.positions - 1",
+        SHORT_TILE,
     ),
     _of(
         "conv1: the depth is that of conv2",
