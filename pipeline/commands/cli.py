@@ -25,26 +25,25 @@ def main(
     `now` the time of a run. `target` does the work of jobs, if it is given: see `RunOptions`.
     """
     parsed = parse(arguments)
-    parsed.now, parsed.target = now, target
     # What depends on the day (the plan, the seeds of @nightly, the ends of expected failures) has this one.
     parsed.day = getattr(parsed, "date", None) or today()
     try:
-        return _do(parsed, arguments)
+        if parsed.command in LANES:
+            from pipeline.commands.lanes import run_lane
+
+            return run_lane(parsed, arguments, now, target)
+        return _do(parsed)
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
 
 
-def _do(parsed: Namespace, arguments: Sequence[str]) -> int:
-    """Run the command; only its own modules are imported, so that `list` answers at once."""
+def _do(parsed: Namespace) -> int:
+    """Run a command that is no lane; only its own modules are imported, so that `list` answers at once."""
     if parsed.command == "list":
         from pipeline.commands.listing import list_jobs
 
         return list_jobs(parsed)
-    if parsed.command in LANES:
-        from pipeline.commands.lanes import run_lane
-
-        return run_lane(parsed, arguments)
     if parsed.command == "doctor":
         from pipeline.commands.hosts import examine_host
 

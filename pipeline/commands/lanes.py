@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +83,12 @@ class _Asked:
     resumed: str = ""
 
 
-def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
+def run_lane(
+    arguments: Namespace, command: Sequence[str], clock: Callable[[], datetime], target: str = ""
+) -> int:
     """`compile`, `run`, `compare`: the selected jobs of the lane, or the rest or failures of an old run.
+
+    `clock` gives the time; `target` does the work of jobs, if it is given (`RunOptions`).
 
     Raises:
         ToolchainError: a toolchain does not have what was asked for, or its parts do not fit each other.
@@ -106,7 +110,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     baseline = None
     if settings.baseline:
         baseline = read_baseline(settings.baseline, runs.root, where, settings, asked.resumed)
-    past = past_of(where, runs, arguments.now(), tell)
+    past = past_of(where, runs, clock(), tell)
     history = History(past, asked.resumed, ends_of_folder(runs.root, asked.resumed) if asked.resumed else {})
     options = _options(
         arguments,
@@ -118,10 +122,10 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     read = {"references": path, "inputs": settings.inputs}
     sources = source_digests(asked.plan, read)
     facts = {**options.facts, SOURCES_DIGEST: shared_digest(sources)}
-    options = replace(options, sources=sources, facts=facts)
+    options = replace(options, sources=sources, facts=facts, target=target or options.target)
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
-    host = Host(availability, arguments.now)
+    host = Host(availability, clock)
     if asked.resumed:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
@@ -131,7 +135,7 @@ def run_lane(arguments: Namespace, command: Sequence[str]) -> int:
     write_of_run(options.root / summary.run_id, where, tell)
     if arguments.update_references:
         _update_references(path, references, summary.results, whole=settings.whole)
-    now, max_age = arguments.now(), timedelta(days=_KEPT_DAYS)
+    now, max_age = clock(), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
     prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
     return summary.exit_code
@@ -201,7 +205,6 @@ def _options(
         builds=builds(asked.plan),
         retries=RunOptions.retries if retries is None else retries,
         marks=(*RunOptions.marks, *(Mark(Pattern(text)) for text in asked.retries.patterns)),
-        target=arguments.target or RunOptions.target,
         facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},
         review=reviewed,
     )

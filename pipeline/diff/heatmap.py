@@ -57,17 +57,17 @@ def draw_heatmap(path: Path, counts: npt.NDArray[np.integer], axes: Axes) -> Non
     Raises:
         OSError: the file cannot be written.
     """
-    # Imported here: only a mismatch needs a picture, and the import takes half a second.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
     down, across = (-(-cells // _CELLS) for cells in counts.shape)
     cells = _pooled(counts, down, across)
     largest = int(cells.max())
-    round_numbers = partial(MaxNLocator, integer=True, min_n_ticks=1, steps=(1, 2, 5, 10))
     with plain_matplotlib():
+        # Imported here: only a mismatch needs a picture, and the import takes half a second.
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.colors import LinearSegmentedColormap, Normalize
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
+        round_numbers = partial(MaxNLocator, integer=True, min_n_ticks=1, steps=(1, 2, 5, 10))
         figure = Figure(_INCHES, _DOTS_PER_INCH)
         chart = figure.add_axes(_PLACE_OF_CELLS)
         image = chart.imshow(
