@@ -82,7 +82,7 @@ def test_a_job_of_a_broken_workload_waits_for_no_golden(make_job: MakeJob, tmp_p
 def test_a_job_that_cannot_be_tiled_waits_for_no_golden(make_job: MakeJob, tmp_path: Path) -> None:
     """Unless its programs are not tiled: those of CANN follow no plan."""
     conv = {"kernel": 3, "stride": 1, "padding": 1}
-    shapes = {"height": 5, "width": 5, "cin": 32, "cmid": 32, "cout": 32, "conv1": conv, "conv2": conv}
+    shapes = {"height": 3, "width": 8192, "cin": 512, "cmid": 32, "cout": 32, "conv1": conv, "conv2": conv}
     tiled, other = make_job(geometry=shapes), make_job(geometry=shapes)
     other = replace(other, platform=replace(other.platform, backend="cann"))
     assert set(missing_goldens([tiled, other], tmp_path, None)) == {other.id}
