@@ -131,6 +131,12 @@ def report(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def history(session: nox.Session) -> None:
+    """Ask the history a question: `QUESTION [RUN]`, such as `new`, `failing`, `flaky`."""
+    pipeline(session, "history", *session.posargs)
+
+
+@nox.session(python=False, requires=["environment"])
 def notify(session: nox.Session) -> None:
     """Tell others how a run went: `RUN`, and how (`--markdown FILE`, `--annotations`, `--webhook FILE`)."""
     pipeline(session, "notify", *session.posargs)

@@ -98,6 +98,7 @@ def ended(process: subprocess.Popen[str]) -> int:
         (["compile", "--", "--jobs", "1"], "python -m pipeline compile --jobs 1"),
         (["compare", "--", "--stage", "tile"], "python -m pipeline compare --stage tile"),
         (["report"], "python -m pipeline report show"),
+        (["history", "--", "new"], "python -m pipeline history new"),
         (["report", "--", "merge", "a", "b"], "python -m pipeline report merge a b"),
         (["tests", "--", "tests/golden"], "python -m pytest -n auto --dist worksteal tests/golden"),
         (["typecheck"], "python -m mypy"),

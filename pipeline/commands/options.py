@@ -205,9 +205,13 @@ def parser() -> _Parser:
 
 
 def _add_history(commands: Any) -> None:
-    told = "; ".join(f"{usage}: {what}" for usage, what in HISTORY.items())
+    width = max(map(len, HISTORY))
+    told = "\n".join(f"  {usage:<{width}}  {what}" for usage, what in HISTORY.items())
     history = commands.add_parser(
-        "history", help="ask the database of earlier runs; bring runs in; forget runs", epilog=told
+        "history",
+        help="ask the database of earlier runs; bring runs in; forget runs",
+        epilog=f"questions, and what else there is to do:\n{told}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     names = [usage.split()[0] for usage in HISTORY]
     _add(history, "question", "QUESTION", "what to do; see below", choices=names)

@@ -24,6 +24,9 @@ _MOST_CUTS = 300
 
 _MOST_TICKS = 6
 
+_SOON = 0.1
+"""Seconds by which a device's next job may begin before the clock says that the last one ended."""
+
 _LARGEST = 16 * 1024**2
 """Bytes of a report of the emulator that is read."""
 
@@ -159,7 +162,7 @@ def timeline(results: Sequence[Result], started: str) -> tuple[list[str], list[B
     bars = []
     for one, begin in sorted(_begun(results, started), key=lambda each: each[1]):
         place = f"{one.job.platform_name}, " + ("no device" if one.device is None else f"device {one.device}")
-        free = (row for row, name in enumerate(rows) if name == place and ends[row] <= begin + 1)
+        free = (row for row, name in enumerate(rows) if name == place and ends[row] <= begin + _SOON)
         row = next(free, len(rows))
         if row == len(rows):
             rows.append(place)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from pipeline.dashboard.pictures import ProgramReport, maps_of, plans_of, report
 from pipeline.diff import render
 from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Result
 from pipeline.ground.words import counted
-from pipeline.notify.checks import line_of
+from pipeline.notify.checks import lines_of
 from pipeline.report.cases import BODY_LIMIT, MOST_ATTACHED, headline
 from pipeline.report.document import ReportError, writing
 from pipeline.report.notices import notices
@@ -43,6 +44,9 @@ _REPORT = "report.json"
 
 _AROUND = 4
 """Lines of a kernel that are shown before and after the one that is named."""
+
+_PLACES = 4
+"""Lines of kernels that are shown: the operator's, its callers', those of numbers that are wrong."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +153,7 @@ class _Site:
             "one": one,
             "likely": likely(one.facts[DIAGNOSIS]) if DIAGNOSIS in one.facts else "",
             "again": one.facts.get(REPRODUCE, ""),
-            "source": _source(one) if words.is_red(one) else None,
+            "sources": _sources(one) if words.is_red(one) else [],
             "files": {"": list(self._files(one, one.artefacts)), **files},
             "plans": [plan for stage, report in reports for plan in plans_of(stage, report)],
             "maps": [found for stage, report in reports for found in maps_of(stage, report)],
@@ -208,16 +212,15 @@ class _Site:
         (self._made / name).write_text(text, encoding="utf-8", newline="")
 
 
-def _source(one: Result) -> Source | None:
-    """The lines of a kernel that a failure is about, as the checkout that writes the dashboard has them."""
-    found = line_of(one, Path("/"))
-    if found is None:
-        return None
-    path, line = Path("/") / found[0], found[1]
-    with suppress(OSError, UnicodeDecodeError):
-        lines = list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
-        return Source(path.name, line, lines[max(0, line - 1 - _AROUND) : line + _AROUND])
-    return None
+def _sources(one: Result) -> list[Source]:
+    """The lines of kernels that a failure names, as the checkout that writes the dashboard has them."""
+    found = []
+    for file, line in islice(dict.fromkeys(lines_of(one, Path("/"))), _PLACES):
+        path = Path("/") / file
+        with suppress(OSError, UnicodeDecodeError):
+            lines = list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
+            found.append(Source(path.name, line, lines[max(0, line - 1 - _AROUND) : line + _AROUND]))
+    return found
 
 
 def dashboard_of(results: RunResults, target: Path, kept: Path | None, where: str | Path) -> None:

@@ -37,7 +37,9 @@ MARKS: Mapping[State, str] = {
 }
 """A sign for each end state; its colour and its frame say the outcome alone."""
 
-_MESSAGE = 120
+_MESSAGE = 240
+"""Characters of a message that the first page has, and its search finds."""
+
 _SIDE = ("lane", "workload", "geometry", "kernel", "platform", "profile", "state")
 _TOLD = ("outcome", "seconds", "device", "attempts", "since", "fingerprint", "cause", "message")
 

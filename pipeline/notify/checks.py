@@ -48,9 +48,14 @@ def annotated(results: Sequence[Result], checkout: Path) -> Iterator[str]:
 
 
 def line_of(result: Result, checkout: Path) -> tuple[str, int] | None:
-    """The file, relative to `checkout`, and the line of the kernel at fault; None if none is known.
+    """The file, relative to `checkout`, and the line of the kernel at fault; None if none is known."""
+    return next(lines_of(result, checkout), None)
 
-    The file is looked for among the shipped kernels and beside the user's own workload.
+
+def lines_of(result: Result, checkout: Path) -> Iterator[tuple[str, int]]:
+    """The lines of kernels that a result names, the surest first; some may come again.
+
+    Files are looked for among the shipped kernels and beside the user's own workload.
     """
     own = [Path(result.job.workload.file).parent] if result.job.workload.file else []
     for text in _tellings(result):
@@ -61,8 +66,8 @@ def line_of(result: Result, checkout: Path) -> tuple[str, int] | None:
             beside = (folder / name for folder in own)
             for path in (*beside, *sorted(_KERNELS.rglob(name.name))):
                 if os.path.isfile(path):  # noqa: PTH113 (`Path` raises if it is too long)
-                    return os.path.relpath(path, checkout), int(match[2])
-    return None
+                    yield os.path.relpath(path, checkout), int(match[2])
+                    break
 
 
 def _tellings(result: Result) -> Iterator[str]:

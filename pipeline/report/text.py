@@ -35,12 +35,16 @@ def safe(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Keep at most `limit` characters, the head and the tail, and say between them how many were cut."""
-    if len(text) <= limit:
-        return text
+    """Keep about `limit` characters, the head and the tail, and say between them how many were cut.
+
+    A text is whole if what would be said in its place is as long.
+    """
     half = limit // 2
     gone = len(text) - 2 * half
-    return f"{text[:half]}\n[... {gone} of {len(text)} characters cut ...]\n{text[len(text) - half :]}"
+    said = f"\n[... {gone} of {len(text)} characters cut ...]\n"
+    return (
+        text if len(text) <= limit or gone <= len(said) else f"{text[:half]}{said}{text[len(text) - half :]}"
+    )
 
 
 def bounded(text: str, limit: int) -> str:

@@ -471,7 +471,8 @@ class _Run:
             keeper = self._nursery.new_keeper()
             self._selector.register(keeper, selectors.EVENT_READ, lambda: self._receive(keeper))
         give_up_at = time.monotonic() + order.limit + self._patience()
-        self._running[keeper] = _Running(task, order, device, self._time(), give_up_at)
+        began = self._host.now().isoformat(timespec="milliseconds")
+        self._running[keeper] = _Running(task, order, device, began, give_up_at)
         keeper.send(order)
 
     def _queued(self, job: Job) -> bool:

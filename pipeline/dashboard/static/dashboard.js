@@ -30,11 +30,16 @@
     return element("span", { class: `mark ${outcome}`, "aria-hidden": "true" }, sign);
   };
 
+  // New failures come first, then other failures, then what was not judged; the others keep their order.
+  const OUTCOMES = ["failure", "error", "passed", "skipped"];
+  const rank = (job) => OUTCOMES.indexOf(states[text(job, "state")][1]) - (job[NEW] ? OUTCOMES.length : 0);
+  const urgent = jobs.toSorted((one, other) => rank(one) - rank(other));
+
   const wanted = () => new URLSearchParams(location.hash.slice(1));
   const filtered = (asked) => {
     const words = (asked.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
     const numbers = sides.map((side) => (asked.get(side) ? texts[SIDE[side]].indexOf(asked.get(side)) : null));
-    return jobs.filter((job) => {
+    return urgent.filter((job) => {
       if (numbers.some((number, index) => number !== null && job[1 + index] !== number)) return false;
       if (asked.get("new") && !job[NEW]) return false;
       if (asked.get("group") && job[GROUP] !== Number(asked.get("group"))) return false;
@@ -113,7 +118,7 @@
     found = filtered(asked);
     const only = asked.get("group") ? " of one cause" : "";
     document.getElementById("count").textContent = `${found.length} of ${jobs.length} jobs${only}`;
-    document.getElementById("grid").replaceChildren(...grids());
+    document.getElementById("grid").replaceChildren(...(found.length ? grids() : ["No job matches all of these."]));
     body.replaceChildren();
     listed = 0;
     list();
