@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from rich.table import Table
+from rich.text import Text
 
 from golden.errors import UserError
 from pipeline.commands.options import HISTORY
@@ -169,7 +170,7 @@ def _print(found: Sequence[Any]) -> None:
     names = [each.name for each in fields(found[0])]
     table = Table(*names, box=None, pad_edge=False)
     for one in found:
-        table.add_row(*(one_line(_told(getattr(one, name))) for name in names))
+        table.add_row(*(Text(one_line(_told(getattr(one, name)))) for name in names))  # markup is not read
     if not console.is_terminal:
         table.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     console.print(table, soft_wrap=not console.is_terminal)
