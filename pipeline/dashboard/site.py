@@ -178,20 +178,23 @@ class _Site:
                 continue
             if self._inside:
                 yield path.name, words.address(os.path.relpath(path, self._target / _JOBS))
-            elif path.suffix in _COPIED:
-                copied = Path(_FILES) / artefact
+            elif self._kept and path.suffix in _COPIED:
+                copied = Path(_FILES) / path.relative_to(self._kept)
                 (self._made / copied).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, self._made / copied)
                 yield path.name, words.address(f"../{copied}")
 
     def _found(self, artefact: str) -> Path | None:
-        """A file of a job; None if it is gone, or not in the run's folder: a document may say anything."""
+        """A file of a job, without links or `..` in its path below the run's folder.
+
+        None if it is gone, or not in that folder: a document may say anything.
+        """
         if self._kept is None:
             return None
         with suppress(OSError, ValueError):
             path = (self._kept / artefact).resolve()
-            if path.is_relative_to(self._kept.resolve()) and path.is_file():
-                return self._kept / artefact
+            if path.is_file():
+                return self._kept / path.relative_to(self._kept.resolve())
         return None
 
     def _reports(self, one: Result) -> Iterator[tuple[str, ProgramReport]]:

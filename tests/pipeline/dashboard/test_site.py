@@ -193,6 +193,20 @@ def test_a_document_cannot_publish_files_of_the_host(run_of: Make, wrong: MakeRe
     assert all(target.is_relative_to(site) for page in site.rglob("*.html") for target in leads_to(page))
 
 
+@pytest.mark.parametrize("named", ["../../runs/R/jobs/x.txt", "../R/jobs/x.txt", "{kept}/jobs/x.txt"])
+def test_a_document_cannot_write_outside_the_site(
+    named: str, run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    kept, site = tmp_path / "runs" / "R", tmp_path / "a" / "b" / "site"
+    (kept / "jobs").mkdir(parents=True)
+    (kept / "jobs" / "x.txt").write_text("a log")
+    named = named.format(kept=kept)
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties", artefacts=(named,))), site, kept, NO_HISTORY)
+    assert [path for path in tmp_path.rglob("x.txt") if not path.is_relative_to(kept)] == [
+        site / "files" / "jobs" / "x.txt"
+    ]
+
+
 def test_what_a_kernel_prints_is_shown_as_text(
     written: Written, run_of: Make, wrong: MakeResult, hostile_texts: list[str]
 ) -> None:
