@@ -166,6 +166,18 @@ def test_every_link_leads_to_a_file(
     assert tmp_path / picture in {target.resolve() for page in pages for target in leads_to(page)}
 
 
+@pytest.mark.parametrize("signs", ["k" * 300, "%" * 300, "k" * 2000])
+def test_jobs_of_long_names_have_pages(signs: str, written: Written, run_of: Make, wrong: MakeResult) -> None:
+    jobs = [f"device/emu/g/{signs}/{profile}" for profile in ("small", "ties")]
+    folder = written(run_of(*map(wrong, jobs)))
+    pages = [*(folder / "jobs").iterdir()]
+    assert len(pages) == 2
+    assert set(pages) <= {*leads_to(folder / "index.html")}
+    data = json.loads((folder / "jobs.js").read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
+    assert sorted(data["pages"].values()) == sorted(page.name for page in pages)
+    assert {row[0] for row in data["jobs"]} == data["pages"].keys()
+
+
 def test_a_dashboard_elsewhere_has_copies_of_the_pictures_of_red_jobs(
     run_of: Make, wrong: MakeResult, result_of: MakeResult, tmp_path: Path
 ) -> None:
