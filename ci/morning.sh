@@ -4,15 +4,27 @@
 #   ci/morning.sh FOLDER SITE
 #
 # FOLDER has the merged junit.xml and results.json, and gets news.md. SITE is made anew: the dashboard, and copies of the
-# files of FOLDER. Whatever goes wrong here is a line, and changes nothing else. Environment variables:
+# files of FOLDER; it is neither FOLDER, nor the current folder, nor one above them. Whatever goes wrong after that is a
+# line, and changes nothing else. Environment variables:
 #
 #   PIPELINE_HISTORY   a PostgreSQL server that remembers the nights; without it, out/history.sqlite does
 #   NIGHTLY_WEBHOOK    a file with the address of a webhook that is told how the night went
 #   PIPELINE_WEBHOOK   the address itself
 set -euo pipefail
 
+[ $# = 2 ] || {
+  echo "ci/morning.sh: write ci/morning.sh FOLDER SITE" >&2
+  exit 4
+}
 folder=$1
 site=$2
+whole=$(realpath -m "$site")
+for kept in "$folder" .; do
+  [[ $(realpath -m "$kept")/ != "${whole%/}"/* ]] || {
+    echo "ci/morning.sh: SITE $site is made anew, and $kept would go with it: name another folder" >&2
+    exit 4
+  }
+done
 results=$folder/results.json
 python=.nox/environment/bin/python
 

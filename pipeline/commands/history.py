@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from rich.table import Table
+from rich.text import Text
 
 from golden.errors import UserError
 from pipeline.commands.options import HISTORY
@@ -24,7 +25,7 @@ from pipeline.history import questions, trends
 from pipeline.history.past import FILE, HistoryError, place
 from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
-from pipeline.history.store import History, open_history
+from pipeline.history.store import LONGEST, History, open_history
 from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line
@@ -160,7 +161,7 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
         raise HistoryError(
             f"{arguments.output / FILE}: there is no history yet; {remedy} {arguments.output / 'runs'}"
         )
-    return open_history(where, tell)
+    return open_history(where, tell, longest=LONGEST)
 
 
 def _print(found: Sequence[Any]) -> None:
@@ -169,7 +170,7 @@ def _print(found: Sequence[Any]) -> None:
     names = [each.name for each in fields(found[0])]
     table = Table(*names, box=None, pad_edge=False)
     for one in found:
-        table.add_row(*(one_line(_told(getattr(one, name))) for name in names))
+        table.add_row(*(Text(one_line(_told(getattr(one, name)))) for name in names))  # markup is not read
     if not console.is_terminal:
         table.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     console.print(table, soft_wrap=not console.is_terminal)

@@ -28,6 +28,9 @@ _DARK = {
 }
 """What stands for each colour on a dark ground; both are those of `dashboard.css`."""
 
+TRENDS = "trend-*.svg"
+"""The files of charts."""
+
 _MOST_DATES = 4
 _FONTS = "matplotlib"
 """The folder in a run's folder where its jobs keep matplotlib's list of fonts."""

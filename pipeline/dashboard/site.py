@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from functools import cache
+from glob import escape
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pipeline.dashboard import words
-from pipeline.dashboard.charts import draw_charts
+from pipeline.dashboard.charts import TRENDS, draw_charts
 from pipeline.dashboard.earlier import Earlier
 from pipeline.dashboard.pictures import ProgramReport, maps_of, plans_of, report_of, ticks_of, timeline
 from pipeline.diff import render
+from pipeline.ground.files import destination
 from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Result
 from pipeline.ground.words import counted
 from pipeline.notify.checks import lines_of
@@ -35,7 +40,15 @@ NAME = "dashboard"
 """The folder of a run's dashboard in the folder of the run."""
 
 _HERE = Path(__file__).parent
-_FIRST, _JOBS, _FILES = "index.html", "jobs", "files"
+_FIRST, _TIMELINE, _JOBS, _FILES = "index.html", "timeline.html", "jobs", "files"
+_SCRIPT, _TABLE = "jobs.js", "jobs.csv"
+_STATIC = _HERE / "static"
+_NAMES = {_FIRST, _TIMELINE, _JOBS, _FILES, _SCRIPT, _TABLE, *(file.name for file in _STATIC.iterdir())}
+"""What there can be in the folder of a dashboard, besides `TRENDS`."""
+
+_MARK = '<meta name="generator" content="conv-pair-pipeline dashboard">'
+"""What the first page of a dashboard has, and that of another site has not."""
+
 _COPIED = (".png", ".txt", ".log", ".json")
 """Files of jobs that a dashboard elsewhere gets copies of. Arrays stay with the run."""
 
@@ -64,20 +77,73 @@ def write_dashboard(results: RunResults, target: Path, kept: Path | None, earlie
     Files of jobs are under `kept`, the folder of the run, if it is there. If the dashboard is in it, it
     links them; else it gets copies of pictures and texts of jobs that did not pass.
 
+    The older one stays until the new one is whole; what a killed writer left beside it is removed.
+
     Raises:
-        ReportError: the folder holds something else, or cannot be written.
+        ReportError: the folder holds something else, cannot be replaced, or cannot be written.
     """
-    if target.exists() and not (target / _FIRST).is_file() and (not target.is_dir() or any(target.iterdir())):
-        raise ReportError(f"{target}: is no dashboard, and not empty: name another folder")
-    made = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    target, kept = destination(target), kept and destination(kept)
+    if destination(Path()).is_relative_to(target):
+        raise ReportError(f"{target}: is the current folder, or holds it: name another folder")
+    made, aside = (target.with_name(f".{target.name}.dashboard-{secrets.token_hex(4)}") for _ in range(2))
     with writing(target):
-        try:
-            (made / _JOBS).mkdir(parents=True)
-            _Site(results, made, target, kept, earlier).write()
-            shutil.rmtree(target, ignore_errors=True)
-            made.rename(target)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
+        if target.exists() and not _is_dashboard(target):
+            raise ReportError(f"{target}: is no dashboard, and not empty: name another folder")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _held(target.parent) as alone:
+            try:
+                (made / _JOBS).mkdir(parents=True)
+                _Site(results, made, target, kept, earlier).write()
+                _replace(target, made, aside)
+            finally:
+                shutil.rmtree(made, ignore_errors=True)
+            for left in target.parent.glob(f".{escape(target.name)}.dashboard-*") if alone() else ():
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_dashboard(folder: Path) -> bool:
+    """Whether a folder is empty, or a dashboard with nothing else in it, such as a repository."""
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir() if not fnmatch(path.name, TRENDS)}
+    if not names:
+        return True
+    first = folder / _FIRST
+    return names <= _NAMES and first.is_file() and _MARK in first.read_text("utf-8", "replace")
+
+
+def _replace(target: Path, made: Path, aside: Path) -> None:
+    """Put a new folder in the place of an old one, which is moved aside, and back if that fails."""
+    try:
+        if target.exists():
+            target.rename(aside)
+        made.rename(target)
+    except BaseException as error:
+        if not target.exists():
+            with suppress(OSError):
+                aside.rename(target)
+        if isinstance(error, OSError) and error.errno == errno.EBUSY:
+            raise ReportError(f"{target}: is a mount point, which stays: name a folder in it") from None
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Tell others that a dashboard is written in a folder; yields what says whether nobody else does so."""
+    descriptor = os.open(folder, os.O_RDONLY)
+
+    def locked(how: int) -> bool:
+        with suppress(OSError):  # others write, or the file system has no locks
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+            return True
+        return False
+
+    try:
+        locked(fcntl.LOCK_SH)
+        yield lambda: locked(fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
 
 
 @cache
@@ -97,7 +163,7 @@ def _templates() -> jinja2.Environment:
     made.filters.update(
         line=one_line, page=words.page_of, url=words.address, counted=counted, lasting=words.lasting
     )
-    made.globals.update(MARKS=words.MARKS, OUTCOMES=OUTCOMES, MEANING=MEANING, headline=headline)
+    made.globals.update(MARKS=words.MARKS, OUTCOMES=OUTCOMES, MEANING=MEANING, headline=headline, MARK=_MARK)
     return made
 
 
@@ -117,19 +183,19 @@ class _Site:
     def write(self) -> None:
         """Write all files."""
         run, jobs = self._results, self._results.jobs
-        for file in sorted((_HERE / "static").iterdir()):
+        for file in sorted(_STATIC.iterdir()):
             shutil.copyfile(file, self._made / file.name)
         whole = overview(jobs)
         new = overview([one for one in jobs if words.is_new(one)]).broken
         old = overview([one for one in jobs if words.is_red(one) and not words.is_new(one)]).broken
         groups = (*new, *old)
-        self._text("jobs.js", words.script_of(jobs, groups))
-        self._text("jobs.csv", words.table_of(jobs))
+        self._text(_SCRIPT, words.script_of(jobs, groups))
+        self._text(_TABLE, words.table_of(jobs))
         rows, bars = timeline(jobs, run.started)
         shared = {"run": run, "earlier": self._earlier, "whole": whole}
         self._page(
             _FIRST,
-            "index.html",
+            _FIRST,
             up="",
             new=list(enumerate(groups))[: len(new)],
             old=list(enumerate(groups))[len(new) :],
@@ -140,7 +206,7 @@ class _Site:
         )
         longest = max((bar.start + bar.seconds for bar in bars), default=0.0)
         drawn = {"rows": rows, "bars": bars, "longest": longest, "ticks": ticks_of(longest)}
-        self._page("timeline.html", "timeline.html", up="", **drawn, **shared)
+        self._page(_TIMELINE, _TIMELINE, up="", **drawn, **shared)
         for one in jobs:
             page = f"{_JOBS}/{words.page_of(one.job.id)}"
             self._page(page, "job.html", up="../", **shared, **self._told(one))
@@ -182,20 +248,23 @@ class _Site:
                 continue
             if self._inside:
                 yield path.name, words.address(os.path.relpath(path, self._target / _JOBS))
-            elif path.suffix in _COPIED:
-                copied = Path(_FILES) / artefact
+            elif self._kept and path.suffix in _COPIED:
+                copied = Path(_FILES) / path.relative_to(self._kept)
                 (self._made / copied).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, self._made / copied)
                 yield path.name, words.address(f"../{copied}")
 
     def _found(self, artefact: str) -> Path | None:
-        """A file of a job; None if it is gone, or not in the run's folder: a document may say anything."""
+        """A file of a job, without links or `..` in its path below the run's folder.
+
+        None if it is gone, or not in that folder: a document may say anything.
+        """
         if self._kept is None:
             return None
         with suppress(OSError, ValueError):
             path = (self._kept / artefact).resolve()
-            if path.is_relative_to(self._kept.resolve()) and path.is_file():
-                return self._kept / artefact
+            if path.is_file():
+                return self._kept / path.relative_to(self._kept.resolve())
         return None
 
     def _reports(self, one: Result) -> Iterator[tuple[str, ProgramReport]]:

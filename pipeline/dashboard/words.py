@@ -14,6 +14,7 @@ from pipeline.ground.words import counted
 from pipeline.report.cases import headline
 from pipeline.report.overview import Group
 from pipeline.report.text import alternatives, one_line
+from pipeline.run.folders import LONGEST_NAME, name_of_job
 
 MARKS: Mapping[State, str] = {
     State.PASSED: "✓",
@@ -55,8 +56,8 @@ def is_new(result: Result) -> bool:
 
 
 def page_of(job_id: str) -> str:
-    """The file of a job's page: its id, as in the name of the job's folder in the run."""
-    return f"{quote(one_line(job_id), safe='@').replace('%2F', '+')}.html"
+    """The file of a job's page, named as the job's folder in the run."""
+    return f"{name_of_job(one_line(job_id, len(job_id)))}.html"
 
 
 def address(path: str) -> str:
@@ -87,7 +88,11 @@ def script_of(results: Sequence[Result], groups: Sequence[Group]) -> str:
         group = number.get(one.job.id, -1)
         rows.append([one_line(one.job.id), *sides, round(one.seconds, 2), group, int(is_new(one)), told])
     states = {state.value: [MARKS[state], ending.outcome.value] for state, ending in OUTCOMES.items()}
-    data = {"sides": _SIDE, "texts": [list(known) for known in texts], "states": states, "jobs": rows}
+    # The script makes the names of the others of their ids.
+    named = {one_line(one.job.id): page_of(one.job.id) for one in results}
+    pages = {name: page for name, page in named.items() if len(page) >= LONGEST_NAME}
+    shared = {"sides": _SIDE, "texts": [list(known) for known in texts], "states": states}
+    data = {**shared, "pages": pages, "jobs": rows}
     return f"window.dashboard = {json.dumps(data, separators=(',', ':'))};\n"
 
 

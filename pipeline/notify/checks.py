@@ -12,7 +12,7 @@ import kernels
 from pipeline.ground.jobs import DIAGNOSIS, WRONG_STEP, Result, StageResult, State
 from pipeline.ground.words import counted
 from pipeline.report.overview import Group, overview
-from pipeline.report.text import likely, one_line
+from pipeline.report.text import likely, one_line, safe
 from pipeline.results.fingerprint import wrong_stages
 
 MOST = 10
@@ -91,6 +91,7 @@ def _command(kind: str, group: Group, checkout: Path) -> str:
 
 def _escaped(text: str, more: str = "") -> str:
     """A text as workflow commands need it: line ends would end the command, `more` the property."""
+    text = safe(text)
     for character in f"%\r\n{more}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -122,11 +122,11 @@ def _post(url: Url, body: bytes, backoff: float) -> None:
         respect_retry_after_header=False,  # it could ask for hours
     )
     headers = {"Content-Type": "application/json", **(make_headers(basic_auth=url.auth) if url.auth else {})}
-    bare = url._replace(auth=None, fragment=None)
     try:
         with urllib3.PoolManager(retries=retry, timeout=_SECONDS) as pool:
+            # Of the address it sends the path and the query alone.
             answer = pool.request(
-                "POST", bare.url, body=body, headers=headers, redirect=False, preload_content=False
+                "POST", url.url, body=body, headers=headers, redirect=False, preload_content=False
             )
             answer.release_conn()
     except MaxRetryError as error:

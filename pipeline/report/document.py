@@ -226,7 +226,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportError(f"{path}: the report cannot be written: {error.strerror}") from None
+        raise ReportError(f"{path}: the report cannot be written: {error.strerror or error}") from None
 
 
 def publish(path: Path, data: bytes, totals: Totals) -> None:

@@ -13,8 +13,11 @@ _ILLEGAL = re.compile(
     + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 17))
     + "]"
 )
-_BREAKING = str.maketrans({code: f"\\u{code:04x}" for code in (0x2028, 0x2029, 0xFFFD)})
-"""Legal characters at which viewers fail: two line ends of JavaScript, and the mark of undecodable bytes."""
+_TURNING = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Controls of the writing direction, by which a text can look like another one."""
+
+_BREAKING = str.maketrans({code: f"\\u{code:04x}" for code in (0x2028, 0x2029, 0xFFFD, *_TURNING)})
+"""Legal characters at which viewers or readers fail: the first two end a line of JavaScript."""
 
 _ATTACHMENT = "[[ATTACHMENT|"
 
@@ -26,7 +29,8 @@ def safe(text: str) -> str:
     r"""Make any string fit for a report.
 
     Characters that XML 1.0 forbids or discourages (controls, lone surrogates, non-characters) and terminal
-    colour sequences are removed. Characters at which viewers fail become escapes such as `\ufffd`. An
+    colour sequences are removed. Characters at which viewers fail, and controls of the writing direction,
+    become escapes such as `\ufffd`. An
     attachment line gets a blank, so that a program's output cannot choose which of the host's files a
     dashboard publishes.
     """

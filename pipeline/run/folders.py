@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 import shutil
@@ -22,9 +23,23 @@ _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")
 JOURNAL = "journal.jsonl"
 """The name of the journal in the folder of a run."""
 
+LONGEST_NAME = 240
+"""File systems take 255 bytes, an ending included."""
+
 
 class RunFolderError(UserError):
     """A run folder cannot be used; the message is one line: what, where, remedy."""
+
+
+def name_of_job(job_id: str) -> str:
+    """What a job's files are named by: its id with `+` for `/`, so that folders are not nested.
+
+    Of an id that is too long for the name of a file, it is the beginning and a hash.
+    """
+    name = quote(job_id, safe="@").replace("%2F", "+")
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True)
@@ -41,8 +56,8 @@ class RunFolder:
         return self.path / JOURNAL
 
     def job_folder(self, job: Job) -> Path:
-        """Folder of a job's artefacts, named by its id with `+` for `/`, so that folders are not nested."""
-        return self.path / "jobs" / quote(job.id, safe="@").replace("%2F", "+")
+        """Folder of a job's artefacts; see `name_of_job`."""
+        return self.path / "jobs" / name_of_job(job.id)
 
     def close(self) -> None:
         """Let others resume or prune the run."""

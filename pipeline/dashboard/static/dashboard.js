@@ -2,7 +2,7 @@
 // #q=words&platform=emu-a2a3&state=mismatch&new=1&group=0. Texts are set as text, never as HTML.
 "use strict";
 (() => {
-  const { sides, texts, states, jobs } = window.dashboard;
+  const { sides, texts, states, pages, jobs } = window.dashboard;
   const SIDE = Object.fromEntries(sides.map((side, index) => [side, index]));
   const STEP = 200;
   const form = document.getElementById("filters");
@@ -20,6 +20,7 @@
   const text = (job, side) => texts[SIDE[side]][job[1 + SIDE[side]]];
   const [SECONDS, GROUP, NEW, MESSAGE] = [0, 1, 2, 3].map((place) => 1 + sides.length + place);
   const page = (job) => {
+    if (Object.hasOwn(pages, job[0])) return `jobs/${encodeURIComponent(pages[job[0]])}`;
     const name = encodeURIComponent(job[0])
       .replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
       .replaceAll("%40", "@").replaceAll("%2F", "+");

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import csv
+import errno
+import fcntl
 import html
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -163,6 +166,18 @@ def test_every_link_leads_to_a_file(
     assert tmp_path / picture in {target.resolve() for page in pages for target in leads_to(page)}
 
 
+@pytest.mark.parametrize("signs", ["k" * 300, "%" * 300, "k" * 2000])
+def test_jobs_of_long_names_have_pages(signs: str, written: Written, run_of: Make, wrong: MakeResult) -> None:
+    jobs = [f"device/emu/g/{signs}/{profile}" for profile in ("small", "ties")]
+    folder = written(run_of(*map(wrong, jobs)))
+    pages = [*(folder / "jobs").iterdir()]
+    assert len(pages) == 2
+    assert set(pages) <= {*leads_to(folder / "index.html")}
+    data = json.loads((folder / "jobs.js").read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
+    assert sorted(data["pages"].values()) == sorted(page.name for page in pages)
+    assert {row[0] for row in data["jobs"]} == data["pages"].keys()
+
+
 def test_a_dashboard_elsewhere_has_copies_of_the_pictures_of_red_jobs(
     run_of: Make, wrong: MakeResult, result_of: MakeResult, tmp_path: Path
 ) -> None:
@@ -191,6 +206,20 @@ def test_a_document_cannot_publish_files_of_the_host(run_of: Make, wrong: MakeRe
     write_dashboard(run_of(wrong("device/emu/g/fused/ties", artefacts=named)), site, kept, NO_HISTORY)
     assert not (site / "files").exists()
     assert all(target.is_relative_to(site) for page in site.rglob("*.html") for target in leads_to(page))
+
+
+@pytest.mark.parametrize("named", ["../../runs/R/jobs/x.txt", "../R/jobs/x.txt", "{kept}/jobs/x.txt"])
+def test_a_document_cannot_write_outside_the_site(
+    named: str, run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    kept, site = tmp_path / "runs" / "R", tmp_path / "a" / "b" / "site"
+    (kept / "jobs").mkdir(parents=True)
+    (kept / "jobs" / "x.txt").write_text("a log")
+    named = named.format(kept=kept)
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties", artefacts=(named,))), site, kept, NO_HISTORY)
+    assert [path for path in tmp_path.rglob("x.txt") if not path.is_relative_to(kept)] == [
+        site / "files" / "jobs" / "x.txt"
+    ]
 
 
 def test_what_a_kernel_prints_is_shown_as_text(
@@ -284,20 +313,85 @@ def test_a_report_that_makes_no_sense_breaks_no_page(
     assert page.stat().st_size < 20_000
 
 
-def test_another_dashboard_is_replaced_and_nothing_else_is(
-    run_of: Make, wrong: MakeResult, tmp_path: Path
-) -> None:
+def test_another_dashboard_is_replaced(run_of: Make, wrong: MakeResult, tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_dashboard(run_of(wrong("device/emu/g/fused/ties")), site, None, NO_HISTORY)
     write_dashboard(run_of(wrong("device/emu/g/fused/small")), site, None, NO_HISTORY)
     assert [page.name for page in (site / "jobs").iterdir()] == ["device+emu+g+fused+small.html"]
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "thesis.tex").write_text("years of work")
+    assert {path.name for path in tmp_path.iterdir()} == {"site"}
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "index.html", ".git"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_nothing_but_a_dashboard_is_replaced(
+    name: str, beside: bool, run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    run, mine = run_of(wrong("device/emu/g/fused/ties")), tmp_path / "mine"
+    if beside:
+        write_dashboard(run, mine, None, NO_HISTORY)
+    mine.mkdir(exist_ok=True)
+    (mine / name).write_text("years of work")
     with pytest.raises(ReportError, match="is no dashboard, and not empty: name another folder"):
-        write_dashboard(run_of(wrong("device/emu/g/fused/ties")), mine, None, NO_HISTORY)
-    assert {path.name for path in tmp_path.iterdir()} == {"site", "mine"}
-    assert (mine / "thesis.tex").read_text() == "years of work"
+        write_dashboard(run, mine, None, NO_HISTORY)
+    assert (mine / name).read_text() == "years of work"
+    assert {path.name for path in tmp_path.iterdir()} == {"mine"}
+
+
+def test_the_current_folder_and_those_above_it_stay(
+    run_of: Make, wrong: MakeResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for site in (Path(), tmp_path):
+        with pytest.raises(ReportError, match="is the current folder, or holds it: name another folder"):
+            write_dashboard(run_of(wrong("device/emu/g/fused/ties")), site, None, NO_HISTORY)
+    assert [*tmp_path.iterdir()] == [Path.cwd()]
+
+
+def test_a_link_leads_to_the_folder_that_is_written(run_of: Make, wrong: MakeResult, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    for _ in range(2):
+        write_dashboard(run_of(wrong("device/emu/g/fused/ties")), tmp_path / "link", None, NO_HISTORY)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "index.html").is_file()
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_a_dashboard_that_cannot_be_replaced_stays(
+    refused: int, run_of: Make, wrong: MakeResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount point cannot be renamed."""
+    site, renamed, rename = tmp_path / "site", [], Path.rename
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties")), site, None, NO_HISTORY)
+    before = (site / "index.html").read_bytes()
+
+    def busy(path: Path, to: Path) -> Path:
+        renamed.append(path)
+        if len(renamed) == refused:
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", busy)
+    with pytest.raises(ReportError, match="is a mount point, which stays: name a folder in it"):
+        write_dashboard(run_of(wrong("device/emu/g/fused/small")), site, None, NO_HISTORY)
+    assert (site / "index.html").read_bytes() == before
+    assert [*tmp_path.iterdir()] == [site]
+
+
+def test_what_a_killed_writer_left_goes_once_nobody_writes(
+    run_of: Make, wrong: MakeResult, tmp_path: Path
+) -> None:
+    left, other = tmp_path / ".site.dashboard-00c0ffee", tmp_path / ".site.backup"
+    left.mkdir()
+    other.mkdir()
+    writer = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(writer, fcntl.LOCK_SH)  # another one writes
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties")), tmp_path / "site", None, NO_HISTORY)
+    assert left.is_dir()
+    os.close(writer)
+    write_dashboard(run_of(wrong("device/emu/g/fused/ties")), tmp_path / "site", None, NO_HISTORY)
+    assert {path.name for path in tmp_path.iterdir()} == {"site", ".site.backup"}
 
 
 def test_what_goes_wrong_at_the_end_of_a_run_is_one_line(tmp_path: Path) -> None:

@@ -54,6 +54,14 @@ def test_nothing_that_a_kernel_prints_ends_a_command(result_of: MakeResult) -> N
     assert told[2].startswith("100 %, a ::set-output name=x::y:,\n")
 
 
+def test_no_control_of_the_writing_direction_is_in_a_command(result_of: MakeResult) -> None:
+    hostile = "a\u202eb"
+    one = result_of("device/emu/g/fused/small", State.CRASHED, message=hostile, facts={DIAGNOSIS: hostile})
+    (line,) = annotated([replace(one, job=replace(one.job, geometry_name=hostile))], Path())
+    assert "geometry a\\u202eb" in line
+    assert "\u202e" not in line
+
+
 def test_the_hosts_errors_are_warnings(result_of: MakeResult) -> None:
     jobs = [
         result_of(f"device/emu/g/k{number}/small", state, message=state.value)

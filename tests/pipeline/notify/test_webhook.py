@@ -31,12 +31,14 @@ class Server:
         outer = self
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
         left = list(states)
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:  # the name that the library asks for
                 outer.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.headers.append(dict(self.headers))
+                outer.paths.append(self.path)
                 state = left.pop(0) if len(left) > 1 else left[0]
                 self.close_connection = True
                 if state == DROPPED:
@@ -159,8 +161,11 @@ def test_a_server_that_drips_is_given_up(drop: bytes) -> None:
 
 def test_a_password_in_the_address_goes_into_a_header(serve: Serve) -> None:
     server = serve(200)
-    deliver(parse_url(server.url.replace("http://", "http://ann:s3cret@")), b"{}", backoff=0)
+    url = parse_url(server.url.replace("http://", "http://ann:s3cret@") + "#part")
+    deliver(url, b"{}", backoff=0)
     assert server.headers[0]["authorization"] == "Basic YW5uOnMzY3JldA=="
+    assert server.paths == [SECRET]
+    assert "ann" not in server.headers[0]["Host"]
 
 
 def test_the_address_comes_from_a_file_or_the_environment(tmp_path: Path) -> None:

@@ -68,10 +68,13 @@ def test_last_names_the_youngest_run(tmp_path: Path) -> None:
 
 def test_folders_of_jobs_do_not_lie_in_each_other(tmp_path: Path, make_job: Callable[..., Job]) -> None:
     folder = create_run(tmp_path, NOW)
-    names = ["a/b", "a+b", "a/b/c", "a%2Fb", "../a", "/a", "a@7"]
+    long = "k" * 300  # too long for the name of a file
+    names = ["a/b", "a+b", "a/b/c", "a%2Fb", "../a", "/a", "a@7", f"{long}/a", f"{long}/b", "%" * 240]
     paths = [folder.job_folder(make_job(id=name)) for name in names]
     assert len(set(paths)) == len(names)
     assert {path.parent for path in paths} == {folder.path / "jobs"}
+    for path in paths:
+        path.mkdir(parents=True)
     folder.close()
 
 
