@@ -29,8 +29,8 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 PATIENCE = 10.0
 """Seconds to wait for a server, and for another run that writes."""
 
-LONGEST = 120.0
-"""Seconds after which an answer to a person is given up. A run waits for a lock, and a second."""
+_LONGEST_STATEMENT = 120
+"""Seconds after which a server gives up a statement."""
 
 _MESSAGE = 300
 _CLOCKS = (Source.DEVICE_CLOCK, Source.HOST_CLOCK)
@@ -50,23 +50,18 @@ _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
 @contextmanager
 def open_history(
-    place: str | Path,
-    tell: Callable[[str], object] = lambda line: None,
-    patience: float = PATIENCE,
-    longest: float = 0.0,
+    place: str | Path, tell: Callable[[str], object] = lambda line: None, patience: float = PATIENCE
 ) -> Iterator[History]:
     """Open the database at a URL, or in a file; it is made, or brought up to date, if it has to be.
 
-    `tell` is told in one line that an older database was brought up to date. Times are in seconds: `patience`
-    is how long to wait for another one that writes. A server gives up what it does not answer in `longest`,
-    at least a second more than `patience`; another second later a server that says nothing is given up.
+    `tell` is told in one line that an older database was brought up to date.
 
     Raises:
         HistoryError: it cannot be used: in one line, which names no password.
     """
     url = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
     with _named(url):
-        engine = _engine(url, patience, longest)
+        engine = _engine(url, patience)
     try:
         history = History(engine, url)
         history.migrate(tell)
@@ -358,29 +353,22 @@ def _plain(url: URL) -> bool:
     return url.drivername in (_POSTGRESQL, "postgres", _DRIVER)
 
 
-def _engine(url: URL, patience: float, longest: float = 0.0) -> Engine:
+def _engine(url: URL, patience: float) -> Engine:
     if url.get_backend_name() == _SQLITE:
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": patience})
         sa.event.listen(engine, "connect", _prepare)
         sa.event.listen(engine, "begin", _begin)
         return engine
-    longest = max(longest, patience + 1)
-    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * longest:.0f}"
+    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * _LONGEST_STATEMENT}"
     # These win over the URL's parameters of the same name.
     given = {name: str(value) for name, value in url.query.items()}
     limited = {"connect_timeout": PATIENCE, **given, "options": f"{limits} {given.get('options', '')}"}
     try:
         import psycopg
 
-        from pipeline.history.silence import impatient
-
         psycopg.conninfo.make_conninfo(**given)  # refuses options of the Python driver, which change its ways
-        engine, connect = sa.create_engine(url, connect_args=limited), impatient(longest + 1)
-        sa.event.listen(
-            engine, "do_connect", lambda _dialect, _record, words, named: connect(*words, **named)
-        )
-        return engine
+        return sa.create_engine(url, connect_args=limited)
     except psycopg.Error as error:
         raise HistoryError(f"{_shown(url)}: {one_line(str(error))}; leave it out") from error
     except ImportError as error:

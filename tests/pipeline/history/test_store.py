@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sqlite3
-import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -286,41 +284,6 @@ def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
     assert refusal(f"{url}&sslmode=never").endswith('invalid sslmode value: "never"')
     assert refusal(f"{url}&autocommit=1").endswith('invalid connection option "autocommit"; leave it out')
     assert refusal(f"{url.replace('=3', '=soon')}").endswith("bad value for connect_timeout: 'soon'")
-
-
-def test_a_server_that_falls_silent_is_given_up(server: str) -> None:
-    """What lies between takes all that is sent, and forwards nothing more. The server cannot help there."""
-    silent, over = threading.Event(), threading.Event()
-
-    def forward(source: socket.socket, to: socket.socket) -> None:
-        with suppress(OSError):
-            while (told := source.recv(65536)) and not over.is_set():
-                if not silent.is_set():
-                    to.sendall(told)
-
-    with (
-        socket.create_server(("127.0.0.1", 0)) as listener,
-        socket.socket(socket.AF_UNIX) as behind,
-        ThreadPoolExecutor(3) as pool,
-    ):
-        behind.connect(f"{server}/.s.PGSQL.5432")
-
-        def between() -> None:
-            before = listener.accept()[0]
-            with before:
-                back = pool.submit(forward, behind, before)
-                forward(before, behind)
-                behind.shutdown(socket.SHUT_RDWR)
-                back.result()
-
-        pool.submit(between)
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        url = f"postgresql://history@{address}/postgres?sslmode=disable&gssencmode=disable"
-        with open_history(url, patience=0.1) as history:
-            silent.set()
-            with pytest.raises(HistoryError, match=r"/postgres: the server has not answered for 2.1 s$"):
-                history.run_ids()
-        over.set()
 
 
 def test_a_wrong_password_is_told_without_it(server: str) -> None:
