@@ -292,7 +292,7 @@ def changes(row: Sequence[Ended]) -> list[Ended]:
     """
     return [
         one
-        for one, other in zip(row, (*row[1:], None), strict=True)
+        for one, other in zip(row, (*row[1:], None), strict=False)  # an empty row has no change
         if one.state in _CONTRADICTED
         or (
             other is not None

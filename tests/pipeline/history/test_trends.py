@@ -107,6 +107,13 @@ def test_stabilised_is_what_was_flaky_and_has_passed_five_times(history: History
     assert trends.stabilised(history, remember(history, *nights(5))) == ()
 
 
+def test_jobs_of_which_no_night_says_anything_are_neither_flaky_nor_stable(history: History) -> None:
+    mute = [ended("a", SKIPPED), ended("b", SICK), ended("c", State.INTERRUPTED)]
+    run = remember(history, mute, mute)
+    assert flaky(history, run) == trends.stabilised(history, run) == ()
+    assert trends.recurring(history, run) == trends.time_red(history, run) == ()
+
+
 @pytest.mark.parametrize("state", [State.NONDETERMINISTIC, State.DEVICE_DEPENDENT])
 def test_a_job_that_contradicts_itself_is_flaky_whatever_the_commit(state: State, history: History) -> None:
     run = remember(history, [ended("a")], [ended("a", state)], [ended("a")])
