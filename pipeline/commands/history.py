@@ -24,7 +24,7 @@ from pipeline.history import questions, trends
 from pipeline.history.past import FILE, HistoryError, place
 from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
-from pipeline.history.store import History, open_history
+from pipeline.history.store import LONGEST_STATEMENT, History, open_history
 from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line
@@ -160,7 +160,8 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
         raise HistoryError(
             f"{arguments.output / FILE}: there is no history yet; {remedy} {arguments.output / 'runs'}"
         )
-    return open_history(where, tell)
+    # Somebody waits for a command, and may interrupt it: forgetting many runs takes a server long.
+    return open_history(where, tell, silence=LONGEST_STATEMENT + 1)
 
 
 def _print(found: Sequence[Any]) -> None:

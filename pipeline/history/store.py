@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -29,7 +30,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 PATIENCE = 10.0
 """Seconds to wait for a server, and for another run that writes."""
 
-_LONGEST_STATEMENT = 120
+LONGEST_STATEMENT = 120
 """Seconds after which a server gives up a statement."""
 
 _MESSAGE = 300
@@ -50,18 +51,22 @@ _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
 @contextmanager
 def open_history(
-    place: str | Path, tell: Callable[[str], object] = lambda line: None, patience: float = PATIENCE
+    place: str | Path,
+    tell: Callable[[str], object] = lambda line: None,
+    patience: float = PATIENCE,
+    silence: float = PATIENCE + 1,
 ) -> Iterator[History]:
     """Open the database at a URL, or in a file; it is made, or brought up to date, if it has to be.
 
-    `tell` is told in one line that an older database was brought up to date.
+    `tell` is told in one line that an older database was brought up to date. A server is given up after
+    `silence` seconds in which it sends nothing: more than `patience`, after which it says that it is locked.
 
     Raises:
         HistoryError: it cannot be used: in one line, which names no password.
     """
     url = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
     with _named(url):
-        engine = _engine(url, patience)
+        engine = _engine(url, patience, silence)
     try:
         history = History(engine, url)
         history.migrate(tell)
@@ -353,14 +358,14 @@ def _plain(url: URL) -> bool:
     return url.drivername in (_POSTGRESQL, "postgres", _DRIVER)
 
 
-def _engine(url: URL, patience: float) -> Engine:
+def _engine(url: URL, patience: float, silence: float) -> Engine:
     if url.get_backend_name() == _SQLITE:
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": patience})
         sa.event.listen(engine, "connect", _prepare)
         sa.event.listen(engine, "begin", _begin)
         return engine
-    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * _LONGEST_STATEMENT}"
+    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * LONGEST_STATEMENT}"
     # These win over the URL's parameters of the same name.
     given = {name: str(value) for name, value in url.query.items()}
     limited = {"connect_timeout": PATIENCE, **given, "options": f"{limits} {given.get('options', '')}"}
@@ -368,12 +373,42 @@ def _engine(url: URL, patience: float) -> Engine:
         import psycopg
 
         psycopg.conninfo.make_conninfo(**given)  # refuses options of the Python driver, which change its ways
-        return sa.create_engine(url, connect_args=limited)
+        engine = sa.create_engine(url, connect_args=limited)
     except psycopg.Error as error:
         raise HistoryError(f"{_shown(url)}: {one_line(str(error))}; leave it out") from error
     except ImportError as error:
         remedy = "pip install 'conv-pair-pipeline[postgresql]'"
         raise HistoryError(f"{_shown(url)}: needs the package psycopg: {remedy}") from error
+
+    class Impatient(psycopg.Connection[Any]):
+        """What is silent may still hold the connection open, as a proxy does: no timeout of TCP passes."""
+
+        def wait(self, gen: Any, *args: Any, **waiting: Any) -> Any:
+            try:
+                return super().wait(_unless_silent(gen, silence), *args, **waiting)
+            except TimeoutError as error:
+                self.close()  # else whoever rolls back would wait as long again
+                raise psycopg.OperationalError(str(error)) from error
+
+    @sa.event.listens_for(engine, "do_connect")
+    def _connect(_dialect: Any, _record: Any, words: Any, parameters: Any) -> Any:
+        return Impatient.connect(*words, **parameters)
+
+    return engine
+
+
+def _unless_silent(waiting: Generator[Any, Any, Any], silence: float) -> Generator[Any, Any, Any]:
+    """What waits for a server: it is sent whether the server is ready. Gives up after so many seconds."""
+    ready, heard = None, time.monotonic()
+    while True:
+        try:
+            wanted = waiting.send(ready)
+        except StopIteration as end:
+            return end.value
+        if ready := (yield wanted):
+            heard = time.monotonic()
+        elif time.monotonic() - heard > silence:
+            raise TimeoutError(f"the server has said nothing for {silence:g} s")
 
 
 def _prepare(connection: Any, _record: object) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import sqlite3
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +276,7 @@ def test_a_url_that_may_show_a_part_of_its_password_is_refused_unseen(url: str) 
 def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
     url = f"postgresql://history@/postgres?host={server}&connect_timeout=3"
     given = f"{url}&sslmode=require&application_name=nights&options=-c%20work_mem%3D512kB"
-    engine = store._engine(store._parsed(given), 7.0)
+    engine = store._engine(store._parsed(given), 7.0, 7.0)
     with engine.connect() as connection:
         told = [
             connection.exec_driver_sql(f"SHOW {name}").scalar_one()
@@ -284,6 +287,53 @@ def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
     assert refusal(f"{url}&sslmode=never").endswith('invalid sslmode value: "never"')
     assert refusal(f"{url}&autocommit=1").endswith('invalid connection option "autocommit"; leave it out')
     assert refusal(f"{url.replace('=3', '=soon')}").endswith("bad value for connect_timeout: 'soon'")
+
+
+@pytest.fixture
+def proxy(server: str) -> Iterator[tuple[int, threading.Event]]:
+    """The port of a proxy for the server; once the event is set, it takes everything and forwards nothing."""
+    silent, open_ends = threading.Event(), list[socket.socket]()
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not silent.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listener.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(f"{server}/.s.PGSQL.5432")
+                open_ends.extend((near, far))
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=forward, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, args=[listener], daemon=True).start()
+
+        def close() -> None:
+            for end in open_ends:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+        rescue = threading.Timer(30, close)  # a test whose client waits for ever fails
+        rescue.start()
+        yield listener.getsockname()[1], silent
+        rescue.cancel()
+        close()
+
+
+def test_a_server_that_falls_silent_is_given_up(server: str, proxy: tuple[int, threading.Event]) -> None:
+    port, silent = proxy
+    url = f"postgresql://history@127.0.0.1:{port}/postgres"
+    with open_history(url, silence=0.2) as history:
+        assert history.run_ids() == ()
+        silent.set()
+        with pytest.raises(HistoryError, match="nothing for 0.2 s") as refused:
+            history.run_ids()
+    assert str(refused.value).startswith(f"history {url}: the server ")
 
 
 def test_a_wrong_password_is_told_without_it(server: str) -> None:
