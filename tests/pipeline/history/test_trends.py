@@ -114,6 +114,14 @@ def test_jobs_of_which_no_night_says_anything_are_neither_flaky_nor_stable(histo
     assert trends.recurring(history, run) == trends.time_red(history, run) == ()
 
 
+def test_what_flips_between_passing_and_an_expected_failure_is_not_stable(history: History) -> None:
+    flips = [[ended("a", State.EXPECTED_FAILURE)], [ended("a")]] * 4
+    run = remember(history, *flips, *[[ended("a")]] * 3, commit="c")
+    assert trends.stabilised(history, run) == ()  # it has passed four times since its last change
+    (one,) = trends.stabilised(history, remember(history, *flips, *[[ended("a")]] * 4, commit="c"))
+    assert (one.changes, one.last, one.quiet) == (7, run_id(7), 5)
+
+
 @pytest.mark.parametrize("state", [State.NONDETERMINISTIC, State.DEVICE_DEPENDENT])
 def test_a_job_that_contradicts_itself_is_flaky_whatever_the_commit(state: State, history: History) -> None:
     run = remember(history, [ended("a")], [ended("a", state)], [ended("a")])
