@@ -136,8 +136,9 @@ class Flaky:
 class Moved:
     """A metric that is further from the median of the earlier values than noise explains.
 
-    `mad` is their median absolute deviation, `values` their number; `model` is the device model, or for
-    `seconds` the host, that all of them are of. `percent` is the change from the median.
+    Where it is deterministic only the last of them counts. `mad` is their median absolute deviation,
+    `values` their number; `model` is the device model, or for `seconds` the host, that all of them are of.
+    `percent` is the change from the median.
     """
 
     job: str
@@ -288,7 +289,8 @@ def changes(row: Sequence[Ended]) -> list[Ended]:
     """Those ends of a row, the last first, that nothing explains.
 
     They are another one than in the run before, with the same commit and toolchain, or contradict themselves:
-    repeats of the job, or tries on two devices, differed.
+    repeats of the job, or tries on two devices, differed. A failure that is excused from now on is the
+    same one.
     """
     return [
         one
@@ -296,7 +298,7 @@ def changes(row: Sequence[Ended]) -> list[Ended]:
         if one.state in _CONTRADICTED
         or (
             other is not None
-            and (one.state, one.fingerprint) != (other.state, other.fingerprint)
+            and (one.fingerprint or one.state) != (other.fingerprint or other.state)
             and (one.commit, one.toolchain) == (other.commit, other.toolchain)
             and one.commit != "unknown"
         )
@@ -599,6 +601,8 @@ def _moved(values: Iterable[Measured], sign: int) -> Iterator[Moved]:
         noise = next(part for name, part in NOISE.items() if metric == name or metric.endswith(f".{name}"))
         if len(before) < (FEWEST if noise else 1):
             continue
+        if not noise:
+            before = before[:1]  # its earlier changes are neither noise nor news
         median = statistics.median(before)
         mad = statistics.median(abs(each - median) for each in before)
         if sign * (value - median) > max(_SPREADS * mad, noise * median, _LEAST.get(metric, 0)):

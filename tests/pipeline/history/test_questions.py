@@ -130,6 +130,16 @@ def test_flaky_is_what_changed_with_nothing_changed(history: History, nights: Re
     assert one.states == (PASSED, MISMATCH)
 
 
+@pytest.mark.parametrize("state", [State.KNOWN_FAILURE, State.EXPECTED_FAILURE])
+def test_a_failure_that_is_excused_from_now_on_did_not_change(
+    state: State, history: History, nights: Remember
+) -> None:
+    run = nights([ended("a", "x")], [ended("a", state, facts={FINGERPRINT: "x"})], commit="c")
+    assert questions.flaky(history, run) == ()
+    run = nights([ended("a", "x")], [ended("a", state, facts={FINGERPRINT: "y"})], commit="c")
+    assert [one.changes for one in questions.flaky(history, run)] == [1]
+
+
 @pytest.mark.parametrize("changed", ["git", "python", "sources.digest"])
 def test_a_change_of_commit_toolchain_or_sources_explains_a_change(changed: str, history: History) -> None:
     for number, state in enumerate((PASSED, MISMATCH)):
@@ -176,14 +186,28 @@ def test_values_of_another_model_or_of_a_wrong_output_are_no_comparison(
     assert questions.slower(history, run) == ()  # of the same model there are only four
 
 
-def test_what_is_deterministic_moved_if_it_changed(history: History, nights: Remember) -> None:
+@pytest.mark.parametrize(
+    ("counts", "slow", "fast"),
+    [
+        ((1000, 1001), 1, 0),
+        ((100, 100, 100, 200, 200, 200, 250), 1, 0),
+        ((100, 200, 100, 200, 300), 1, 0),
+        ((100, 100, 100, 200, 100), 0, 1),
+        ((100, 100, 100, 200, 200), 0, 0),
+    ],
+)
+def test_what_is_deterministic_moved_if_it_is_not_what_it_last_was(
+    counts: tuple[int, ...], slow: int, fast: int, history: History, nights: Remember
+) -> None:
     def cycles(count: int) -> list[Result]:
         metric = Metric("cycles", count, "cycles", Source.COST_MODEL)
         return [ended("a", stages=(StageResult("fused", PASSED, metrics=(metric,)),))]
 
-    run = nights(cycles(1000), cycles(1001))
-    (one,) = questions.slower(history, run)
-    assert (one.metric, one.value, one.median) == ("fused.cycles", 1001, 1000)
+    run = nights(*map(cycles, counts))
+    slower, faster = questions.slower(history, run), questions.faster(history, run)
+    assert (len(slower), len(faster)) == (slow, fast)
+    for one in (*slower, *faster):
+        assert (one.metric, one.value, one.median) == ("fused.cycles", *counts[:-3:-1])
 
 
 def test_a_job_that_takes_longer_on_its_host_is_slower(history: History, nights: Remember) -> None:
