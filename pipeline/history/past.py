@@ -42,6 +42,15 @@ class HistoryError(UserError):
     """The history cannot be used, or has no answer; one line: what, where, remedy."""
 
 
+def legible(name: str) -> str:
+    """A name as a user wrote it, with escapes for bytes that are no text: no database takes those."""
+    return name.encode(errors="backslashreplace").decode()
+
+
+class ContentError(HistoryError):
+    """A run says what no history can hold, such as a number that is too large; other runs can be written."""
+
+
 def state_of(text: str) -> State:
     """The state that a database names. Raises `HistoryError` if this pipeline does not know it."""
     try:

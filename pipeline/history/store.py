@@ -13,15 +13,23 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    SQLAlchemyError,
+    StatementError,
+)
 
 from pipeline.commands.facts import SOURCES_DIGEST
 from pipeline.ground.jobs import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
 from pipeline.ground.settings import Settings
 from pipeline.history import tables
-from pipeline.history.past import HistoryError, entry_of
+from pipeline.history.past import ContentError, HistoryError, entry_of
 from pipeline.report.results import RunResults
 from pipeline.report.text import one_line
+from pipeline.results.fingerprint import fingerprint
 from pipeline.run.devices import lock_name
 from pipeline.run.folders import began, is_run_id
 from pipeline.run.messages import encode
@@ -135,19 +143,28 @@ class History:
     def record(self, results: RunResults) -> bool:
         """Write a run; what is known of it already is replaced.
 
-        A merged run takes the place of its parts, so a part of one is not written; False if so.
+        A merged run takes the place of its parts, and of what was merged from some of these alone; none of that
+        is written where the merged run is known. False if so.
 
         Raises:
+            ContentError: what it says cannot be held.
             HistoryError: it has no id of a run, or cannot be written.
         """
         if not is_run_id(results.run):
             raise HistoryError(f"{results.run!r} is no id of a run")
         with self.writing() as connection:
-            merged = sa.select(tables.runs.c.parts).where(tables.runs.c.parts != "")
-            if any(results.run in parts.split() for parts in connection.scalars(merged)):
+            parts = {*results.parts} - {results.run}  # else it would stand in its own way
+            results = msgspec.structs.replace(
+                results, parts=tuple(part for part in results.parts if part in parts)
+            )
+            rows = connection.execute(sa.select(tables.runs.c.run, tables.runs.c.parts))
+            merged = {run: set(text.split()) for run, text in rows if text and run != results.run}
+            if any(results.run in those or (parts and parts < those) for those in merged.values()):
                 return False
-            _forget(connection, [results.run, *results.parts])
-            _Writer(connection).write(results)
+            smaller = [run for run, those in merged.items() if those <= parts]
+            _forget(connection, [results.run, *parts, *smaller])
+            with _held(results.run):
+                _Writer(connection).write(results)
             return True
 
     def prune(self, before: datetime | None = None, keep: int | None = None) -> int:
@@ -214,8 +231,10 @@ class _Writer:
         return run
 
     def _result(self, run: int, result: Result, host: str) -> None:
+        if result.state not in OUTCOMES:
+            raise ValueError(f"{one_line(result.job.id)} is {result.state.value}, which is no end")
         job, passed = result.job, OUTCOMES[result.state].outcome is Outcome.PASSED
-        kind = result.facts.get(FINGERPRINT)
+        kind = result.facts.get(FINGERPRINT) or fingerprint(result)  # what never began was not reviewed
         entry = entry_of(result)
         ran_on = None if result.device is None else lock_name(job.platform, result.device)
         number = self._new(
@@ -439,6 +458,21 @@ def _named(url: URL) -> Iterator[None]:
             said = said.replace(str(secret), "***")
         remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
         raise HistoryError(f"{_shown(url)}: {one_line(said)}{remedy}") from error
+
+
+@contextmanager
+def _held(run: str) -> Iterator[None]:
+    """What a run says may be wrong, which is not the database's fault."""
+    try:
+        yield
+    except (StatementError, ArithmeticError, LookupError, ValueError) as error:
+        if isinstance(error, DBAPIError) and not isinstance(error, (DataError, IntegrityError)):
+            raise
+        cause = getattr(error, "orig", None) or error
+        why = one_line(f"{type(cause).__name__}: {cause}")
+        raise ContentError(
+            f"run {run}: its results cannot be brought in: {why}; write its report anew, or leave it out"
+        ) from error
 
 
 def _shown(url: URL) -> str:

@@ -201,18 +201,20 @@ def test_an_import_tells_what_is_bad_and_goes_on(
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     first, second = (run_in(tmp_path / "runs", [ended("a")]) for _ in range(2))
-    nameless, deep, foreign = (tmp_path / name for name in ("nameless.json", "deep.json", "foreign.xml"))
+    names = ("nameless.json", "deep.json", "large.json", "foreign.xml")
+    nameless, deep, large, foreign = (tmp_path / name for name in names)
     results = msgspec.json.decode((first / NAME).read_bytes())
     nameless.write_bytes(msgspec.json.encode({**results, "run": "r1"}))
     deep.write_text("[" * 200_000)
     foreign.write_text(
         '<testsuite name="s" tests="1" failures="0"><testcase classname="c" name="n" time="1"/></testsuite>'
     )
-    paths = [first, tmp_path / "nowhere", nameless, deep, foreign, second]
+    large.write_bytes(msgspec.json.encode({**results, "exit_code": 2**63}))
+    paths = [first, tmp_path / "nowhere", nameless, deep, large, foreign, second]
     words = ["history", "import", *map(str, paths), "--output", str(tmp_path)]
     assert main(words) == 0
     said = capsys.readouterr()
-    assert said.out == "2 runs brought in, 4 left out\n"
+    assert said.out == "2 runs brought in, 5 left out\n"
     for line, path in zip(said.err.splitlines(), paths[1:-1], strict=True):
         assert line.startswith(f"{path}: ")
     assert said.err.splitlines()[-1].startswith(f"{foreign}: is no report of this pipeline: ")

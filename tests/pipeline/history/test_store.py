@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,11 @@ from hypothesis import strategies as st
 from golden.errors import UserError
 from pipeline.ground.jobs import Attempt, Diff, Metric, Source, StageResult, State
 from pipeline.history import questions, store, tables
-from pipeline.history.past import HistoryError
+from pipeline.history.past import ContentError, HistoryError
 from pipeline.history.store import open_history
+from pipeline.report.results import RunResults
 
-from .conftest import NIGHT, contents, ended, night
+from .conftest import NIGHT, contents, ended, job_named, night
 
 ROOT = Path(__file__).parents[3]
 MIGRATIONS = ROOT / "pipeline" / "history" / "migrations"
@@ -155,6 +158,23 @@ def test_a_merged_run_takes_the_place_of_its_parts(merged_first: bool, place: st
         assert [history.record(results) for results in order] == [True, not merged_first, not merged_first]
         assert [each.run.id for each in questions.nights(history, named(history))] == [merged.run]
         assert history.run_ids() == tuple(sorted([merged.run, *merged.parts]))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_night_that_was_merged_twice_is_there_once(order: tuple[int, ...], tmp_path: Path) -> None:
+    shards = [night(number).run for number in range(3)]
+    told = [
+        msgspec.structs.replace(night(number, ended("a")), parts=tuple(parts))
+        for number, parts in ((3, shards[:2]), (4, shards), (5, [night(3).run, *shards]))
+    ]
+    told[0] = msgspec.structs.replace(told[0], parts=(*told[0].parts, told[0].run))  # it names itself
+    with open_history(tmp_path / "h.sqlite") as history:
+        for number in order[: 1 + order.index(2)]:
+            history.record(told[number])
+        assert [each.run.id for each in questions.nights(history, named(history))] == [told[2].run]
+        assert history.record(told[2])
+        assert not history.record(told[0])
+        assert not history.record(told[1])
 
 
 def test_two_runs_write_at_once(place: str | Path) -> None:
@@ -331,7 +351,7 @@ def test_a_server_that_falls_silent_is_given_up(server: str, proxy: tuple[int, t
     with open_history(url, silence=0.2) as history:
         assert history.run_ids() == ()
         silent.set()
-        with pytest.raises(HistoryError, match="nothing for 0.2 s") as refused:
+        with pytest.raises(HistoryError, match=r"nothing for 0\.2 s") as refused:
             history.run_ids()
     assert str(refused.value).startswith(f"history {url}: the server ")
 
@@ -416,6 +436,31 @@ def test_a_file_that_was_pruned_is_smaller(tmp_path: Path) -> None:
     with open_history(path) as history:
         history.prune(keep=1)
     assert path.stat().st_size < before / 2
+
+
+def saying(**changes: Any) -> RunResults:
+    """A night with a diff that says something else."""
+    diff = replace(Diff("y", (1, 1), 1, 1, 1, SHA, OTHER), **changes)
+    return night(0, ended("a", stages=(StageResult("fused", State.MISMATCH, diffs=(diff,)),)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        saying(mismatches=10**30),
+        saying(actual_sha="zz"),
+        saying(golden_sha="a"),
+        msgspec.structs.replace(night(0), exit_code=10**20),
+        msgspec.structs.replace(night(0), jobs=(replace(ended("a"), state=State.PLANNED),)),
+        night(0, replace(ended("a"), job=job_named("\udcff"))),
+    ],
+)
+def test_what_no_history_can_hold_is_refused_and_others_come_in(bad: RunResults, place: str | Path) -> None:
+    with open_history(place) as history:
+        with pytest.raises(ContentError, match=f"^run {bad.run}: its results cannot be brought in: "):
+            history.record(bad)
+        assert history.record(night(1, ended("a")))
+        assert history.run_ids() == (night(1).run,)
 
 
 def test_what_has_no_id_of_a_run_is_refused(tmp_path: Path) -> None:
