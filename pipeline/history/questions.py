@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from pipeline.ground.jobs import OUTCOMES, Outcome, State
 from pipeline.ground.words import closest
-from pipeline.history.past import HistoryError, state_of
+from pipeline.history.past import HistoryError, legible, state_of
 from pipeline.history.store import History, utc
 from pipeline.history.tables import (
     attempts,
@@ -212,6 +212,7 @@ def run_named(history: History, name: str = "last") -> Run:
     Raises:
         HistoryError: there is none.
     """
+    name = legible(name)
     last = sa.select(runs).order_by(runs.c.run.desc())
     usual = last.where(runs.c.usual)
     with history.reading() as connection:
@@ -232,11 +233,15 @@ def run_named(history: History, name: str = "last") -> Run:
 
 
 def new(history: History, run: Run, last: int = LAST) -> tuple[Change, ...]:
-    """Jobs that are red, and were not, or in another way, when they last said something."""
+    """Jobs that are red, and were not, or in another way, when they last said something.
+
+    A job that was interrupted is left out: it says nothing, and may be as it was.
+    """
     return tuple(
         Change(now.job, now, before[0] if before else None)
         for now, before in _stories(history, run, last)
-        if now.red and (not before or before[0].fingerprint != now.fingerprint)
+        if now.red and now.state is not State.INTERRUPTED
+        if not before or before[0].fingerprint != now.fingerprint
     )
 
 
@@ -537,6 +542,7 @@ def _story(history: History, run: Run, job: str) -> Story:
     Raises:
         HistoryError: no run had the job.
     """
+    job = legible(job)
     for now, before in _stories(history, run, None, [job]):
         if now.state in MUTE and (said := [one for one in before if one.state not in MUTE]):
             return said[0], said[1:]
@@ -553,9 +559,10 @@ def _versions(history: History, run: Run) -> dict[str, str]:
 
 
 def _outputs(history: History, run: Run) -> dict[str, str]:
-    """By job, stage and tensor the beginnings of the output's hash and of the one that was expected."""
+    """By job, stage, tensor and what it is compared with: beginnings of the hashes of both."""
     wanted = (
-        sa.select(results.c.job_id, stages.c.name_id, diffs.c.tensor_id, diffs.c.golden, diffs.c.actual)
+        sa.select(results.c.job_id, stages.c.name_id, diffs.c.tensor_id)
+        .add_columns(diffs.c.against_id, diffs.c.golden, diffs.c.actual)
         .join_from(results, stages)
         .join(diffs)
         .where(results.c.run_id == sa.select(runs.c.id).where(runs.c.run == run.id).scalar_subquery())
@@ -563,10 +570,10 @@ def _outputs(history: History, run: Run) -> dict[str, str]:
     with history.reading() as connection:
         known, texts = _texts(connection, jobs), _texts(connection, names)
         return {
-            f"{known[job]} {texts[stage]} {texts[tensor]}": (
+            f"{known[job]} {texts[stage]} {texts[tensor]} against {texts[against]}": (
                 f"{(actual or golden)[:12]}, expected {golden[:12]}"
             )
-            for job, stage, tensor, golden, actual in connection.execute(wanted)
+            for job, stage, tensor, against, golden, actual in connection.execute(wanted)
         }
 
 
@@ -574,7 +581,7 @@ def _counted(history: History, run: Run, last: int, ended: sa.Select[Any]) -> tu
     states: dict[str, Counter[str]] = {}
     seen: dict[str, set[int]] = {}
     with history.reading() as connection:
-        ids = [row.id for row in connection.execute(_recent(run, last))]
+        ids = [row.id for row in connection.execute(_recent(run, last + 1))]
         for row in connection.execute(ended.where(results.c.run_id.in_(ids))):
             states.setdefault(row.name, Counter())[row.state] += 1
             seen.setdefault(row.name, set()).add(row.run_id)
@@ -617,9 +624,11 @@ def measured(history: History, run: Run, last: int = LAST) -> Iterator[Measured]
         known, texts = _texts(connection, jobs), _texts(connection, names)
         among = {row.id: row for row in connection.execute(_recent(run, last + 1))}
         passed = (results.c.run_id.in_(list(among)), results.c.state == State.PASSED.value)
-        whole = sa.select(results.c.run_id, results.c.job_id, results.c.seconds).where(*passed)
-        for run_id, job, value in connection.execute(whole):
-            values.setdefault((job, None, None, among[run_id].host), []).append((among[run_id].run, value))
+        whole = sa.select(results.c.run_id, results.c.job_id, results.c.seconds, devices.c.host)
+        for run_id, job, value, host in connection.execute(whole.outerjoin(devices).where(*passed)):
+            of = among[run_id]
+            if host or not of.parts:  # of several hosts only a device says which it was
+                values.setdefault((job, None, None, host or of.host), []).append((of.run, value))
         tracked = [number for number, text in texts.items() if text in NOISE]
         for table, model_id in ((metrics, sa.null()), (timings, timings.c.model_id)):
             staged = (

@@ -3,11 +3,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from golden.errors import UserError
 from pipeline.ground.jobs import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult, State
 from pipeline.ground.settings import Settings
 from pipeline.history import questions
+from pipeline.history.named import located
 from pipeline.history.past import HistoryError
 from pipeline.history.questions import Run, run_named
 from pipeline.history.store import History, open_history
@@ -216,6 +219,20 @@ def test_a_job_that_takes_longer_on_its_host_is_slower(history: History, nights:
     assert (one.metric, one.value, one.model) == ("seconds", 13, "h1")
 
 
+def test_seconds_of_a_merged_run_are_those_of_each_jobs_own_host(history: History) -> None:
+    for number, seconds in enumerate((10.0,) * 6 + (40.0,)):
+        host = {"host": "h2" if seconds == 40 else "h1"}
+        jobs = [
+            ended("a", seconds=seconds, device=0, facts=host),
+            ended("b", seconds=2 * seconds, facts=host),  # nobody knows where
+            ended("c", seconds=40.0 if number == 6 else 10.0, device=1, facts={"host": "h2"}),
+        ]
+        one = night(number, *jobs, host="h1; h2")
+        history.record(msgspec.structs.replace(one, parts=(f"{number}",)))
+    (moved,) = questions.slower(history, run_named(history))
+    assert (moved.job, moved.model, moved.value) == (*named("c"), "h2", 40)
+
+
 def test_what_a_busy_host_does_to_a_short_job_is_no_news(history: History, nights: Remember) -> None:
     run = nights(*(timed(100, seconds=seconds) for seconds in (0.1, 0.1, 0.1, 0.1, 0.1, 1.0)))
     assert questions.slower(history, run) == ()
@@ -278,6 +295,8 @@ def test_platforms_and_devices_are_counted(history: History, nights: Remember) -
     (platform,) = questions.by_platform(history, run)
     assert (platform.name, platform.runs, platform.rate) == ("a2a3", 2, 0.5)
     assert platform.states == {"mismatch": 1, "passed": 1, "skipped": 1}
+    assert questions.by_platform(history, run, last=1) == (platform,)  # this run and one before it
+    assert [one.runs for one in questions.by_platform(history, run, last=0)] == [1]
     first, second = questions.by_device(history, run)
     assert (first.name, first.states, first.rate) == ("h1 npu-0", {"infrastructure": 1}, None)
     assert (second.name, second.states, second.rate) == ("h1 npu-1", {"mismatch": 1, "passed": 1}, 0.5)
@@ -285,8 +304,11 @@ def test_platforms_and_devices_are_counted(history: History, nights: Remember) -
 
 def test_two_runs_differ_in_versions_states_and_outputs(history: History) -> None:
     def wrote(sha: str, state: State = PASSED) -> Result:
-        diff = Diff("y", (1, 1), 1, int(state is MISMATCH), 1, sha * 32, "aa" * 32)
-        return ended("a", state, stages=(StageResult("fused", state, diffs=(diff,)),))
+        diffs = tuple(
+            Diff("y", (1, 1), 1, int(state is MISMATCH), 1, sha * 32, other * 32, against=against)
+            for against, other in (("golden", "aa"), ("tile", "cc"))
+        )
+        return ended("a", state, stages=(StageResult("fused", state, diffs=diffs),))
 
     history.record(night(0, wrote("aa"), ended("gone"), ended("same"), git="c0", python="3.11.7"))
     history.record(night(1, wrote("bb", MISMATCH), ended("same"), git="c1", python="3.12.1"))
@@ -297,7 +319,14 @@ def test_two_runs_differ_in_versions_states_and_outputs(history: History) -> Non
         ("python", "3.11.7", "3.12.1"),
         (job, "passed", "mismatch"),
         (gone, "passed", "none"),
-        (f"{job} fused y", "aaaaaaaaaaaa, expected aaaaaaaaaaaa", "bbbbbbbbbbbb, expected aaaaaaaaaaaa"),
+        *(
+            (
+                f"{job} fused y against {against}",
+                f"{'a' * 12}, expected {other}",
+                f"{'b' * 12}, expected {other}",
+            )
+            for against, other in (("golden", "a" * 12), ("tile", "c" * 12))
+        ),
     ]
 
 
@@ -340,6 +369,16 @@ def test_a_run_is_named_by_id_last_or_branch(history: History) -> None:
         run_named(history, "nope")
     with pytest.raises(HistoryError, match="has the job 'nope': "):
         questions.first_bad(history, run_named(history), "nope")
+
+
+def test_bytes_that_are_no_text_name_nothing(history: History, nights: Remember, tmp_path: Path) -> None:
+    run = nights([ended("a")])
+    with pytest.raises(HistoryError, match=r"no run or branch 'b\\+udcff'"):
+        run_named(history, "b\udcff")
+    with pytest.raises(HistoryError, match=r"has the job 'a\\+udcff'"):
+        questions.first_bad(history, run, "a\udcff")
+    with pytest.raises(UserError, match=r"^b\\udcff: is no run"):
+        located("b\udcff", tmp_path)
 
 
 def test_an_empty_history_says_what_helps(history: History) -> None:
