@@ -162,9 +162,9 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
     where = place(arguments.output, os.environ)
     if isinstance(where, Path) and not (make or where.exists()):
         remedy = "name another --output, or bring runs in: python -m pipeline history import"
-        raise HistoryError(
-            f"{arguments.output / FILE}: there is no history yet; {remedy} {arguments.output / 'runs'}"
-        )
+        usual = where == place(arguments.output, {})
+        shown = arguments.output / FILE if usual else where
+        raise HistoryError(f"{shown}: there is no history yet; {remedy} {arguments.output / 'runs'}")
     # Somebody waits for a command, and may interrupt it: forgetting many runs takes a server long.
     return open_history(where, tell, silence=LONGEST_STATEMENT + 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -47,12 +48,17 @@ _POSTGRESQL, _SQLITE = "postgresql", "sqlite"
 _DRIVER = "postgresql+psycopg"
 _WRITES = {"writes": True}
 _DAMAGED = ": it is damaged: move it away, and bring runs in again with `history import`"
-_FULL = ": make room on its disk, for example with `history prune`, or name another"
+_FULL = ": make room on its disk, or name another"
+_NOT_WRITABLE = ("readonly", "disk I/O error", "unable to open")
 _REMEDIES = {
     **dict.fromkeys(("no such table", "no such column", 'relation "', "malformed"), _DAMAGED),
-    **dict.fromkeys(("disk is full", "No space left"), _FULL),
+    **dict.fromkeys(("disk is full", "No space left", "disk I/O error"), _FULL),
+    "readonly": ": it may not be written, or its disk is full: make room there, or name another",
+    **dict.fromkeys(("locked", "lock timeout"), ": try again when the command that writes it has ended"),
 }
 """By a part of what a database says, what helps."""
+
+_NAME_ANOTHER = "; set PIPELINE_HISTORY to one that can be used, or to off"
 
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
@@ -126,6 +132,8 @@ class History:
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         with self.writing() as connection:
             before = _revision(connection)  # again: another run may have been quicker
+            if before == "":
+                raise HistoryError(f"{_shown(self._url)}: does not say which form it has{_DAMAGED}")
             if before is not None and before not in known:
                 what = f"a newer pipeline wrote it (form {before}, this one knows up to {to})"
                 raise HistoryError(f"{_shown(self._url)}: {what}: update this checkout, or name another")
@@ -143,8 +151,8 @@ class History:
     def record(self, results: RunResults) -> bool:
         """Write a run; what is known of it already is replaced.
 
-        A merged run takes the place of its parts, and of what was merged from some of these alone; none of that
-        is written where the merged run is known. False if so.
+        A merged run takes the place of its parts, and of what was merged from some of these alone; none of
+        that is written where the merged run is known. False if so.
 
         Raises:
             ContentError: what it says cannot be held.
@@ -154,9 +162,7 @@ class History:
             raise HistoryError(f"{results.run!r} is no id of a run")
         with self.writing() as connection:
             parts = {*results.parts} - {results.run}  # else it would stand in its own way
-            results = msgspec.structs.replace(
-                results, parts=tuple(part for part in results.parts if part in parts)
-            )
+            results = msgspec.structs.replace(results, parts=tuple(filter(parts.__contains__, results.parts)))
             rows = connection.execute(sa.select(tables.runs.c.run, tables.runs.c.parts))
             merged = {run: set(text.split()) for run, text in rows if text and run != results.run}
             if any(results.run in those or (parts and parts < those) for those in merged.values()):
@@ -336,10 +342,10 @@ def _compared(settings: Settings) -> str:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The migration that a database has; None if it has no tables of ours."""
+    """The migration that a database has, empty if it lost that; None if it has no tables of ours."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none())
+    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() or "")
 
 
 def _is_another_programs(connection: Connection) -> bool:
@@ -381,7 +387,7 @@ def _engine(url: URL, patience: float, silence: float) -> Engine:
     if url.get_backend_name() == _SQLITE:
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": patience})
-        sa.event.listen(engine, "connect", _prepare)
+        sa.event.listen(engine, "do_connect", _connected)
         sa.event.listen(engine, "begin", _begin)
         return engine
     limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * LONGEST_STATEMENT}"
@@ -430,7 +436,23 @@ def _unless_silent(waiting: Generator[Any, Any, Any], silence: float) -> Generat
             raise TimeoutError(f"the server has said nothing for {silence:g} s")
 
 
-def _prepare(connection: Any, _record: object) -> None:
+def _connected(_dialect: Any, _record: Any, words: Any, parameters: Any) -> sqlite3.Connection:
+    """A connection to SQLite. Where nothing can be written, not even for its locks, the file as it is."""
+    connection = sqlite3.connect(*words, **parameters)
+    try:
+        _prepare(connection)
+        return connection
+    except sqlite3.OperationalError as error:
+        connection.close()
+        path = Path(words[0])
+        if not any(sign in str(error) for sign in _NOT_WRITABLE) or not path.is_file():
+            raise
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, **parameters)
+    connection.isolation_level = None
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
     """Prepare a connection to SQLite: transactions are ours, and readers do not wait for a writer."""
     connection.isolation_level = None
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -454,9 +476,10 @@ def _named(url: URL) -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError) as error:
         said = str(getattr(error, "orig", None) or error)
-        for secret in filter(None, (url.password, url.query.get("password"))):
-            said = said.replace(str(secret), "***")
-        remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
+        remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), _NAME_ANOTHER)
+        if any(str(secret) in said for secret in (url.password, url.query.get("password")) if secret):
+            # Stars in its place would show a short one, by the words around them.
+            said = f"{type(error).__name__}; what it says is not shown, because the password may be in it"
         raise HistoryError(f"{_shown(url)}: {one_line(said)}{remedy}") from error
 
 

@@ -265,6 +265,15 @@ def test_runs_of_another_host_do_not_say_what_could_run_here(tmp_path: Path) -> 
     }
 
 
+def test_a_question_makes_no_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path}/typo.sqlite")
+    assert main(["history", "new", "--output", str(tmp_path)]) == 4
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/typo.sqlite: there is no history yet; ")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -293,6 +302,9 @@ def test_a_broken_run_among_others_is_told_and_the_others_come_in(tmp_path: Path
 def test_the_history_is_beside_the_runs_unless_a_url_is_given(tmp_path: Path) -> None:
     assert place(tmp_path, {}) == place(tmp_path, {VARIABLE: ""}) == tmp_path / "history.sqlite"
     assert place(tmp_path, {VARIABLE: UNREACHABLE}) == UNREACHABLE
+    assert place(tmp_path, {VARIABLE: "sqlite:////srv/h.sqlite"}) == Path("/srv/h.sqlite")
+    for refused in ("sqlite://", "sqlite:///:memory:", "sqlite:///file:x", "sqlite:////tmp/x?timeout=1"):
+        assert place(tmp_path, {VARIABLE: refused}) == refused
     assert issubclass(HistoryError, UserError)
 
 

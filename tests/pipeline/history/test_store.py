@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import resource
 import shutil
 import socket
 import sqlite3
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -213,14 +214,62 @@ def test_a_locked_database_is_told_in_one_line(place: str | Path) -> None:
     with open_history(place) as history, history.writing():
         said = refusal(place, patience=0.1)
     assert "locked" in said or "lock timeout" in said
+    assert said.endswith("try again when the command that writes it has ended")
 
 
 def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     path.write_text("last night's notes, which are long enough to be taken for a page of a database\n" * 20)
-    assert refusal(path) == f"history {path}: file is not a database"
+    remedy = "; set PIPELINE_HISTORY to one that can be used, or to off"
+    assert refusal(path) == f"history {path}: file is not a database{remedy}"
     (tmp_path / "folder").mkdir()
-    assert refusal(tmp_path / "folder") == f"history {tmp_path / 'folder'}: unable to open database file"
+    folder = tmp_path / "folder"
+    assert refusal(folder) == f"history {folder}: unable to open database file{remedy}"
+
+
+def test_a_database_that_lost_its_form_says_what_helps(place: str | Path) -> None:
+    with open_history(place) as history, history.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM alembic_version")
+    assert refusal(place).endswith(
+        "does not say which form it has: it is damaged: move it away, and bring runs in again with "
+        "`history import`"
+    )
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can grow: not even those with which SQLite locks."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+def test_on_a_full_disk_a_history_can_be_asked_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a #?%41.sqlite"
+    with open_history(path) as history:
+        history.record(night(0, ended("a")))
+    with full_disk():
+        with open_history(path) as history:
+            known = history.run_ids()
+        said = refusal(path)
+    assert known == (night(0).run,)
+    assert said.endswith("or its disk is full: make room there, or name another")
+
+
+@pytest.mark.parametrize("secret", ["a", "secret", "failed"])
+def test_what_a_database_says_does_not_show_a_password(secret: str) -> None:
+    urls = [f"postgresql://ann:{secret}@h/nights", f"postgresql://ann@h/nights?password={secret}"]
+    for url in map(store._parsed, urls):
+        with pytest.raises(HistoryError) as refused, store._named(url):
+            raise OSError("connection failed: ann, secret: at last")
+        said = str(refused.value).removeprefix(store._shown(url))
+        assert said == (
+            ": OSError; what it says is not shown, because the password may be in it; "
+            "set PIPELINE_HISTORY to one that can be used, or to off"
+        )
 
 
 @pytest.mark.parametrize(
@@ -304,9 +353,9 @@ def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
         ]
     engine.dispose()
     assert told == ["nights", "512kB", "7s"]
-    assert refusal(f"{url}&sslmode=never").endswith('invalid sslmode value: "never"')
+    assert 'invalid sslmode value: "never"; set PIPELINE_HISTORY to' in refusal(f"{url}&sslmode=never")
     assert refusal(f"{url}&autocommit=1").endswith('invalid connection option "autocommit"; leave it out')
-    assert refusal(f"{url.replace('=3', '=soon')}").endswith("bad value for connect_timeout: 'soon'")
+    assert refusal(f"{url.replace('=3', '=soon')}").count("bad value for connect_timeout: 'soon'; set ")
 
 
 @pytest.fixture
