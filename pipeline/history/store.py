@@ -438,7 +438,7 @@ def _unless_silent(waiting: Generator[Any, Any, Any], silence: float) -> Generat
 
 def _connected(_dialect: Any, _record: Any, words: Any, parameters: Any) -> sqlite3.Connection:
     """A connection to SQLite. Where nothing can be written, not even for its locks, the file as it is."""
-    connection = sqlite3.connect(*words, **parameters)
+    connection: sqlite3.Connection = sqlite3.connect(*words, **parameters)
     try:
         _prepare(connection)
         return connection

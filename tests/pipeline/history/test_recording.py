@@ -121,6 +121,17 @@ def test_what_was_forgotten_stays_forgotten(tmp_path: Path) -> None:
         assert history.run_ids() == (names[-1],)
 
 
+def test_a_run_that_was_killed_between_others_comes_in_too(tmp_path: Path) -> None:
+    root, path = tmp_path / "runs", tmp_path / "h.sqlite"
+    names = sorted(run_in(root, [ended("a")], killed=True).name for _ in range(3))
+    with open_history(path) as history:
+        for name in (names[0], names[2]):
+            history.record(of_folder(root / name))
+    record_run(path, root, names[2], pytest.fail)
+    with open_history(path) as history:
+        assert history.run_ids() == tuple(names)
+
+
 UNREACHABLE = "postgresql://ann:secret@127.0.0.1:1/nights"
 
 
