@@ -10,7 +10,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import sqlalchemy as sa
@@ -206,28 +206,36 @@ class Night:
     states: Mapping[str, int]
 
 
-def run_named(history: History, name: str = "last") -> Run:
+def run_named(history: History, name: str = "last", now: datetime | None = None) -> Run:
     """A run by its id; by `last` the last one with the usual data and stages; by a branch the last of these.
+
+    The history tells of a run that began after `now` (the time of the call): that is the last of nothing.
 
     Raises:
         HistoryError: there is none.
     """
     name = legible(name)
     last = sa.select(runs).order_by(runs.c.run.desc())
-    usual = last.where(runs.c.usual)
+    moment = (now or datetime.now(timezone.utc)).astimezone(timezone.utc)
+    past = runs.c.began <= moment.replace(tzinfo=None)
+    usual = last.where(runs.c.usual, past)
     with history.reading() as connection:
         for chosen in (
             last.where(runs.c.run == name),
             usual if name == "last" else usual.where(runs.c.branch == name),
         ):
             if (row := connection.execute(chosen.limit(1)).first()) is not None:
+                later = connection.execute(last.where(~past).limit(1)).first()
+                if later is not None and row.run != name:
+                    remedy = "see to the clock of its host"
+                    history.tell(f"run {later.run} is of a time to come, so it is not the last; {remedy}")
                 return _run(row)
         latest = [row.run for row in connection.execute(last.limit(3))]
     if not latest:
         raise HistoryError("the history has no run yet: `history import` brings in runs and JUnit files")
     known = ", ".join(latest)
     if name == "last":
-        unusual = "a run with --inputs, --inject or --stage does not count as a usual one"
+        unusual = "a run with --inputs, --inject or --stage, or of a time to come, does not count as one"
         raise HistoryError(f"the history has no usual run: {unusual}; name one of the latest runs: {known}")
     raise HistoryError(f"the history has no run or branch {name!r}; the latest runs are: {known}")
 

@@ -82,7 +82,7 @@ def open_history(
     with _named(url):
         engine = _engine(url, patience, silence)
     try:
-        history = History(engine, url)
+        history = History(engine, url, tell)
         history.migrate(tell)
         yield history
     finally:
@@ -92,8 +92,8 @@ def open_history(
 class History:
     """An open history. `reading` and `writing` give a connection in a transaction."""
 
-    def __init__(self, engine: Engine, url: URL) -> None:
-        self._engine, self._url = engine, url
+    def __init__(self, engine: Engine, url: URL, tell: Callable[[str], object]) -> None:
+        self._engine, self._url, self.tell = engine, url, tell
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -173,13 +173,20 @@ class History:
                 _Writer(connection).write(results)
             return True
 
-    def prune(self, before: datetime | None = None, keep: int | None = None) -> int:
+    def prune(
+        self, before: datetime | None = None, keep: int | None = None, now: datetime | None = None
+    ) -> int:
         """Remove runs that began before a time, and all but the youngest `keep`; says how many there were.
 
-        On SQLite the file shrinks too.
+        Runs that began after `now` (the time of the call) are the first to go. A SQLite file shrinks too.
         """
+        now = now or datetime.now(timezone.utc)
         with self.writing() as connection:
-            ids = list(connection.scalars(sa.select(tables.runs.c.run).order_by(tables.runs.c.run.desc())))
+            ids = sorted(
+                connection.scalars(sa.select(tables.runs.c.run)),
+                key=lambda run: (began(run) <= now, run),
+                reverse=True,
+            )
             gone = {run for run in ids if before is not None and began(run) < before}
             gone.update(ids[keep:] if keep is not None else ())
             _forget(connection, gone)

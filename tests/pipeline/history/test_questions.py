@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from pipeline.history.questions import Run, run_named
 from pipeline.history.store import History, open_history
 from pipeline.report.results import RunResults
 
-from .conftest import ended, job_named, night
+from .conftest import NIGHT, ended, job_named, night
 
 PASSED, MISMATCH, SKIPPED, SICK = State.PASSED, State.MISMATCH, State.SKIPPED, State.INFRASTRUCTURE
 
@@ -369,6 +370,23 @@ def test_a_run_is_named_by_id_last_or_branch(history: History) -> None:
         run_named(history, "nope")
     with pytest.raises(HistoryError, match="has the job 'nope': "):
         questions.first_bad(history, run_named(history), "nope")
+
+
+def test_a_run_of_a_time_to_come_is_the_last_of_nothing(place: str | Path) -> None:
+    told: list[str] = []
+    now = NIGHT + timedelta(days=1, hours=1)
+    with open_history(place, told.append) as history:
+        for number in (0, 1, 9):
+            history.record(night(number, ended("a")))
+        assert run_named(history, run_id(9), now=now).id == run_id(9)
+        assert told == []
+        for name in ("last", "main"):
+            assert run_named(history, name, now=now).id == run_id(1)
+        assert [line.startswith(f"run {run_id(9)} is of a time to come") for line in told] == [True] * 2
+        assert history.prune(keep=2, now=now) == 1
+        assert history.run_ids() == (run_id(0), run_id(1))
+        run_named(history, now=now)
+        assert len(told) == 2
 
 
 def test_bytes_that_are_no_text_name_nothing(history: History, nights: Remember, tmp_path: Path) -> None:
