@@ -22,10 +22,10 @@ from pipeline.commands.options import HISTORY
 from pipeline.commands.selection import tell
 from pipeline.ground.words import counted
 from pipeline.history import questions, trends
-from pipeline.history.past import FILE, HistoryError, place
+from pipeline.history.past import FILE, ContentError, HistoryError, place
 from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
-from pipeline.history.store import History, open_history
+from pipeline.history.store import LONGEST_STATEMENT, History, open_history
 from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line
@@ -116,21 +116,26 @@ def _import(arguments: Namespace) -> int:
     with _opened(arguments, make=True) as history:
         for path in map(Path, arguments.what):
             for results in _results(path):
-                if isinstance(results, UserError):
-                    refused.append(str(results))
-                elif not is_run_id(results.run):
-                    refused.append(
-                        f"{path}: is no report of this pipeline: {results.run!r} is no id of a run"
-                    )
-                elif history.record(results):
-                    brought += 1
-                else:
-                    refused.append(f"{path}: run {results.run} is part of a merged run, which is there")
+                why = str(results) if isinstance(results, UserError) else _refusal(history, path, results)
+                refused += [why] if why else []
+                brought += not why
     sys.stderr.write("".join(f"{line}\n" for line in refused))
     if refused and not brought:
         return HistoryError.exit_code
     sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(refused)} left out\n")
     return 0
+
+
+def _refusal(history: History, path: Path, results: RunResults) -> str:
+    """Bring a run in; empty, or why it is left out."""
+    if not is_run_id(results.run):
+        return f"{path}: is no report of this pipeline: {results.run!r} is no id of a run"
+    try:
+        if not history.record(results):
+            return f"{path}: run {results.run} is part of a merged run, which is there"
+    except ContentError as error:
+        return f"{path}: {error}"
+    return ""
 
 
 def _results(path: Path) -> Iterator[RunResults | UserError]:
@@ -158,10 +163,11 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
     where = place(arguments.output, os.environ)
     if isinstance(where, Path) and not (make or where.exists()):
         remedy = "name another --output, or bring runs in: python -m pipeline history import"
-        raise HistoryError(
-            f"{arguments.output / FILE}: there is no history yet; {remedy} {arguments.output / 'runs'}"
-        )
-    return open_history(where, tell)
+        usual = where == place(arguments.output, {})
+        shown = arguments.output / FILE if usual else where
+        raise HistoryError(f"{shown}: there is no history yet; {remedy} {arguments.output / 'runs'}")
+    # Somebody waits for a command, and may interrupt it: forgetting many runs takes a server long.
+    return open_history(where, tell, silence=LONGEST_STATEMENT + 1)
 
 
 def _print(found: Sequence[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pipeline.history.past import HistoryError
+from pipeline.history.past import HistoryError, legible
 from pipeline.history.sources import of_folder, of_report
 from pipeline.report.document import ReportError
 from pipeline.report.results import NAME, RunResults, read_results
@@ -41,8 +41,8 @@ def located(written: str, root: Path, place: str | Path | None = None) -> str:
         except HistoryError as error:
             why = str(error)
     if exists:
-        raise ReportError(f"{one_line(written)}: there is no run in this folder; {why}")
-    raise ReportError(f"{one_line(written)}: is no run, file or folder here; {why}")
+        raise ReportError(f"{one_line(legible(written))}: there is no run in this folder; {why}")
+    raise ReportError(f"{one_line(legible(written))}: is no run, file or folder here; {why}")
 
 
 def results_named(name: str, root: Path) -> RunResults:

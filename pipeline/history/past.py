@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,8 @@ VARIABLE = "PIPELINE_HISTORY"
 OFF = "off"
 """What `VARIABLE` says where runs are to be in no database: their folders answer."""
 
+_SQLITE_FILE = re.compile(r"sqlite:///((?!:memory:|file:)[^?]+)")
+
 MEASURED = (State.PASSED, State.MISMATCH)
 """States of jobs that took as long as they usually do."""
 
@@ -33,13 +36,28 @@ _LATEST = 10
 
 
 def place(output: Path, environment: Mapping[str, str]) -> str | Path:
-    """Where the history is: the URL of `VARIABLE`, else a file in the folder of runs and goldens."""
+    """Where the history is: the URL or file of `VARIABLE`, else a file in the folder of runs and goldens.
+
+    What is wrong with a URL is said by who opens it.
+    """
     named = environment.get(VARIABLE, "")
-    return output.absolute() / FILE if named in ("", OFF) else named
+    if named in ("", OFF):
+        return output.absolute() / FILE
+    file = _SQLITE_FILE.fullmatch(named)
+    return Path(file[1]) if file and named.isprintable() else named
 
 
 class HistoryError(UserError):
     """The history cannot be used, or has no answer; one line: what, where, remedy."""
+
+
+def legible(name: str) -> str:
+    """A name as a user wrote it, with escapes for bytes that are no text: no database takes those."""
+    return name.encode(errors="backslashreplace").decode()
+
+
+class ContentError(HistoryError):
+    """A run says what no history can hold, such as a number that is too large; other runs can be written."""
 
 
 def state_of(text: str) -> State:

@@ -10,14 +10,14 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 import sqlalchemy as sa
 
 from pipeline.ground.jobs import OUTCOMES, Outcome, State
 from pipeline.ground.words import closest
-from pipeline.history.past import HistoryError, state_of
+from pipeline.history.past import HistoryError, legible, state_of
 from pipeline.history.store import History, utc
 from pipeline.history.tables import (
     attempts,
@@ -136,8 +136,9 @@ class Flaky:
 class Moved:
     """A metric that is further from the median of the earlier values than noise explains.
 
-    `mad` is their median absolute deviation, `values` their number; `model` is the device model, or for
-    `seconds` the host, that all of them are of. `percent` is the change from the median.
+    Where it is deterministic only the last of them counts. `mad` is their median absolute deviation,
+    `values` their number; `model` is the device model, or for `seconds` the host, that all of them are of.
+    `percent` is the change from the median.
     """
 
     job: str
@@ -205,37 +206,50 @@ class Night:
     states: Mapping[str, int]
 
 
-def run_named(history: History, name: str = "last") -> Run:
+def run_named(history: History, name: str = "last", now: datetime | None = None) -> Run:
     """A run by its id; by `last` the last one with the usual data and stages; by a branch the last of these.
+
+    The history tells of a run that began after `now` (the time of the call): that is the last of nothing.
 
     Raises:
         HistoryError: there is none.
     """
+    name = legible(name)
     last = sa.select(runs).order_by(runs.c.run.desc())
-    usual = last.where(runs.c.usual)
+    moment = (now or datetime.now(timezone.utc)).astimezone(timezone.utc)
+    past = runs.c.began <= moment.replace(tzinfo=None)
+    usual = last.where(runs.c.usual, past)
     with history.reading() as connection:
         for chosen in (
             last.where(runs.c.run == name),
             usual if name == "last" else usual.where(runs.c.branch == name),
         ):
             if (row := connection.execute(chosen.limit(1)).first()) is not None:
+                later = connection.execute(last.where(~past).limit(1)).first()
+                if later is not None and row.run != name:
+                    remedy = "see to the clock of its host"
+                    history.tell(f"run {later.run} is of a time to come, so it is not the last; {remedy}")
                 return _run(row)
         latest = [row.run for row in connection.execute(last.limit(3))]
     if not latest:
         raise HistoryError("the history has no run yet: `history import` brings in runs and JUnit files")
     known = ", ".join(latest)
     if name == "last":
-        unusual = "a run with --inputs, --inject or --stage does not count as a usual one"
+        unusual = "a run with --inputs, --inject or --stage, or of a time to come, does not count as one"
         raise HistoryError(f"the history has no usual run: {unusual}; name one of the latest runs: {known}")
     raise HistoryError(f"the history has no run or branch {name!r}; the latest runs are: {known}")
 
 
 def new(history: History, run: Run, last: int = LAST) -> tuple[Change, ...]:
-    """Jobs that are red, and were not, or in another way, when they last said something."""
+    """Jobs that are red, and were not, or in another way, when they last said something.
+
+    A job that was interrupted is left out: it says nothing, and may be as it was.
+    """
     return tuple(
         Change(now.job, now, before[0] if before else None)
         for now, before in _stories(history, run, last)
-        if now.red and (not before or before[0].fingerprint != now.fingerprint)
+        if now.red and now.state is not State.INTERRUPTED
+        if not before or before[0].fingerprint != now.fingerprint
     )
 
 
@@ -288,15 +302,16 @@ def changes(row: Sequence[Ended]) -> list[Ended]:
     """Those ends of a row, the last first, that nothing explains.
 
     They are another one than in the run before, with the same commit and toolchain, or contradict themselves:
-    repeats of the job, or tries on two devices, differed.
+    repeats of the job, or tries on two devices, differed. A failure that is excused from now on is the
+    same one.
     """
     return [
         one
-        for one, other in zip(row, (*row[1:], None), strict=True)
+        for one, other in zip(row, (*row[1:], None), strict=False)  # an empty row has no change
         if one.state in _CONTRADICTED
         or (
             other is not None
-            and (one.state, one.fingerprint) != (other.state, other.fingerprint)
+            and (one.fingerprint or one.state) != (other.fingerprint or other.state)
             and (one.commit, one.toolchain) == (other.commit, other.toolchain)
             and one.commit != "unknown"
         )
@@ -535,6 +550,7 @@ def _story(history: History, run: Run, job: str) -> Story:
     Raises:
         HistoryError: no run had the job.
     """
+    job = legible(job)
     for now, before in _stories(history, run, None, [job]):
         if now.state in MUTE and (said := [one for one in before if one.state not in MUTE]):
             return said[0], said[1:]
@@ -551,9 +567,10 @@ def _versions(history: History, run: Run) -> dict[str, str]:
 
 
 def _outputs(history: History, run: Run) -> dict[str, str]:
-    """By job, stage and tensor the beginnings of the output's hash and of the one that was expected."""
+    """By job, stage, tensor and what it is compared with: beginnings of the hashes of both."""
     wanted = (
-        sa.select(results.c.job_id, stages.c.name_id, diffs.c.tensor_id, diffs.c.golden, diffs.c.actual)
+        sa.select(results.c.job_id, stages.c.name_id, diffs.c.tensor_id)
+        .add_columns(diffs.c.against_id, diffs.c.golden, diffs.c.actual)
         .join_from(results, stages)
         .join(diffs)
         .where(results.c.run_id == sa.select(runs.c.id).where(runs.c.run == run.id).scalar_subquery())
@@ -561,10 +578,10 @@ def _outputs(history: History, run: Run) -> dict[str, str]:
     with history.reading() as connection:
         known, texts = _texts(connection, jobs), _texts(connection, names)
         return {
-            f"{known[job]} {texts[stage]} {texts[tensor]}": (
+            f"{known[job]} {texts[stage]} {texts[tensor]} against {texts[against]}": (
                 f"{(actual or golden)[:12]}, expected {golden[:12]}"
             )
-            for job, stage, tensor, golden, actual in connection.execute(wanted)
+            for job, stage, tensor, against, golden, actual in connection.execute(wanted)
         }
 
 
@@ -572,7 +589,7 @@ def _counted(history: History, run: Run, last: int, ended: sa.Select[Any]) -> tu
     states: dict[str, Counter[str]] = {}
     seen: dict[str, set[int]] = {}
     with history.reading() as connection:
-        ids = [row.id for row in connection.execute(_recent(run, last))]
+        ids = [row.id for row in connection.execute(_recent(run, last + 1))]
         for row in connection.execute(ended.where(results.c.run_id.in_(ids))):
             states.setdefault(row.name, Counter())[row.state] += 1
             seen.setdefault(row.name, set()).add(row.run_id)
@@ -599,6 +616,8 @@ def _moved(values: Iterable[Measured], sign: int) -> Iterator[Moved]:
         noise = next(part for name, part in NOISE.items() if metric == name or metric.endswith(f".{name}"))
         if len(before) < (FEWEST if noise else 1):
             continue
+        if not noise:
+            before = before[:1]  # its earlier changes are neither noise nor news
         median = statistics.median(before)
         mad = statistics.median(abs(each - median) for each in before)
         if sign * (value - median) > max(_SPREADS * mad, noise * median, _LEAST.get(metric, 0)):
@@ -613,9 +632,11 @@ def measured(history: History, run: Run, last: int = LAST) -> Iterator[Measured]
         known, texts = _texts(connection, jobs), _texts(connection, names)
         among = {row.id: row for row in connection.execute(_recent(run, last + 1))}
         passed = (results.c.run_id.in_(list(among)), results.c.state == State.PASSED.value)
-        whole = sa.select(results.c.run_id, results.c.job_id, results.c.seconds).where(*passed)
-        for run_id, job, value in connection.execute(whole):
-            values.setdefault((job, None, None, among[run_id].host), []).append((among[run_id].run, value))
+        whole = sa.select(results.c.run_id, results.c.job_id, results.c.seconds, devices.c.host)
+        for run_id, job, value, host in connection.execute(whole.outerjoin(devices).where(*passed)):
+            of = among[run_id]
+            if host or not of.parts:  # of several hosts only a device says which it was
+                values.setdefault((job, None, None, host or of.host), []).append((of.run, value))
         tracked = [number for number, text in texts.items() if text in NOISE]
         for table, model_id in ((metrics, sa.null()), (timings, timings.c.model_id)):
             staged = (

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,15 +14,23 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    SQLAlchemyError,
+    StatementError,
+)
 
 from pipeline.commands.facts import SOURCES_DIGEST
 from pipeline.ground.jobs import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
 from pipeline.ground.settings import Settings
 from pipeline.history import tables
-from pipeline.history.past import HistoryError, entry_of
+from pipeline.history.past import ContentError, HistoryError, entry_of
 from pipeline.report.results import RunResults
 from pipeline.report.text import one_line
+from pipeline.results.fingerprint import fingerprint
 from pipeline.run.devices import lock_name
 from pipeline.run.folders import began, is_run_id
 from pipeline.run.messages import encode
@@ -29,7 +39,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 PATIENCE = 10.0
 """Seconds to wait for a server, and for another run that writes."""
 
-_LONGEST_STATEMENT = 120
+LONGEST_STATEMENT = 120
 """Seconds after which a server gives up a statement."""
 
 _MESSAGE = 300
@@ -38,32 +48,41 @@ _POSTGRESQL, _SQLITE = "postgresql", "sqlite"
 _DRIVER = "postgresql+psycopg"
 _WRITES = {"writes": True}
 _DAMAGED = ": it is damaged: move it away, and bring runs in again with `history import`"
-_FULL = ": make room on its disk, for example with `history prune`, or name another"
+_FULL = ": make room on its disk, or name another"
+_NOT_WRITABLE = ("readonly", "disk I/O error", "unable to open")
 _REMEDIES = {
     **dict.fromkeys(("no such table", "no such column", 'relation "', "malformed"), _DAMAGED),
-    **dict.fromkeys(("disk is full", "No space left"), _FULL),
+    **dict.fromkeys(("disk is full", "No space left", "disk I/O error"), _FULL),
+    "readonly": ": it may not be written, or its disk is full: make room there, or name another",
+    **dict.fromkeys(("locked", "lock timeout"), ": try again when the command that writes it has ended"),
 }
 """By a part of what a database says, what helps."""
+
+_NAME_ANOTHER = "; set PIPELINE_HISTORY to one that can be used, or to off"
 
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(7150311200)")
 
 
 @contextmanager
 def open_history(
-    place: str | Path, tell: Callable[[str], object] = lambda line: None, patience: float = PATIENCE
+    place: str | Path,
+    tell: Callable[[str], object] = lambda line: None,
+    patience: float = PATIENCE,
+    silence: float = PATIENCE + 1,
 ) -> Iterator[History]:
     """Open the database at a URL, or in a file; it is made, or brought up to date, if it has to be.
 
-    `tell` is told in one line that an older database was brought up to date.
+    `tell` is told in one line that an older database was brought up to date. A server is given up after
+    `silence` seconds in which it sends nothing: more than `patience`, after which it says that it is locked.
 
     Raises:
         HistoryError: it cannot be used: in one line, which names no password.
     """
     url = URL.create(_SQLITE, database=str(place)) if isinstance(place, Path) else _parsed(place)
     with _named(url):
-        engine = _engine(url, patience)
+        engine = _engine(url, patience, silence)
     try:
-        history = History(engine, url)
+        history = History(engine, url, tell)
         history.migrate(tell)
         yield history
     finally:
@@ -73,8 +92,8 @@ def open_history(
 class History:
     """An open history. `reading` and `writing` give a connection in a transaction."""
 
-    def __init__(self, engine: Engine, url: URL) -> None:
-        self._engine, self._url = engine, url
+    def __init__(self, engine: Engine, url: URL, tell: Callable[[str], object]) -> None:
+        self._engine, self._url, self.tell = engine, url, tell
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -113,6 +132,8 @@ class History:
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         with self.writing() as connection:
             before = _revision(connection)  # again: another run may have been quicker
+            if before == "":
+                raise HistoryError(f"{_shown(self._url)}: does not say which form it has{_DAMAGED}")
             if before is not None and before not in known:
                 what = f"a newer pipeline wrote it (form {before}, this one knows up to {to})"
                 raise HistoryError(f"{_shown(self._url)}: {what}: update this checkout, or name another")
@@ -130,28 +151,42 @@ class History:
     def record(self, results: RunResults) -> bool:
         """Write a run; what is known of it already is replaced.
 
-        A merged run takes the place of its parts, so a part of one is not written; False if so.
+        A merged run takes the place of its parts, and of what was merged from some of these alone; none of
+        that is written where the merged run is known. False if so.
 
         Raises:
+            ContentError: what it says cannot be held.
             HistoryError: it has no id of a run, or cannot be written.
         """
         if not is_run_id(results.run):
             raise HistoryError(f"{results.run!r} is no id of a run")
         with self.writing() as connection:
-            merged = sa.select(tables.runs.c.parts).where(tables.runs.c.parts != "")
-            if any(results.run in parts.split() for parts in connection.scalars(merged)):
+            parts = {*results.parts} - {results.run}  # else it would stand in its own way
+            results = msgspec.structs.replace(results, parts=tuple(filter(parts.__contains__, results.parts)))
+            rows = connection.execute(sa.select(tables.runs.c.run, tables.runs.c.parts))
+            merged = {run: set(text.split()) for run, text in rows if text and run != results.run}
+            if any(results.run in those or (parts and parts < those) for those in merged.values()):
                 return False
-            _forget(connection, [results.run, *results.parts])
-            _Writer(connection).write(results)
+            smaller = [run for run, those in merged.items() if those <= parts]
+            _forget(connection, [results.run, *parts, *smaller])
+            with _held(results.run):
+                _Writer(connection).write(results)
             return True
 
-    def prune(self, before: datetime | None = None, keep: int | None = None) -> int:
+    def prune(
+        self, before: datetime | None = None, keep: int | None = None, now: datetime | None = None
+    ) -> int:
         """Remove runs that began before a time, and all but the youngest `keep`; says how many there were.
 
-        On SQLite the file shrinks too.
+        Runs that began after `now` (the time of the call) are the first to go. A SQLite file shrinks too.
         """
+        now = now or datetime.now(timezone.utc)
         with self.writing() as connection:
-            ids = list(connection.scalars(sa.select(tables.runs.c.run).order_by(tables.runs.c.run.desc())))
+            ids = sorted(
+                connection.scalars(sa.select(tables.runs.c.run)),
+                key=lambda run: (began(run) <= now, run),
+                reverse=True,
+            )
             gone = {run for run in ids if before is not None and began(run) < before}
             gone.update(ids[keep:] if keep is not None else ())
             _forget(connection, gone)
@@ -209,8 +244,10 @@ class _Writer:
         return run
 
     def _result(self, run: int, result: Result, host: str) -> None:
+        if result.state not in OUTCOMES:
+            raise ValueError(f"{one_line(result.job.id)} is {result.state.value}, which is no end")
         job, passed = result.job, OUTCOMES[result.state].outcome is Outcome.PASSED
-        kind = result.facts.get(FINGERPRINT)
+        kind = result.facts.get(FINGERPRINT) or fingerprint(result)  # what never began was not reviewed
         entry = entry_of(result)
         ran_on = None if result.device is None else lock_name(job.platform, result.device)
         number = self._new(
@@ -312,10 +349,10 @@ def _compared(settings: Settings) -> str:
 
 
 def _revision(connection: Connection) -> str | None:
-    """The migration that a database has; None if it has no tables of ours."""
+    """The migration that a database has, empty if it lost that; None if it has no tables of ours."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one_or_none())
+    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() or "")
 
 
 def _is_another_programs(connection: Connection) -> bool:
@@ -353,14 +390,14 @@ def _plain(url: URL) -> bool:
     return url.drivername in (_POSTGRESQL, "postgres", _DRIVER)
 
 
-def _engine(url: URL, patience: float) -> Engine:
+def _engine(url: URL, patience: float, silence: float) -> Engine:
     if url.get_backend_name() == _SQLITE:
         Path(str(url.database)).parent.mkdir(parents=True, exist_ok=True)
         engine = sa.create_engine(url, connect_args={"timeout": patience})
-        sa.event.listen(engine, "connect", _prepare)
+        sa.event.listen(engine, "do_connect", _connected)
         sa.event.listen(engine, "begin", _begin)
         return engine
-    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * _LONGEST_STATEMENT}"
+    limits = f"-c lock_timeout={1000 * patience:.0f} -c statement_timeout={1000 * LONGEST_STATEMENT}"
     # These win over the URL's parameters of the same name.
     given = {name: str(value) for name, value in url.query.items()}
     limited = {"connect_timeout": PATIENCE, **given, "options": f"{limits} {given.get('options', '')}"}
@@ -368,15 +405,61 @@ def _engine(url: URL, patience: float) -> Engine:
         import psycopg
 
         psycopg.conninfo.make_conninfo(**given)  # refuses options of the Python driver, which change its ways
-        return sa.create_engine(url, connect_args=limited)
+        engine = sa.create_engine(url, connect_args=limited)
     except psycopg.Error as error:
         raise HistoryError(f"{_shown(url)}: {one_line(str(error))}; leave it out") from error
     except ImportError as error:
         remedy = "pip install 'conv-pair-pipeline[postgresql]'"
         raise HistoryError(f"{_shown(url)}: needs the package psycopg: {remedy}") from error
 
+    class Impatient(psycopg.Connection[Any]):
+        """What is silent may still hold the connection open, as a proxy does: no timeout of TCP passes."""
 
-def _prepare(connection: Any, _record: object) -> None:
+        def wait(self, gen: Any, *args: Any, **waiting: Any) -> Any:
+            try:
+                return super().wait(_unless_silent(gen, silence), *args, **waiting)
+            except TimeoutError as error:
+                self.close()  # else whoever rolls back would wait as long again
+                raise psycopg.OperationalError(str(error)) from error
+
+    @sa.event.listens_for(engine, "do_connect")
+    def _connect(_dialect: Any, _record: Any, words: Any, parameters: Any) -> Any:
+        return Impatient.connect(*words, **parameters)
+
+    return engine
+
+
+def _unless_silent(waiting: Generator[Any, Any, Any], silence: float) -> Generator[Any, Any, Any]:
+    """What waits for a server: it is sent whether the server is ready. Gives up after so many seconds."""
+    ready, heard = None, time.monotonic()
+    while True:
+        try:
+            wanted = waiting.send(ready)
+        except StopIteration as end:
+            return end.value
+        if ready := (yield wanted):
+            heard = time.monotonic()
+        elif time.monotonic() - heard > silence:
+            raise TimeoutError(f"the server has said nothing for {silence:g} s")
+
+
+def _connected(_dialect: Any, _record: Any, words: Any, parameters: Any) -> sqlite3.Connection:
+    """A connection to SQLite. Where nothing can be written, not even for its locks, the file as it is."""
+    connection: sqlite3.Connection = sqlite3.connect(*words, **parameters)
+    try:
+        _prepare(connection)
+        return connection
+    except sqlite3.OperationalError as error:
+        connection.close()
+        path = Path(words[0])
+        if not any(sign in str(error) for sign in _NOT_WRITABLE) or not path.is_file():
+            raise
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True, **parameters)
+    connection.isolation_level = None
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
     """Prepare a connection to SQLite: transactions are ours, and readers do not wait for a writer."""
     connection.isolation_level = None
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -400,10 +483,26 @@ def _named(url: URL) -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError) as error:
         said = str(getattr(error, "orig", None) or error)
-        for secret in filter(None, (url.password, url.query.get("password"))):
-            said = said.replace(str(secret), "***")
-        remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), "")
+        remedy = next((remedy for sign, remedy in _REMEDIES.items() if sign in said), _NAME_ANOTHER)
+        if any(str(secret) in said for secret in (url.password, url.query.get("password")) if secret):
+            # Stars in its place would show a short one, by the words around them.
+            said = f"{type(error).__name__}; what it says is not shown, because the password may be in it"
         raise HistoryError(f"{_shown(url)}: {one_line(said)}{remedy}") from error
+
+
+@contextmanager
+def _held(run: str) -> Iterator[None]:
+    """What a run says may be wrong, which is not the database's fault."""
+    try:
+        yield
+    except (StatementError, ArithmeticError, LookupError, ValueError) as error:
+        if isinstance(error, DBAPIError) and not isinstance(error, (DataError, IntegrityError)):
+            raise
+        cause = getattr(error, "orig", None) or error
+        why = one_line(f"{type(cause).__name__}: {cause}")
+        raise ContentError(
+            f"run {run}: its results cannot be brought in: {why}; write its report anew, or leave it out"
+        ) from error
 
 
 def _shown(url: URL) -> str:

@@ -216,7 +216,8 @@ def stabilised(history: History, run: Run, last: int = LAST) -> tuple[Stabilised
     for job, ends in strip(history, run, last).items():
         row = [one for one in reversed(ends) if one.state not in MUTE]
         if changed := changes(row):
-            quiet = next((n for n, one in enumerate(row) if one.state not in _WELL), len(row))
+            since = row.index(changed[0]) + 1
+            quiet = next((n for n, one in enumerate(row[:since]) if one.state not in _WELL), since)
             if quiet >= FEWEST:
                 found.append(Stabilised(job, len(changed), changed[0].run, quiet))
     return tuple(sorted(found, key=lambda one: (-one.quiet, one.job)))

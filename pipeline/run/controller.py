@@ -14,7 +14,7 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -89,7 +89,7 @@ class RunOptions:
     preload: tuple[str, ...] = ("numpy",)
     missing: Mapping[str, Wanted] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)
-    builds: Mapping[str, str] = field(default_factory=dict)
+    builds: Mapping[str, Set[str]] = field(default_factory=dict)
     target: str = "pipeline.work.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -386,19 +386,21 @@ class _Run:
 
     def _is_being_built(self, job: Job) -> bool:
         """Whether another job builds what this one would have to build."""
-        build = self._options.builds.get(job.id)
-        return (
-            build is not None
-            and build not in self._builders
-            and any(self._options.builds.get(one.order.job.id) == build for one in self._running.values())
-        )
+        lacking = self._builds_of(job) - self._builders.keys()
+        return any(lacking & self._builds_of(one.order.job) for one in self._running.values())
+
+    def _builds_of(self, job: Job) -> Set[str]:
+        return self._options.builds.get(job.id, frozenset())
 
     def _at_best(self) -> float:
         """See `sequence.at_best`."""
         ran = [one for one in self._results.values() if one.job.id not in self._finished]
+        built: dict[str, set[str]] = {}
+        for build, builder in self._builders.items():
+            built.setdefault(builder, set()).add(build)
         waited = {
-            builder: {job for job, each in self._options.builds.items() if each == build and job != builder}
-            for build, builder in self._builders.items()
+            builder: {job for job, each in self._options.builds.items() if each & builds and job != builder}
+            for builder, builds in built.items()
         }
         return sequence.at_best(ran, self._workers, self._reach, waited)
 
@@ -515,7 +517,7 @@ class _Run:
     def _settle(self, running: _Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""
         task = running.task
-        if build := self._options.builds.get(running.order.job.id):
+        for build in self._builds_of(running.order.job):
             # If it is not built now, each of the others says itself what keeps it from being built.
             self._builders.setdefault(build, running.order.job.id)
         Path(running.order.result).unlink(missing_ok=True)

@@ -29,9 +29,8 @@ def expected(
         if job.id in recorded:
             alike.setdefault(_kind(job), []).append(recorded[job.id])
     usual = {kind: statistics.median(seconds) for kind, seconds in alike.items()}
-    return {
-        job.id: recorded.get(job.id) or usual.get(_kind(job)) or _reckoned(job, macs(job)) for job in plan
-    }
+    known = {**{job.id: usual[_kind(job)] for job in plan if _kind(job) in usual}, **recorded}
+    return {job.id: known[job.id] if job.id in known else _reckoned(job, macs(job)) for job in plan}
 
 
 def _kind(job: Job) -> tuple[str, ...]:
@@ -44,22 +43,22 @@ def _reckoned(job: Job, macs: float) -> float:
     return sum(base + growth * macs / _GIGA for base, growth in known)
 
 
-def builds(plan: Sequence[Job], to_build: Callable[[str], str] = to_build) -> Mapping[str, str]:
+def builds(plan: Sequence[Job], to_build: Callable[[str], str] = to_build) -> Mapping[str, Set[str]]:
     """By job id, what is built once for several jobs of a plan and is not built yet.
 
     Jobs that only compile, on no data, need nothing that is built. `to_build` says what a backend lacks.
     """
     backends = {platform.backend for job in plan for platform in job.platforms if job.profile is not None}
     lacking = {backend: what for backend in backends if (what := to_build(backend))}
-    return {
-        job.id: lacking[platform.backend]
+    needed = {
+        job.id: {lacking[each.backend] for each in job.platforms if each.backend in lacking}
         for job in plan
-        for platform in job.platforms
-        if job.profile is not None and platform.backend in lacking
+        if job.profile is not None
     }
+    return {job: what for job, what in needed.items() if what}
 
 
-def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[str, str]) -> list[Job]:
+def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[str, Set[str]]) -> list[Job]:
     """The jobs in the order in which they begin: one job for each build, then the longest first.
 
     Jobs that are expected to take equally long keep their order. `expected` and `builds` are those of
@@ -68,8 +67,8 @@ def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[
     longest_first = sorted(jobs, key=lambda job: -expected.get(job.id, 0.0))
     builders: dict[str, Job] = {}
     for job in reversed(longest_first):  # the shortest: the others wait for its end
-        if job.id in builds:
-            builders.setdefault(builds[job.id], job)
+        for build in builds.get(job.id, ()):
+            builders.setdefault(build, job)
     first = {job.id for job in builders.values()}
     return sorted(longest_first, key=lambda job: job.id not in first)
 

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from golden.errors import UserError
 from pipeline.ground.jobs import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult, State
 from pipeline.ground.settings import Settings
 from pipeline.history import questions
+from pipeline.history.named import located
 from pipeline.history.past import HistoryError
 from pipeline.history.questions import Run, run_named
 from pipeline.history.store import History, open_history
 from pipeline.report.results import RunResults
 
-from .conftest import ended, job_named, night
+from .conftest import NIGHT, ended, job_named, night
 
 PASSED, MISMATCH, SKIPPED, SICK = State.PASSED, State.MISMATCH, State.SKIPPED, State.INFRASTRUCTURE
 
@@ -130,6 +134,16 @@ def test_flaky_is_what_changed_with_nothing_changed(history: History, nights: Re
     assert one.states == (PASSED, MISMATCH)
 
 
+@pytest.mark.parametrize("state", [State.KNOWN_FAILURE, State.EXPECTED_FAILURE])
+def test_a_failure_that_is_excused_from_now_on_did_not_change(
+    state: State, history: History, nights: Remember
+) -> None:
+    run = nights([ended("a", "x")], [ended("a", state, facts={FINGERPRINT: "x"})], commit="c")
+    assert questions.flaky(history, run) == ()
+    run = nights([ended("a", "x")], [ended("a", state, facts={FINGERPRINT: "y"})], commit="c")
+    assert [one.changes for one in questions.flaky(history, run)] == [1]
+
+
 @pytest.mark.parametrize("changed", ["git", "python", "sources.digest"])
 def test_a_change_of_commit_toolchain_or_sources_explains_a_change(changed: str, history: History) -> None:
     for number, state in enumerate((PASSED, MISMATCH)):
@@ -176,20 +190,48 @@ def test_values_of_another_model_or_of_a_wrong_output_are_no_comparison(
     assert questions.slower(history, run) == ()  # of the same model there are only four
 
 
-def test_what_is_deterministic_moved_if_it_changed(history: History, nights: Remember) -> None:
+@pytest.mark.parametrize(
+    ("counts", "slow", "fast"),
+    [
+        ((1000, 1001), 1, 0),
+        ((100, 100, 100, 200, 200, 200, 250), 1, 0),
+        ((100, 200, 100, 200, 300), 1, 0),
+        ((100, 100, 100, 200, 100), 0, 1),
+        ((100, 100, 100, 200, 200), 0, 0),
+    ],
+)
+def test_what_is_deterministic_moved_if_it_is_not_what_it_last_was(
+    counts: tuple[int, ...], slow: int, fast: int, history: History, nights: Remember
+) -> None:
     def cycles(count: int) -> list[Result]:
         metric = Metric("cycles", count, "cycles", Source.COST_MODEL)
         return [ended("a", stages=(StageResult("fused", PASSED, metrics=(metric,)),))]
 
-    run = nights(cycles(1000), cycles(1001))
-    (one,) = questions.slower(history, run)
-    assert (one.metric, one.value, one.median) == ("fused.cycles", 1001, 1000)
+    run = nights(*map(cycles, counts))
+    slower, faster = questions.slower(history, run), questions.faster(history, run)
+    assert (len(slower), len(faster)) == (slow, fast)
+    for one in (*slower, *faster):
+        assert (one.metric, one.value, one.median) == ("fused.cycles", *counts[:-3:-1])
 
 
 def test_a_job_that_takes_longer_on_its_host_is_slower(history: History, nights: Remember) -> None:
     run = nights(*(timed(100, seconds=seconds) for seconds in (10, 10.1, 9.9, 10, 10, 13)))
     (one,) = questions.slower(history, run)
     assert (one.metric, one.value, one.model) == ("seconds", 13, "h1")
+
+
+def test_seconds_of_a_merged_run_are_those_of_each_jobs_own_host(history: History) -> None:
+    for number, seconds in enumerate((10.0,) * 6 + (40.0,)):
+        host = {"host": "h2" if seconds == 40 else "h1"}
+        jobs = [
+            ended("a", seconds=seconds, device=0, facts=host),
+            ended("b", seconds=2 * seconds, facts=host),  # nobody knows where
+            ended("c", seconds=40.0 if number == 6 else 10.0, device=1, facts={"host": "h2"}),
+        ]
+        one = night(number, *jobs, host="h1; h2")
+        history.record(msgspec.structs.replace(one, parts=(f"{number}",)))
+    (moved,) = questions.slower(history, run_named(history))
+    assert (moved.job, moved.model, moved.value) == (*named("c"), "h2", 40)
 
 
 def test_what_a_busy_host_does_to_a_short_job_is_no_news(history: History, nights: Remember) -> None:
@@ -254,6 +296,8 @@ def test_platforms_and_devices_are_counted(history: History, nights: Remember) -
     (platform,) = questions.by_platform(history, run)
     assert (platform.name, platform.runs, platform.rate) == ("a2a3", 2, 0.5)
     assert platform.states == {"mismatch": 1, "passed": 1, "skipped": 1}
+    assert questions.by_platform(history, run, last=1) == (platform,)  # this run and one before it
+    assert [one.runs for one in questions.by_platform(history, run, last=0)] == [1]
     first, second = questions.by_device(history, run)
     assert (first.name, first.states, first.rate) == ("h1 npu-0", {"infrastructure": 1}, None)
     assert (second.name, second.states, second.rate) == ("h1 npu-1", {"mismatch": 1, "passed": 1}, 0.5)
@@ -261,8 +305,11 @@ def test_platforms_and_devices_are_counted(history: History, nights: Remember) -
 
 def test_two_runs_differ_in_versions_states_and_outputs(history: History) -> None:
     def wrote(sha: str, state: State = PASSED) -> Result:
-        diff = Diff("y", (1, 1), 1, int(state is MISMATCH), 1, sha * 32, "aa" * 32)
-        return ended("a", state, stages=(StageResult("fused", state, diffs=(diff,)),))
+        diffs = tuple(
+            Diff("y", (1, 1), 1, int(state is MISMATCH), 1, sha * 32, other * 32, against=against)
+            for against, other in (("golden", "aa"), ("tile", "cc"))
+        )
+        return ended("a", state, stages=(StageResult("fused", state, diffs=diffs),))
 
     history.record(night(0, wrote("aa"), ended("gone"), ended("same"), git="c0", python="3.11.7"))
     history.record(night(1, wrote("bb", MISMATCH), ended("same"), git="c1", python="3.12.1"))
@@ -273,7 +320,14 @@ def test_two_runs_differ_in_versions_states_and_outputs(history: History) -> Non
         ("python", "3.11.7", "3.12.1"),
         (job, "passed", "mismatch"),
         (gone, "passed", "none"),
-        (f"{job} fused y", "aaaaaaaaaaaa, expected aaaaaaaaaaaa", "bbbbbbbbbbbb, expected aaaaaaaaaaaa"),
+        *(
+            (
+                f"{job} fused y against {against}",
+                f"{'a' * 12}, expected {other}",
+                f"{'b' * 12}, expected {other}",
+            )
+            for against, other in (("golden", "a" * 12), ("tile", "c" * 12))
+        ),
     ]
 
 
@@ -316,6 +370,33 @@ def test_a_run_is_named_by_id_last_or_branch(history: History) -> None:
         run_named(history, "nope")
     with pytest.raises(HistoryError, match="has the job 'nope': "):
         questions.first_bad(history, run_named(history), "nope")
+
+
+def test_a_run_of_a_time_to_come_is_the_last_of_nothing(place: str | Path) -> None:
+    told: list[str] = []
+    now = NIGHT + timedelta(days=1, hours=1)
+    with open_history(place, told.append) as history:
+        for number in (0, 1, 9):
+            history.record(night(number, ended("a")))
+        assert run_named(history, run_id(9), now=now).id == run_id(9)
+        assert told == []
+        for name in ("last", "main"):
+            assert run_named(history, name, now=now).id == run_id(1)
+        assert [line.startswith(f"run {run_id(9)} is of a time to come") for line in told] == [True] * 2
+        assert history.prune(keep=2, now=now) == 1
+        assert history.run_ids() == (run_id(0), run_id(1))
+        run_named(history, now=now)
+        assert len(told) == 2
+
+
+def test_bytes_that_are_no_text_name_nothing(history: History, nights: Remember, tmp_path: Path) -> None:
+    run = nights([ended("a")])
+    with pytest.raises(HistoryError, match=r"no run or branch 'b\\+udcff'"):
+        run_named(history, "b\udcff")
+    with pytest.raises(HistoryError, match=r"has the job 'a\\+udcff'"):
+        questions.first_bad(history, run, "a\udcff")
+    with pytest.raises(UserError, match=r"^b\\udcff: is no run"):
+        located("b\udcff", tmp_path)
 
 
 def test_an_empty_history_says_what_helps(history: History) -> None:

@@ -121,6 +121,17 @@ def test_what_was_forgotten_stays_forgotten(tmp_path: Path) -> None:
         assert history.run_ids() == (names[-1],)
 
 
+def test_a_run_that_was_killed_between_others_comes_in_too(tmp_path: Path) -> None:
+    root, path = tmp_path / "runs", tmp_path / "h.sqlite"
+    names = sorted(run_in(root, [ended("a")], killed=True).name for _ in range(3))
+    with open_history(path) as history:
+        for name in (names[0], names[2]):
+            history.record(of_folder(root / name))
+    record_run(path, root, names[2], pytest.fail)
+    with open_history(path) as history:
+        assert history.run_ids() == tuple(names)
+
+
 UNREACHABLE = "postgresql://ann:secret@127.0.0.1:1/nights"
 
 
@@ -201,18 +212,20 @@ def test_an_import_tells_what_is_bad_and_goes_on(
 ) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     first, second = (run_in(tmp_path / "runs", [ended("a")]) for _ in range(2))
-    nameless, deep, foreign = (tmp_path / name for name in ("nameless.json", "deep.json", "foreign.xml"))
+    names = ("nameless.json", "deep.json", "large.json", "foreign.xml")
+    nameless, deep, large, foreign = (tmp_path / name for name in names)
     results = msgspec.json.decode((first / NAME).read_bytes())
     nameless.write_bytes(msgspec.json.encode({**results, "run": "r1"}))
     deep.write_text("[" * 200_000)
     foreign.write_text(
         '<testsuite name="s" tests="1" failures="0"><testcase classname="c" name="n" time="1"/></testsuite>'
     )
-    paths = [first, tmp_path / "nowhere", nameless, deep, foreign, second]
+    large.write_bytes(msgspec.json.encode({**results, "exit_code": 2**63}))
+    paths = [first, tmp_path / "nowhere", nameless, deep, large, foreign, second]
     words = ["history", "import", *map(str, paths), "--output", str(tmp_path)]
     assert main(words) == 0
     said = capsys.readouterr()
-    assert said.out == "2 runs brought in, 4 left out\n"
+    assert said.out == "2 runs brought in, 5 left out\n"
     for line, path in zip(said.err.splitlines(), paths[1:-1], strict=True):
         assert line.startswith(f"{path}: ")
     assert said.err.splitlines()[-1].startswith(f"{foreign}: is no report of this pipeline: ")
@@ -263,6 +276,15 @@ def test_runs_of_another_host_do_not_say_what_could_run_here(tmp_path: Path) -> 
     }
 
 
+def test_a_question_makes_no_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, f"sqlite:///{tmp_path}/typo.sqlite")
+    assert main(["history", "new", "--output", str(tmp_path)]) == 4
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/typo.sqlite: there is no history yet; ")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("make", "told"),
     [
@@ -291,6 +313,9 @@ def test_a_broken_run_among_others_is_told_and_the_others_come_in(tmp_path: Path
 def test_the_history_is_beside_the_runs_unless_a_url_is_given(tmp_path: Path) -> None:
     assert place(tmp_path, {}) == place(tmp_path, {VARIABLE: ""}) == tmp_path / "history.sqlite"
     assert place(tmp_path, {VARIABLE: UNREACHABLE}) == UNREACHABLE
+    assert place(tmp_path, {VARIABLE: "sqlite:////srv/h.sqlite"}) == Path("/srv/h.sqlite")
+    for refused in ("sqlite://", "sqlite:///:memory:", "sqlite:///file:x", "sqlite:////tmp/x?timeout=1"):
+        assert place(tmp_path, {VARIABLE: refused}) == refused
     assert issubclass(HistoryError, UserError)
 
 

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+import resource
 import shutil
+import socket
 import sqlite3
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +24,11 @@ from hypothesis import strategies as st
 from golden.errors import UserError
 from pipeline.ground.jobs import Attempt, Diff, Metric, Source, StageResult, State
 from pipeline.history import questions, store, tables
-from pipeline.history.past import HistoryError
+from pipeline.history.past import ContentError, HistoryError
 from pipeline.history.store import open_history
+from pipeline.report.results import RunResults
 
-from .conftest import NIGHT, contents, ended, night
+from .conftest import NIGHT, contents, ended, job_named, night
 
 ROOT = Path(__file__).parents[3]
 MIGRATIONS = ROOT / "pipeline" / "history" / "migrations"
@@ -154,6 +161,23 @@ def test_a_merged_run_takes_the_place_of_its_parts(merged_first: bool, place: st
         assert history.run_ids() == tuple(sorted([merged.run, *merged.parts]))
 
 
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_night_that_was_merged_twice_is_there_once(order: tuple[int, ...], tmp_path: Path) -> None:
+    shards = [night(number).run for number in range(3)]
+    told = [
+        msgspec.structs.replace(night(number, ended("a")), parts=tuple(parts))
+        for number, parts in ((3, shards[:2]), (4, shards), (5, [night(3).run, *shards]))
+    ]
+    told[0] = msgspec.structs.replace(told[0], parts=(*told[0].parts, told[0].run))  # it names itself
+    with open_history(tmp_path / "h.sqlite") as history:
+        for number in order[: 1 + order.index(2)]:
+            history.record(told[number])
+        assert [each.run.id for each in questions.nights(history, named(history))] == [told[2].run]
+        assert history.record(told[2])
+        assert not history.record(told[0])
+        assert not history.record(told[1])
+
+
 def test_two_runs_write_at_once(place: str | Path) -> None:
     told = [ended(f"{number}") for number in range(20)]
 
@@ -190,14 +214,62 @@ def test_a_locked_database_is_told_in_one_line(place: str | Path) -> None:
     with open_history(place) as history, history.writing():
         said = refusal(place, patience=0.1)
     assert "locked" in said or "lock timeout" in said
+    assert said.endswith("try again when the command that writes it has ended")
 
 
 def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite"
     path.write_text("last night's notes, which are long enough to be taken for a page of a database\n" * 20)
-    assert refusal(path) == f"history {path}: file is not a database"
+    remedy = "; set PIPELINE_HISTORY to one that can be used, or to off"
+    assert refusal(path) == f"history {path}: file is not a database{remedy}"
     (tmp_path / "folder").mkdir()
-    assert refusal(tmp_path / "folder") == f"history {tmp_path / 'folder'}: unable to open database file"
+    folder = tmp_path / "folder"
+    assert refusal(folder) == f"history {folder}: unable to open database file{remedy}"
+
+
+def test_a_database_that_lost_its_form_says_what_helps(place: str | Path) -> None:
+    with open_history(place) as history, history.writing() as connection:
+        connection.exec_driver_sql("DELETE FROM alembic_version")
+    assert refusal(place).endswith(
+        "does not say which form it has: it is damaged: move it away, and bring runs in again with "
+        "`history import`"
+    )
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can grow: not even those with which SQLite locks."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+def test_on_a_full_disk_a_history_can_be_asked_and_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "a #?%41.sqlite"
+    with open_history(path) as history:
+        history.record(night(0, ended("a")))
+    with full_disk():
+        with open_history(path) as history:
+            known = history.run_ids()
+        said = refusal(path)
+    assert known == (night(0).run,)
+    assert said.endswith("or its disk is full: make room there, or name another")
+
+
+@pytest.mark.parametrize("secret", ["a", "secret", "failed"])
+def test_what_a_database_says_does_not_show_a_password(secret: str) -> None:
+    urls = [f"postgresql://ann:{secret}@h/nights", f"postgresql://ann@h/nights?password={secret}"]
+    for url in map(store._parsed, urls):
+        with pytest.raises(HistoryError) as refused, store._named(url):
+            raise OSError("connection failed: ann, secret: at last")
+        said = str(refused.value).removeprefix(store._shown(url))
+        assert said == (
+            ": OSError; what it says is not shown, because the password may be in it; "
+            "set PIPELINE_HISTORY to one that can be used, or to off"
+        )
 
 
 @pytest.mark.parametrize(
@@ -273,7 +345,7 @@ def test_a_url_that_may_show_a_part_of_its_password_is_refused_unseen(url: str) 
 def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
     url = f"postgresql://history@/postgres?host={server}&connect_timeout=3"
     given = f"{url}&sslmode=require&application_name=nights&options=-c%20work_mem%3D512kB"
-    engine = store._engine(store._parsed(given), 7.0)
+    engine = store._engine(store._parsed(given), 7.0, 7.0)
     with engine.connect() as connection:
         told = [
             connection.exec_driver_sql(f"SHOW {name}").scalar_one()
@@ -281,9 +353,56 @@ def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
         ]
     engine.dispose()
     assert told == ["nights", "512kB", "7s"]
-    assert refusal(f"{url}&sslmode=never").endswith('invalid sslmode value: "never"')
+    assert 'invalid sslmode value: "never"; set PIPELINE_HISTORY to' in refusal(f"{url}&sslmode=never")
     assert refusal(f"{url}&autocommit=1").endswith('invalid connection option "autocommit"; leave it out')
-    assert refusal(f"{url.replace('=3', '=soon')}").endswith("bad value for connect_timeout: 'soon'")
+    assert refusal(f"{url.replace('=3', '=soon')}").count("bad value for connect_timeout: 'soon'; set ")
+
+
+@pytest.fixture
+def proxy(server: str) -> Iterator[tuple[int, threading.Event]]:
+    """The port of a proxy for the server; once the event is set, it takes everything and forwards nothing."""
+    silent, open_ends = threading.Event(), list[socket.socket]()
+
+    def forward(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not silent.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listener.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(f"{server}/.s.PGSQL.5432")
+                open_ends.extend((near, far))
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=forward, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, args=[listener], daemon=True).start()
+
+        def close() -> None:
+            for end in open_ends:
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+
+        rescue = threading.Timer(30, close)  # a test whose client waits for ever fails
+        rescue.start()
+        yield listener.getsockname()[1], silent
+        rescue.cancel()
+        close()
+
+
+def test_a_server_that_falls_silent_is_given_up(server: str, proxy: tuple[int, threading.Event]) -> None:
+    port, silent = proxy
+    url = f"postgresql://history@127.0.0.1:{port}/postgres"
+    with open_history(url, silence=0.2) as history:
+        assert history.run_ids() == ()
+        silent.set()
+        with pytest.raises(HistoryError, match=r"nothing for 0\.2 s") as refused:
+            history.run_ids()
+    assert str(refused.value).startswith(f"history {url}: the server ")
 
 
 def test_a_wrong_password_is_told_without_it(server: str) -> None:
@@ -366,6 +485,31 @@ def test_a_file_that_was_pruned_is_smaller(tmp_path: Path) -> None:
     with open_history(path) as history:
         history.prune(keep=1)
     assert path.stat().st_size < before / 2
+
+
+def saying(**changes: Any) -> RunResults:
+    """A night with a diff that says something else."""
+    diff = replace(Diff("y", (1, 1), 1, 1, 1, SHA, OTHER), **changes)
+    return night(0, ended("a", stages=(StageResult("fused", State.MISMATCH, diffs=(diff,)),)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        saying(mismatches=10**30),
+        saying(actual_sha="zz"),
+        saying(golden_sha="a"),
+        msgspec.structs.replace(night(0), exit_code=10**20),
+        msgspec.structs.replace(night(0), jobs=(replace(ended("a"), state=State.PLANNED),)),
+        night(0, replace(ended("a"), job=job_named("\udcff"))),
+    ],
+)
+def test_what_no_history_can_hold_is_refused_and_others_come_in(bad: RunResults, place: str | Path) -> None:
+    with open_history(place) as history:
+        with pytest.raises(ContentError, match=f"^run {bad.run}: its results cannot be brought in: "):
+            history.record(bad)
+        assert history.record(night(1, ended("a")))
+        assert history.run_ids() == (night(1).run,)
 
 
 def test_what_has_no_id_of_a_run_is_refused(tmp_path: Path) -> None:

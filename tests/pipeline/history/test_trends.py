@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import FINGERPRINT, Result, State
 from pipeline.history import trends
-from pipeline.history.questions import Run, flaky, run_named
+from pipeline.history.questions import Run, flaky, new, run_named
 from pipeline.history.store import History, open_history
 
 from .conftest import ended, job_named, night
@@ -107,6 +107,21 @@ def test_stabilised_is_what_was_flaky_and_has_passed_five_times(history: History
     assert trends.stabilised(history, remember(history, *nights(5))) == ()
 
 
+def test_jobs_of_which_no_night_says_anything_are_neither_flaky_nor_stable(history: History) -> None:
+    mute = [ended("a", SKIPPED), ended("b", SICK), ended("c", State.INTERRUPTED)]
+    run = remember(history, mute, mute)
+    assert flaky(history, run) == trends.stabilised(history, run) == ()
+    assert trends.recurring(history, run) == trends.time_red(history, run) == ()
+
+
+def test_what_flips_between_passing_and_an_expected_failure_is_not_stable(history: History) -> None:
+    flips = [[ended("a", State.EXPECTED_FAILURE)], [ended("a")]] * 4
+    run = remember(history, *flips, *[[ended("a")]] * 3, commit="c")
+    assert trends.stabilised(history, run) == ()  # it has passed four times since its last change
+    (one,) = trends.stabilised(history, remember(history, *flips, *[[ended("a")]] * 4, commit="c"))
+    assert (one.changes, one.last, one.quiet) == (7, run_id(7), 5)
+
+
 @pytest.mark.parametrize("state", [State.NONDETERMINISTIC, State.DEVICE_DEPENDENT])
 def test_a_job_that_contradicts_itself_is_flaky_whatever_the_commit(state: State, history: History) -> None:
     run = remember(history, [ended("a")], [ended("a", state)], [ended("a")])
@@ -124,6 +139,15 @@ def test_causes_are_the_ways_in_which_jobs_fail(history: History) -> None:
     assert (one.fingerprint, one.jobs, one.job, one.message) == ("z", 2, job("a"), "wrong a")
     assert (one.since, one.runs) == (run_id(0), 2)
     assert (other.fingerprint, other.jobs, other.since, other.runs) == ("y", 1, run_id(1), 1)
+
+
+def test_what_was_interrupted_is_one_cause_and_nothing_new(history: History) -> None:
+    why = "interrupted by SIGINT"
+    began = ended("a", State.INTERRUPTED, message=why, facts={FINGERPRINT: f"interrupted {why}"})
+    never = [Result(job_named(name), State.INTERRUPTED, why) for name in "bc"]
+    run = remember(history, [ended(name) for name in "abc"], [began, *never])
+    assert [(one.fingerprint, one.jobs) for one in trends.causes(history, run)] == [(f"interrupted {why}", 3)]
+    assert new(history, run) == ()
 
 
 def test_a_job_that_never_took_half_of_its_time_hangs(history: History) -> None:

@@ -52,15 +52,31 @@ def test_the_longest_begin_first_and_equals_keep_their_order(make_job: MakeJob) 
 def test_what_others_wait_for_is_built_first_by_the_shortest_of_them(make_job: MakeJob) -> None:
     jobs = [make_job() for _ in range(3)]
     seconds = dict(zip((job.id for job in jobs), (9.0, 5.0, 1.0), strict=True))
-    assert ordered(jobs, seconds, {jobs[0].id: "a", jobs[1].id: "a"}) == [jobs[1], jobs[0], jobs[2]]
+    assert ordered(jobs, seconds, {jobs[0].id: {"a"}, jobs[1].id: {"a"}}) == [jobs[1], jobs[0], jobs[2]]
 
 
 def test_only_jobs_with_data_need_what_their_backend_builds(make_job: MakeJob) -> None:
-    lacking = {"cann": "a library", "emulator": ""}
+    lacking = {"cann": "a library", "pypto": "an extension", "emulator": ""}
     emulated, run, compiled = make_job(), make_job(platform=CANN), make_job(platform=CANN, profile=None)
-    both = make_job(other=CANN)
-    found = builds([emulated, run, compiled, both], lacking.__getitem__)
-    assert found == {run.id: "a library", both.id: "a library"}
+    both, two = make_job(other=CANN), make_job(platform=CANN, other=Platform("a2a3", "pypto", "a2a3"))
+    found = builds([emulated, run, compiled, both, two], lacking.__getitem__)
+    assert found == {
+        run.id: {"a library"},
+        both.id: {"a library"},
+        two.id: {"a library", "an extension"},
+    }
+
+
+def test_a_job_that_builds_two_things_is_the_first_of_both(make_job: MakeJob) -> None:
+    jobs = [make_job() for _ in range(3)]
+    seconds = dict(zip((job.id for job in jobs), (9.0, 5.0, 1.0), strict=True))
+    needed = {jobs[0].id: {"b"}, jobs[1].id: {"a"}, jobs[2].id: {"a", "b"}}
+    assert ordered(jobs, seconds, needed) == [jobs[2], jobs[0], jobs[1]]
+
+
+def test_what_took_no_time_is_recorded_too(make_job: MakeJob) -> None:
+    job, alike = make_job(), make_job()
+    assert expected([job, alike], {job.id: 0.0}, lambda job: 1e9) == {job.id: 0.0, alike.id: 0.0}
 
 
 def test_no_order_is_better_than_work_shared_out_evenly(make_job: MakeJob) -> None:
@@ -113,7 +129,7 @@ def test_one_job_builds_while_only_those_that_do_not_need_it_go_on(
         ended_before.setdefault(job.id, {one.job.id for one in watcher.finished})
 
     watcher.on_start = remember
-    build = {job.id: "a library" for job in (first, second, third)}
+    build = {job.id: {"a library"} for job in (first, second, third)}
     seconds = {first.id: 1.0, second.id: 5.0, third.id: 5.0, other.id: 2.0}
     summary = run(other, second, third, first, jobs=3, retries=0, expected=seconds, builds=build)
     assert [job for job, _, _ in watcher.started[:2]] == [first.id, other.id]
