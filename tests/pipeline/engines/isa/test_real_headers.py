@@ -135,7 +135,7 @@ def test_ragged_maps_and_streamed_filters_too(
 RAGGED_MUTANTS = {
     "positions that nobody wants lie under mid": ("t_acc1.SetValidRow(49);", ""),
     "no zeros under x": ("TFILLPAD(t_feature_map, t_feature_map);", ""),
-    "what is left of a plane is loaded elsewhere": ("* 32 + 48 * 32);\n", "* 32 + 47 * 32);\n"),
+    "what is left of a plane is loaded elsewhere": ("+ 0 * 32 + 48 * 32);", "+ 0 * 32 + 47 * 32);"),
     "another block of y": ("* 64 + (i_block2 * 32), {", "* 64 + ((1 - i_block2) * 32), {"),
 }
 
@@ -189,8 +189,8 @@ def gathered_twice() -> Program:
 
 MUTANTS = {
     "another tile type": (
-        "BLayout::ColMajor, rows, valid, SLayout::RowMajor, 512>",
-        "BLayout::RowMajor, rows, valid, SLayout::RowMajor, 512>",
+        "BLayout::ColMajor, valid_rows, valid, SLayout::RowMajor, 512>",
+        "BLayout::RowMajor, valid_rows, valid, SLayout::RowMajor, 512>",
     ),
     "swapped strides": ("stride, 1>, Layout::ND>", "1, rows>, Layout::ND>"),
     "the tables collide": ("SCALING = 1024", "SCALING = 0"),
