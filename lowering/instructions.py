@@ -39,6 +39,10 @@ class Names(Protocol):
         """The pointer to a tensor, and its type."""
         ...
 
+    def ragged(self, operand: Any) -> bool:
+        """Whether a tile may have fewer valid rows than it has rows; its variable then knows how many."""
+        ...
+
 
 Lines = Callable[[Call, Names, str], list[str]]
 """The C++ of a call; the last argument is the variable of the tile that it creates, if it creates one."""
@@ -95,15 +99,20 @@ def loop_variable(name: str) -> str:
     return f"i_{name}"
 
 
-def tile_type(tile: TileType) -> str:
-    """The C++ type of a tile."""
+def tile_type(tile: TileType, *, ragged: bool = False) -> str:
+    """The C++ type of a tile; of a `ragged` one the number of valid rows is a run-time value."""
     rows, columns = tile.shape
     if tile.fractal:
-        return f"Fractals<{rows}, {columns}>"
+        return f"Fractals<{rows}, {columns}{f', {columns}, DYNAMIC' * ragged}>"
     if tile.space in (Space.Left, Space.Right, Space.Acc):
-        return f"Tile{tile.space.name}<{ctype(tile.dtype)}, {rows}, {columns}>"
+        valid = f", DYNAMIC, {columns}" * ragged
+        return f"Tile{tile.space.name}<{ctype(tile.dtype)}, {rows}, {columns}{valid}>"
+    return _in_rows(tile)
+
+
+def _in_rows(tile: TileType) -> str:
     place = {Space.LeftScale: "Scaling"}.get(tile.space, tile.space.name)
-    return f"Rows<TileType::{place}, {ctype(tile.dtype)}, {rows}, {columns}>"
+    return f"Rows<TileType::{place}, {ctype(tile.dtype)}, {tile.shape[0]}, {tile.shape[1]}>"
 
 
 def _at(tensor: tuple[str, TensorType], offsets: Any, shape: tuple[int, ...], extra: str = "") -> str:
@@ -114,6 +123,20 @@ def _at(tensor: tuple[str, TensorType], offsets: Any, shape: tuple[int, ...], ex
     return (
         f"Matrix<{ctype(typed.dtype)}, {shape[0]}, {shape[1]}, {stride}> "
         f"gm({pointer} + {row} * {stride} + {column}{extra});"
+    )
+
+
+def _leaving(call: Call, names: Names, operand: str) -> str:
+    """Where the valid rows of a tile go in GM."""
+    tensor, offsets = names.tensor(call.operands["tensor"]), call.operands["offsets"]
+    name, tile = names.tile(call.operands[operand])
+    if not names.ragged(call.operands[operand]):
+        return _at(tensor, offsets, tile.shape)
+    (pointer, typed), (row, column) = tensor, map(expression, _shape(offsets))
+    stride = typed.shape[1]
+    return (
+        f"SomeRows<{ctype(typed.dtype)}, {tile.shape[1]}, {stride}> "
+        f"gm({pointer} + {row} * {stride} + {column}, {{{name}.GetValidRow()}});"
     )
 
 
@@ -150,15 +173,33 @@ def _gather(call: Call, names: Names, target: str) -> list[str]:
             f"TASSIGN(part, {name}_at + {offset});",
             "TLOAD(part, gm);",
         ]
-    if shape[0] % FRACTAL_ROWS:
-        raise LoweringError(call.position, f"gathers {shape[0]} rows: must be a multiple of {FRACTAL_ROWS}")
-    plane_size = tile.shape[0] * FRACTAL_DEPTH
-    offset = f"({column} / {FRACTAL_DEPTH} + plane) * {plane_size} + {row} * {FRACTAL_DEPTH}"
+    whole = shape[0] // FRACTAL_ROWS * FRACTAL_ROWS
+    # Rows that do not fill a fractal are loaded as a tile in rows, which they are within a plane: under rows
+    # that it loads into fractals the simulator writes zeros.
     return [
-        f"for (int plane = 0; plane < {shape[1] // FRACTAL_DEPTH}; ++plane) {{",
-        "    "
-        + _at(tensor, operands["src_offset"], (shape[0], FRACTAL_DEPTH), f" + plane * {FRACTAL_DEPTH}"),
-        f"    Fractals<{shape[0]}, {FRACTAL_DEPTH}> part;",
+        *_planes(call, names, 0, TileType((whole, FRACTAL_DEPTH), tile.dtype, tile.space)),
+        *_planes(call, names, whole, TileType((shape[0] - whole, FRACTAL_DEPTH), tile.dtype, tile.space)),
+    ]
+
+
+def _planes(call: Call, names: Names, first: int, part: TileType) -> list[str]:
+    """TLOAD of gathered rows from `first` into a part of their size, laid over each C0 plane."""
+    if not part.shape[0]:
+        return []
+    operands = call.operands
+    name, tile = names.tile(operands["tile"])
+    tensor = names.tensor(operands["tensor"])
+    row, column = map(expression, _shape(operands["dst_offset"]))
+    further, below = "", ""
+    if first:
+        further, below = f" + {first} * {tensor[1].shape[1]}", f" + {first} * {FRACTAL_DEPTH}"
+    plane_size = tile.shape[0] * FRACTAL_DEPTH
+    offset = f"({column} / {FRACTAL_DEPTH} + plane) * {plane_size} + {row} * {FRACTAL_DEPTH}{below}"
+    source = _at(tensor, operands["src_offset"], part.shape, f" + plane * {FRACTAL_DEPTH}{further}")
+    return [
+        f"for (int plane = 0; plane < {_shape(operands['shapes'])[1] // FRACTAL_DEPTH}; ++plane) {{",
+        f"    {source}",
+        f"    {_in_rows(part) if part.shape[0] % FRACTAL_ROWS else tile_type(part)} part;",
         f"    TASSIGN(part, {name}_at + {offset});",
         "    TLOAD(part, gm);",
         "}",
@@ -167,6 +208,20 @@ def _gather(call: Call, names: Names, target: str) -> list[str]:
 
 def _move(call: Call, names: Names, target: str) -> list[str]:
     return [f"TMOV({target}, {names.tile(call.operands['tile'])[0]});"]
+
+
+def _set_validshape(call: Call, names: Names, target: str) -> list[str]:
+    tile = call.operands["tile"]
+    rows = expression(_index(call.operands["valid_rows"]))
+    return [f"{names.tile(tile)[0]}.SetValidRow({rows});"] if names.ragged(tile) else []
+
+
+def _fillpad(call: Call, names: Names, target: str) -> list[str]:
+    """TFILLPAD, of a tile in L1 with itself: zeros in the rows that are not valid, which then are."""
+    name, tile = names.tile(call.operands["tile"])
+    if not names.ragged(call.operands["tile"]):
+        return []
+    return [f"TFILLPAD({name}, {name});", f"{name}.SetValidRow({tile.shape[0]});"]
 
 
 def _extract(call: Call, names: Names, target: str) -> list[str]:
@@ -226,11 +281,12 @@ def _store_fp(call: Call, names: Names, target: str) -> list[str]:
     """On a card one instruction; the simulator's scales by row, so there it goes through L1."""
     operands = call.operands
     (acc, typed), (scale, _) = names.tile(operands["acc"]), names.tile(operands["scale"])
-    through = spare(typed).shape
+    through, columns = spare(typed).shape, typed.shape[1]
+    valid, rows = (", DYNAMIC", f"({acc}.GetValidRow())") if names.ragged(operands["acc"]) else ("", "")
     return [
-        _at(names.tensor(operands["tensor"]), operands["offsets"], typed.shape),
+        _leaving(call, names, "acc"),
         "#ifndef STORES_AS_A_CARD",
-        f"Fractals<{through[0]}, {through[1]}, {typed.shape[1]}> spare;",
+        f"Fractals<{through[0]}, {through[1]}, {columns}{valid}> spare{rows};",
         "TASSIGN(spare, SPARE);",
         f"TINSERT_FP(spare, {acc}, {scale}, 0, 0);",
         "TSTORE(gm, spare);",
@@ -241,9 +297,7 @@ def _store_fp(call: Call, names: Names, target: str) -> list[str]:
 
 
 def _store(call: Call, names: Names, target: str) -> list[str]:
-    name, tile = names.tile(call.operands["tile"])
-    place = _at(names.tensor(call.operands["tensor"]), call.operands["offsets"], tile.shape)
-    return [place, f"TSTORE(gm, {name});"]
+    return [_leaving(call, names, "tile"), f"TSTORE(gm, {names.tile(call.operands['tile'])[0]});"]
 
 
 _MOVES = {Space.Left: Pipe.MTE1, Space.Right: Pipe.MTE1, Space.Bias: Pipe.MTE1, Space.LeftScale: Pipe.FIX}
@@ -255,6 +309,8 @@ INSTRUCTIONS: Mapping[str, Instruction] = {
     "move": Instruction(_move, _MOVES, ("tile",)),
     "tile.create": Instruction(_create, None),
     "tile.gather_row": Instruction(_gather, Pipe.MTE2, ("tensor",), "tile"),
+    "tile.set_validshape": Instruction(_set_validshape, None, (), "tile"),
+    "tile.fillpad_inplace": Instruction(_fillpad, Pipe.MTE2, (), "tile"),
     "tile.extract": Instruction(_extract, Pipe.MTE1, ("tile",)),
     "tile.img2col": Instruction(_img2col, Pipe.MTE1, ("tile",)),
     "tile.matmul": Instruction(_matmul, Pipe.M, ("a", "b")),

@@ -52,9 +52,9 @@ constexpr uint64_t BIAS = 0, SCALING = 0;
 #endif
 
 // A tile in L1, in fractals of 16 x 32 bytes, plane after plane of 32 columns.
-template <int rows, int columns, int valid = columns>
+template <int rows, int columns, int valid = columns, int valid_rows = rows>
 using Fractals =
-    Tile<TileType::Mat, int8_t, rows, columns, BLayout::ColMajor, rows, valid, SLayout::RowMajor, 512>;
+    Tile<TileType::Mat, int8_t, rows, columns, BLayout::ColMajor, valid_rows, valid, SLayout::RowMajor, 512>;
 // A tile whose rows lie one after another.
 template <TileType place, typename T, int rows, int columns>
 using Rows = Tile<place, T, rows, columns, BLayout::RowMajor, rows, columns>;
@@ -62,6 +62,10 @@ using Rows = Tile<place, T, rows, columns, BLayout::RowMajor, rows, columns>;
 template <typename T, int rows, int columns, int stride>
 using Matrix = GlobalTensor<T, Shape<1, 1, 1, rows, columns>,
                             Stride<rows * stride, rows * stride, rows * stride, stride, 1>, Layout::ND>;
+// One whose number of rows is a run-time value.
+template <typename T, int columns, int stride>
+using SomeRows = GlobalTensor<T, Shape<1, 1, 1, DYNAMIC, columns>, Stride<stride, stride, stride, stride, 1>,
+                              Layout::ND>;
 // The same bytes as a tile in fractals, as img2col reads them.
 template <int planes, int height, int width>
 using Image = ConvTile<TileType::Mat, int8_t, planes * height * width * 32, Layout::NC1HWC0,
@@ -176,6 +180,18 @@ class _Types:
         return self._types[reference(operand)]
 
 
+def _ragged(function: Function) -> frozenset[str]:
+    """The names of tiles that `tile.set_validshape` is said of, and all others that the same tiles have."""
+    body = [*flat(function.body)]
+    names = {
+        each.target for each in body if isinstance(each, Call) and each.operator == "tile.set_validshape"
+    }
+    binds = [{each.target, each.source} for each in body if isinstance(each, Bind)]
+    while more := set().union(*(bind for bind in binds if bind & names)) - names:
+        names |= more
+    return frozenset(names)
+
+
 class _Function:
     """One InCore function; as it is written down, the variables that its body needs are collected."""
 
@@ -184,6 +200,7 @@ class _Function:
         self._memory = memory
         self._flags = flags
         self._types = _Types(function)
+        self._ragged = _ragged(function)
         self._variables: dict[tuple[str, TileType | TensorType], str] = {}
         self._taken: dict[str, int] = {}
 
@@ -191,12 +208,11 @@ class _Function:
         function = self._function
         params = [self._variable(param.name, param.type) for param in function.params]
         body = list(self._block(function.body))
-        own = {name: typed for (_, typed), name in self._variables.items() if name not in params}
         return [
             f"// {function.position}",
             *f"AICORE inline void {_function_name(function.name)}({_signature(function)})".splitlines(),
             "{",
-            *(f"    {_declared(name, typed)}" for name, typed in own.items()),
+            *(f"    {self._declared(key)}" for key, name in self._variables.items() if name not in params),
             *_indented(body),
             "}",
         ]
@@ -210,6 +226,23 @@ class _Function:
         typed = self._types.of(operand)
         assert isinstance(typed, TensorType)
         return self._variable(reference(operand), typed), typed
+
+    def ragged(self, operand: Any) -> bool:
+        return self._is_ragged(reference(operand), self._types.of(operand))
+
+    def _is_ragged(self, name: str, typed: TileType | TensorType) -> bool:
+        return (
+            name in self._ragged
+            and isinstance(typed, TileType)
+            and (typed.fractal or typed.space is Space.Acc)
+        )
+
+    def _declared(self, key: tuple[str, TileType | TensorType]) -> str:
+        name, typed = self._variables[key], key[1]
+        if not isinstance(typed, TileType):
+            return f"__gm__ {ctype(typed.dtype)}* {name} = nullptr;"
+        declared = f"{tile_type(typed, ragged=self._is_ragged(*key))} {name};"
+        return declared + f" uint64_t {name}_at = 0;" * _addressed(typed)
 
     def _variable(self, name: str, typed: TileType | TensorType) -> str:
         """A variable for each name, or for each type of a name."""
@@ -257,6 +290,8 @@ class _Function:
             kept = f"{target}_at = " if _addressed(result) else ""
             address = f"{_BASES.get(result.space, '')}{self._memory.at(call).address}"
             lines.append(f"TASSIGN({target}, {kept}{address});")
+            if self._is_ragged(call.target, result):
+                lines.append(f"{target}.SetValidRow({result.shape[0]});")
         lines += instruction.lines(call, self, target)
         self._types.reach(call)
         yield f"{{  // {call.position}: {call.target} = pl.{call.operator}"
@@ -280,12 +315,6 @@ def _flagged(flag: Flag) -> tuple[str, str]:
 def _addressed(typed: TileType | TensorType) -> bool:
     """Whether parts or views of it may be laid over its bytes."""
     return isinstance(typed, TileType) and typed.space in (Space.Mat, Space.Vec)
-
-
-def _declared(name: str, typed: TileType | TensorType) -> str:
-    if isinstance(typed, TileType):
-        return f"{tile_type(typed)} {name};" + f" uint64_t {name}_at = 0;" * _addressed(typed)
-    return f"__gm__ {ctype(typed.dtype)}* {name} = nullptr;"
 
 
 def _function_name(name: str) -> str:

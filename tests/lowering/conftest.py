@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -10,12 +11,22 @@ import emulator.language
 from emulator.program import Program
 from emulator.soc import SOCS, Soc
 from golden.geometry import MC62, Conv, Geometry
-from kernels.plan import make_plan, tile_bands
+from kernels.plan import Plan, make_plan, tile_bands
 from pipeline.ground.memory import limits_of
 from workloads.conv_pair import WORKLOAD
 
 SMALL = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 """`pair-24x16` of the shipped matrix."""
+
+RAGGED = Geometry(9, 7, 32, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1))
+"""Bands of 5 and 4 rows, whose maps and tiles are no whole fractals."""
+
+
+def ragged_plan(filters: str) -> Plan:
+    """`RAGGED` with filters in L1 throughout (`resident`), streamed by `blocks`, or by `slices` of K too."""
+    limits = limits_of("a2a3")
+    rooms = {"resident": limits.l1, "blocks": 30_000, "slices": 20_000}
+    return tile_bands(RAGGED, replace(limits, l1=rooms[filters]), 5, filters != "resident")
 
 
 @pytest.fixture(scope="session")
@@ -25,12 +36,17 @@ def soc() -> Soc:
 
 @pytest.fixture(scope="session")
 def program_of() -> Callable[..., Program]:
-    """`program_of(name, geometry="small", band_rows=None)`: a program of the pair."""
+    """`program_of(name, geometry="small", band_rows=None)`: a program of the pair.
+
+    Geometries are `small`, `mc62`, and those of `ragged_plan`.
+    """
 
     def program_of(name: str, geometry: str = "small", band_rows: int | None = None) -> Program:
-        shape = {"small": SMALL, "mc62": MC62}[geometry]
-        limits = limits_of("a2a3")
-        plan = tile_bands(shape, limits, band_rows) if band_rows else make_plan(shape, limits)
+        shape, limits = {"small": SMALL, "mc62": MC62}.get(geometry), limits_of("a2a3")
+        if shape is None:
+            plan = ragged_plan(geometry)
+        else:
+            plan = tile_bands(shape, limits, band_rows) if band_rows else make_plan(shape, limits)
         program: Program = WORKLOAD.program(name).build(emulator.language, plan)
         return program
 

@@ -165,12 +165,13 @@ def without(flags: Flags) -> Iterator[tuple[Flags, Flag, int]]:
             yield {**flags, key: tuple(each for each in own if each != flag)}, flag, key
 
 
+@pytest.mark.parametrize("geometry", ["small", "resident", "slices"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_flag_of_a_program_is_needed_and_none_is_missing(
-    name: str, program_of: Callable[..., Program]
+    name: str, geometry: str, program_of: Callable[..., Program]
 ) -> None:
     """Each flag that is removed, turned round or set on another pipe is caught."""
-    program, capacity = program_of(name, band_rows=4), SOCS["a2a3"].capacity
+    program, capacity = program_of(name, geometry, band_rows=4), SOCS["a2a3"].capacity
     chosen = program_flags(program, SOCS["a2a3"])
     for function in program.functions.values():
         if function.orchestration:
@@ -206,6 +207,23 @@ def test_the_move_into_the_fixpipe_table_runs_on_the_fixpipe(program_of: Callabl
     run = unroll(function, place(function, SOCS["a2a3"].capacity), rounds=1)
     moves = {(each.write.memory, each.pipe) for each in run if each.call.operator == "move"}
     assert moves == {("fixpipe table", FIX), ("bias table", MTE1)}
+
+
+def test_zeros_under_a_map_are_written_beside_its_loads_and_valid_rows_are_no_instruction(
+    program_of: Callable[..., Program],
+) -> None:
+    """The headers run TFILLPAD of a tile in L1 on MTE2 (`Op::TFILLPAD_MAT`)."""
+    program = program_of("fused", "blocks")
+    function = program.functions["fused"]
+    run = unroll(function, place(function, SOCS["a2a3"].capacity))
+    padded = [each for each in run if each.call.operator == "tile.fillpad_inplace"]
+    assert [(each.pipe, each.write.memory) for each in padded] == [
+        (MTE2, "L1")
+    ] * 4  # x and mid, in two bands
+    assert not any(each.call.operator == "tile.set_validshape" for each in run)
+    # In the second band mid must first have been read by the second convolution of the first.
+    again = program_flags(program, SOCS["a2a3"])["fused"][id(padded[2].call)]
+    assert [(flag.source, flag.target) for flag in again] == [(MTE1, MTE2)]
 
 
 def test_a_run_has_every_instruction_of_every_round(program_of: Callable[..., Program]) -> None:

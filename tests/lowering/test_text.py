@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,18 +47,25 @@ def calls_of(program: Program) -> Iterator[Call]:
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    """A program of the pair in a random geometry, in bands of a random height."""
+    """A program of the pair in a random geometry, in bands of a random height.
+
+    In less L1 than there is, filters come in by blocks of columns or by slices of K.
+    """
     conv = st.builds(Conv, st.sampled_from([1, 3, 5]), st.sampled_from([1, 2]), st.integers(0, 1))
     channels = st.sampled_from([32, 64, 96])
     try:
         geometry = Geometry(
-            draw(st.sampled_from([16, 21, 40])),
-            draw(st.sampled_from([16, 32, 48])),
+            draw(st.sampled_from([3, 16, 21, 40])),
+            draw(st.sampled_from([7, 15, 16, 32, 48])),
             *(draw(channels) for _ in range(3)),
             draw(conv),
             draw(conv),
         )
-        plan = tile_bands(geometry, limits_of("a2a3"), draw(st.integers(1, geometry.out_height)))
+        limits = limits_of("a2a3")
+        streamed = draw(st.booleans())
+        room = draw(st.sampled_from([limits.l1, 100_000, 50_000])) if streamed else limits.l1
+        rows = draw(st.integers(1, geometry.out_height))
+        plan = tile_bands(geometry, replace(limits, l1=room), rows, streamed)
     except (ValueError, PlanError):
         assume(False)
     program: Program = WORKLOAD.program(draw(st.sampled_from(PROGRAMS))).build(pl, plan)
@@ -86,9 +93,69 @@ def test_every_operator_is_named_once_and_every_tile_lies_where_it_is_placed(pro
     assert [(name, int(address)) for name, address in found] == placed
     assert int(bases["SCALING"]) >= int(bases["BIAS"]) + soc.capacity[Space.Bias]
     assert text.count("{") == text.count("}")
+    # A tile that may have fewer valid rows is declared so, and no other; the text says how many are valid.
+    valid = [call for call in calls_of(program) if call.operator == "tile.set_validshape"]
+    for call in valid:
+        declared = re.findall(rf"(\w+<[^;]*>) t_{call.target};", text)
+        assert declared
+        assert all("DYNAMIC" in each for each in declared)
+        assert f"t_{call.target}.SetValidRow({call.operands['valid_rows']});" in text
+    if not valid:
+        assert "SetValidRow" not in text
 
 
-IN_PLACE = ("tile.gather_row", "tile.matmul_acc", "tile.fixpipe_requant")
+IN_PLACE = (
+    "tile.gather_row",
+    "tile.set_validshape",
+    "tile.fillpad_inplace",
+    "tile.matmul_acc",
+    "tile.fixpipe_requant",
+)
+
+
+def test_an_accumulator_says_how_many_of_its_rows_leave(program_of: Callable[..., Program]) -> None:
+    """Of 49 positions of mid a tile of 64 computes 15 more, of 35 of y one of 48 computes 13 more."""
+    text = lowered(program_of("fused", "resident"))
+    for lines in (
+        (
+            "TileAcc<int32_t, 64, 64, DYNAMIC, 64> t_conv1_acc;",
+            "TileAcc<int32_t, 64, 64, DYNAMIC, 64> t_acc1;",
+        ),
+        ("TASSIGN(t_conv1_acc, 0);", "t_conv1_acc.SetValidRow(64);", "TMATMUL_BIAS(t_conv1_acc, "),
+        (
+            "t_acc1 = t_conv1_acc;",
+            "if ((i_mid_tile == 0)) {",
+            "t_acc1.SetValidRow(49);",
+            "TINSERT_FP(t_mid, t_acc1",
+        ),
+        (
+            "t_acc2.SetValidRow(35);",
+            "SomeRows<int8_t, 64, 64> gm(gm_y + (0 + (i_out_tile * 48)) * 64 + 0, {t_acc2.GetValidRow()});",
+            "Fractals<48, 64, 64, DYNAMIC> spare(t_acc2.GetValidRow());",
+            "TSTORE_FP(gm, t_acc2, t_scale_table2);",
+        ),
+    ):
+        assert follow(lines, text), lines
+
+
+def test_zeros_lie_under_a_map_before_its_rows_are_gathered(program_of: Callable[..., Program]) -> None:
+    """63 pixels of x in 112 rows: three whole fractals and 15 rows."""
+    lines = (
+        "Fractals<112, 32, 32, DYNAMIC> t_feature_map;",
+        "t_feature_map.SetValidRow(112);",
+        "t_feature_map.SetValidRow(63);",
+        "TFILLPAD(t_feature_map, t_feature_map);",
+        "t_feature_map.SetValidRow(112);",
+        "Fractals<48, 32> part;",
+        "Rows<TileType::Mat, int8_t, 15, 32> part;",
+        "TIMG2COL(",
+    )
+    assert follow(lines, lowered(program_of("fused", "resident")))
+
+
+def follow(lines: Sequence[str], text: str) -> bool:
+    """Whether the lines stand in the text one after another, with others between them."""
+    return re.search(".*?".join(map(re.escape, lines)), text, re.DOTALL) is not None
 
 
 def test_the_text_does_not_depend_on_the_process() -> None:
@@ -171,9 +238,17 @@ def test_a_branch_of_a_late_round_has_its_flags() -> None:
     assert program_flags(program, SOCS["a2a3"])["odd"][id(late)]
 
 
-def test_rows_that_end_inside_a_fractal_are_refused_where_they_are_gathered() -> None:
-    with pytest.raises(LoweringError, match=r"test_text\.py:\d+: gathers 24 rows: must be a multiple of 16"):
-        lowered(odd(24))
+def test_rows_that_end_inside_a_fractal_leave_the_rest_of_it_alone() -> None:
+    """16 of 24 rows fill a fractal of each plane; the other 8 are loaded as rows."""
+    lines = (
+        "Matrix<int8_t, 16, 32, 64> gm(gm_x + (32 - (i_half * 32)) * 64 + 0 + plane * 32);",
+        "Fractals<16, 32> part;",
+        "TASSIGN(part, t_whole_at + (0 / 32 + plane) * 2048 + (i_half * 32) * 32);",
+        "Matrix<int8_t, 8, 32, 64> gm(gm_x + (32 - (i_half * 32)) * 64 + 0 + plane * 32 + 16 * 64);",
+        "Rows<TileType::Mat, int8_t, 8, 32> part;",
+        "TASSIGN(part, t_whole_at + (0 / 32 + plane) * 2048 + (i_half * 32) * 32 + 16 * 32);",
+    )
+    assert follow(lines, lowered(odd(24)))
 
 
 def with_capacity(soc: Soc, **sizes: int) -> Soc:
@@ -183,8 +258,8 @@ def with_capacity(soc: Soc, **sizes: int) -> Soc:
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"Mat": 105984 + 1023}, r"fused_conv2d\.py:65: the simulator stores \[16, 64\] through 1024 spare"),
-        ({"Vec": 3071}, r"fused_conv2d\.py:95: .* no room for the tables"),
+        ({"Mat": 105984 + 1023}, r"fused_conv2d\.py:92: the simulator stores \[16, 64\] through 1024 spare"),
+        ({"Vec": 3071}, r"fused_conv2d\.py:124: .* no room for the tables"),
     ],
 )
 def test_what_the_simulator_needs_beside_the_tiles_must_fit(

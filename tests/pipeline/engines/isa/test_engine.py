@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from emulator.soc import Space
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import CompileError, InfrastructureError, NotSupportedError, Request
 from pipeline.engines.isa.engine import IsaEngine, installed
@@ -115,11 +117,11 @@ def test_what_cannot_be_lowered_is_not_supported(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pipeline.engines.isa import engine as module
-    from tests.lowering.test_text import odd
 
-    monkeypatch.setattr(module, "typed_program", lambda *_: odd(24))
-    monkeypatch.setattr(module, "check_main", lambda *_: None)
-    with pytest.raises(NotSupportedError, match="gathers 24 rows"):
+    soc = module.SOCS["a2a3"]
+    small = replace(soc, capacity={**soc.capacity, Space.Vec: 1024})
+    monkeypatch.setattr(module, "SOCS", {"a2a3": small})
+    with pytest.raises(NotSupportedError, match="no room for the tables"):
         engine(host(), tmp_path).compile(request(tmp_path / "job"))
 
 

@@ -25,6 +25,7 @@ from pipeline.engines.isa.build import PROGRAM, RUNNER, SimulatorError, build, r
 from pipeline.engines.isa.probe import measure
 from pipeline.engines.isa.toolchain import SANITIZE, Toolchain, find
 from pipeline.ground.subject import Subject
+from tests.lowering.conftest import ragged_plan
 from workloads.registry import workload_named
 
 pytestmark = pytest.mark.skipif(
@@ -114,10 +115,82 @@ def test_the_simulator_gives_what_the_emulator_gives(
     assert len(np.unique(found)) > 200
 
 
+def ragged_program(name: str, filters: str) -> Program:
+    program: Program = SUBJECT.workload.program(name).build(emulator.language, ragged_plan(filters))
+    return program
+
+
+@pytest.mark.parametrize("filters", ["resident", "blocks", "slices"])
+@pytest.mark.parametrize("name", ["fused", "pass1"])
+def test_ragged_maps_and_streamed_filters_too(
+    name: str, filters: str, toolchain: Toolchain, cache: Path, tmp_path: Path
+) -> None:
+    program = ragged_program(name, filters)
+    arrays = arrays_of(program)
+    found = simulated(toolchain, cache, tmp_path, program, arrays, lowered(program))
+    np.testing.assert_array_equal(found, emulated(program, arrays))
+    assert len(np.unique(found)) > 200
+
+
+RAGGED_MUTANTS = {
+    "positions that nobody wants lie under mid": ("t_acc1.SetValidRow(49);", ""),
+    "no zeros under x": ("TFILLPAD(t_feature_map, t_feature_map);", ""),
+    "what is left of a plane is loaded elsewhere": ("+ 0 * 32 + 48 * 32);", "+ 0 * 32 + 47 * 32);"),
+    "another block of y": ("* 64 + (i_block2 * 32), {", "* 64 + ((1 - i_block2) * 32), {"),
+}
+
+
+@pytest.mark.parametrize("mutant", RAGGED_MUTANTS)
+def test_a_mistake_in_what_is_ragged_is_seen_in_the_bytes(
+    mutant: str, toolchain: Toolchain, cache: Path, tmp_path: Path
+) -> None:
+    program = ragged_program("fused", "blocks")
+    text, (written, mistake) = lowered(program), RAGGED_MUTANTS[mutant]
+    assert text.count(written) == 2  # in each band
+    arrays = arrays_of(program)
+    found = simulated(toolchain, cache, tmp_path, program, arrays, text.replace(written, mistake))
+    assert (found != emulated(program, arrays)).any()
+
+
+def test_the_rest_of_a_fractal_keeps_what_it_holds(toolchain: Toolchain, cache: Path, tmp_path: Path) -> None:
+    """24 rows that are gathered over 32 leave the last 8: the simulator's TLOAD into fractals would not."""
+    program = gathered_twice()
+    x = np.arange(64 * 64, dtype=np.int32).astype(np.int8).reshape(64, 64)
+    arrays = {"x": x, "y": np.full((32, 64), -86, np.int8)}
+    found = simulated(toolchain, cache, tmp_path, program, arrays, lowered(program))
+    np.testing.assert_array_equal(found, np.concatenate([x[32:56], x[24:32]]))
+
+
+def gathered_twice() -> Program:
+    pl, whole, some = emulator.language, [32, 64], [24, 64]
+
+    @pl.program
+    class Twice:
+        @pl.function(type=pl.FunctionType.InCore)
+        def twice(
+            self, x: pl.Tensor[[64, 64], pl.INT8], y: pl.Out[pl.Tensor[[32, 64], pl.INT8]]
+        ) -> pl.Tensor[[32, 64], pl.INT8]:
+            tile = pl.tile.create(whole, pl.INT8, target_memory=pl.MemorySpace.Mat)
+            tile = pl.tile.gather_row(tile, x, dst_offset=[0, 0], src_offset=[0, 0], shapes=whole)
+            tile = pl.tile.gather_row(tile, x, dst_offset=[0, 0], src_offset=[32, 0], shapes=some)
+            y = pl.store(tile, [0, 0], y)
+            return y  # noqa: RET504 (the language returns outputs by name)
+
+        @pl.function(type=pl.FunctionType.Orchestration)
+        def main(
+            self, x: pl.Tensor[[64, 64], pl.INT8], y: pl.Out[pl.Tensor[[32, 64], pl.INT8]]
+        ) -> pl.Tensor[[32, 64], pl.INT8]:
+            y = self.twice(x, y)
+            return y  # noqa: RET504 (the language returns outputs by name)
+
+    program: Program = Twice
+    return program
+
+
 MUTANTS = {
     "another tile type": (
-        "BLayout::ColMajor, rows, valid, SLayout::RowMajor, 512>",
-        "BLayout::RowMajor, rows, valid, SLayout::RowMajor, 512>",
+        "BLayout::ColMajor, valid_rows, valid, SLayout::RowMajor, 512>",
+        "BLayout::RowMajor, valid_rows, valid, SLayout::RowMajor, 512>",
     ),
     "swapped strides": ("stride, 1>, Layout::ND>", "1, rows>, Layout::ND>"),
     "the tables collide": ("SCALING = 1024", "SCALING = 0"),
