@@ -28,7 +28,7 @@ from pipeline.history.sources import results_at
 from pipeline.history.store import LONGEST_STATEMENT, History, open_history
 from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
-from pipeline.report.text import one_line
+from pipeline.report.text import one_line, short_commit
 from pipeline.run.folders import is_run_id
 from pipeline.run.messages import encode
 
@@ -37,9 +37,6 @@ _ALL_DAYS = 100_000
 
 _ALL_RUNS = 1_000_000
 """More runs than a history can have; a database does not take any number."""
-
-_COMMIT = 12
-"""Digits of a commit that a table shows."""
 
 _ABOUT_A_RUN: Mapping[str, Callable[..., Sequence[Any]]] = {
     "new": questions.new,
@@ -185,7 +182,7 @@ def _print(found: Sequence[Any]) -> None:
 def _told(fact: object) -> str:
     """A fact of an answer as text."""
     if isinstance(fact, Ended):
-        end = f"{fact.fingerprint or fact.state.value} in run {fact.run} of {fact.commit[:_COMMIT]}"
+        end = f"{fact.fingerprint or fact.state.value} in run {fact.run} of {short_commit(fact.commit)}"
         return f"{end}: {fact.message}" if fact.message else end
     if isinstance(fact, Mapping):
         return ", ".join(f"{count} {name}" for name, count in fact.items())

@@ -31,7 +31,7 @@ from pipeline.report.document import ReportError, writing
 from pipeline.report.notices import notices
 from pipeline.report.overview import MEANING, overview
 from pipeline.report.results import RunResults
-from pipeline.report.text import bounded, facts_of, likely, one_line, safe
+from pipeline.report.text import bounded, facts_of, likely, one_line, safe, short_commit
 
 if TYPE_CHECKING:  # imported when a page is written
     import jinja2
@@ -161,7 +161,12 @@ def _templates() -> jinja2.Environment:
         auto_reload=False,
     )
     made.filters.update(
-        line=one_line, page=words.page_of, url=words.address, counted=counted, lasting=words.lasting
+        line=one_line,
+        commit=short_commit,
+        page=words.page_of,
+        url=words.address,
+        counted=counted,
+        lasting=words.lasting,
     )
     made.globals.update(MARKS=words.MARKS, OUTCOMES=OUTCOMES, MEANING=MEANING, headline=headline, MARK=_MARK)
     return made

@@ -115,10 +115,10 @@ class Failing:
     """A job that is red, since the run `since`: so many runs with this one, and days of the calendar."""
 
     job: str
-    now: Ended
     since: str
     runs: int
     days: int
+    now: Ended
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ def failing(history: History, run: Run, last: int = LAST) -> tuple[Failing, ...]
                 break
             row.append(one)
         days = (run.began.date() - row[-1].began.date()).days
-        found.append(Failing(now.job, now, row[-1].run, len(row), days))
+        found.append(Failing(now.job, row[-1].run, len(row), days, now))
     return tuple(sorted(found, key=lambda one: (-one.runs, one.job)))
 
 

@@ -61,6 +61,11 @@ def one_line(text: str, limit: int = 500) -> str:
     return " ".join(bounded(text, limit).split())
 
 
+def short_commit(commit: str) -> str:
+    """The first digits of a commit, and whether the sources were changed since."""
+    return one_line(commit)[:12] + ("-dirty" if commit.endswith("-dirty") else "")
+
+
 def quoted(text: str, limit: int = 500) -> str:
     """As code in Markdown, so that nothing in it is read as Markdown, HTML, or a mention."""
     return f"`{one_line(text, limit).replace('`', chr(0x2CB)) or ' '}`"

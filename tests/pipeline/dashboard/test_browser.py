@@ -133,6 +133,9 @@ def shown(page: Any) -> list[str]:
 def test_filters_and_search_are_in_the_address(page: Any, site: Path) -> None:
     page.goto(site.as_uri())
     assert len(shown(page)) == page.locator(".grid td a").count() == 6
+    new = ["device/emu-a2a3/pair/fused/ties", "device/emu-a5/pair/fused/ties"]
+    assert shown(page)[:3] == [*new, "device/emu-a5/pair/two-pass/ties"]  # then what was red before
+    assert shown(page)[-1] == "device/a2a3/pair/fused/small"  # skipped
     page.get_by_role("combobox", name="platform").select_option("emu-a5")
     page.locator("#count", has_text="3 of 6 jobs").wait_for()
     page.get_by_label("Search").fill("TWO-pass")
@@ -147,7 +150,9 @@ def test_filters_and_search_are_in_the_address(page: Any, site: Path) -> None:
     page.locator("#count", has_text="6 of 6 jobs").wait_for()
     page.get_by_label("new failures only").check()
     page.locator("#count", has_text="2 of 6 jobs").wait_for()
-    assert shown(page) == ["device/emu-a2a3/pair/fused/ties", "device/emu-a5/pair/fused/ties"]
+    assert shown(page) == new
+    page.get_by_label("Search").fill("no such job")
+    page.get_by_text("No job matches all of these.").wait_for()
     page.goto(f"{site.as_uri()}#state=skipped")
     assert shown(page) == ["device/a2a3/pair/fused/small"]
 

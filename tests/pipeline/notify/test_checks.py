@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pytest
 
 from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, Outcome, Result, StageResult, State, WorkloadName
-from pipeline.notify.checks import MOST, annotated, line_of
+from pipeline.notify.checks import MOST, annotated, line_of, lines_of
 
 ROOT = Path(__file__).parents[3]
 COMMAND = re.compile(r"::(error|warning) ([^:\r\n]*)::([^\r\n]*)")
@@ -105,3 +105,8 @@ def test_the_diagnosis_is_asked_first(result_of: MakeResult) -> None:
     )
     job = result_of("device/emu/g/fused/small", State.MISMATCH, message="blocks.py:2", stages=(stage,))
     assert line_of(job, ROOT) == ("kernels/plan.py", 3)
+    assert list(dict.fromkeys(lines_of(job, ROOT))) == [
+        ("kernels/plan.py", 3),
+        ("kernels/blocks.py", 1),
+        ("kernels/blocks.py", 2),
+    ]
