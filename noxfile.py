@@ -42,7 +42,12 @@ def environment(session: nox.Session) -> None:
         return
     session.run(sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT), external=True)
     install_cpu_build(session)
-    session.run(PYTHON, "-m", "pip", "install", "-e", ".[dev]", external=True)
+    session.run(PYTHON, "-m", "pip", "install", "--no-compile", "-e", ".[dev]", external=True)
+    # On all processors; some packages bring files for other Pythons, which do not compile.
+    packages = str(ENVIRONMENT / "lib")
+    session.run(
+        PYTHON, "-m", "compileall", "-q", "-q", "-j", "0", packages, external=True, success_codes=[0, 1]
+    )
     warn_of_gpu_build(session)
     stamp.write_text(made_from)
 
@@ -55,7 +60,17 @@ def install_cpu_build(session: nox.Session) -> None:
     index = os.environ.get(TORCH_INDEX) or CPU_BUILDS
     dependencies = nox.project.load_toml("pyproject.toml")["project"]["dependencies"]
     pinned = next(line for line in dependencies if line.startswith("torch"))
-    install = (PYTHON, "-m", "pip", "install", "--only-binary", ":all:", "--no-deps", *PATIENCE)
+    install = (
+        PYTHON,
+        "-m",
+        "pip",
+        "install",
+        "--no-compile",
+        "--only-binary",
+        ":all:",
+        "--no-deps",
+        *PATIENCE,
+    )
     try:
         session.run(*install, "--index-url", index, pinned, external=True)
     except CommandFailed:

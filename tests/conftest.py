@@ -31,6 +31,11 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests come first: else one worker would still do them when the others have ended."""
     items.sort(key=lambda item: item.path != ROOT / "tests" / "test_recipes.py")
+    if os.environ.get("WITHOUT_THOROUGH_TESTS"):
+        left_out = pytest.mark.skip(reason="takes long: nox -s tests runs it, .ci/run does not")
+        for item in items:
+            if item.get_closest_marker("thorough"):
+                item.add_marker(left_out)
 
 
 @pytest.fixture(scope="session")

@@ -170,6 +170,7 @@ def test_a_geometry_and_a_platform_are_added(reader: Reader) -> None:
     reader.follow(recipe)
 
 
+@pytest.mark.thorough
 def test_a_kernel_is_added_also_after_a_workload(owner: Reader) -> None:
     written(owner)
     for blocks in sections(owner.folder / "docs/kernels.md").values():
@@ -187,6 +188,7 @@ def written(reader: Reader, *, tensor_level: bool = False) -> None:
             reader.follow([block for block in blocks if block[0] in ("python", "yaml")])
 
 
+@pytest.mark.thorough
 def test_a_workload_is_added(reader: Reader) -> None:
     for heading, blocks in sections(WORKLOADS).items():
         if "CANN" not in heading:
@@ -197,6 +199,7 @@ def test_a_workload_is_added(reader: Reader) -> None:
     identify().framework is not Framework.CANN or shutil.which(COMPILER) is None,
     reason="needs CANN's PyPTO and its C++ compiler",
 )
+@pytest.mark.thorough
 def test_a_workload_is_added_for_cann(reader: Reader) -> None:
     written(reader)
     (blocks,) = (blocks for heading, blocks in sections(WORKLOADS).items() if "CANN" in heading)
@@ -217,6 +220,7 @@ def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> 
 @pytest.mark.parametrize(
     ("fault", "steps"), [("bias-missing-1", "conv1"), ("k-step-skipped-1", "conv1"), ("x-nhwc", "layout")]
 )
+@pytest.mark.thorough
 def test_the_form_lets_faults_be_named(reader: Reader, fault: str, steps: str) -> None:
     written(reader)
     reader.run(f"{DENSE} --inject {fault}")

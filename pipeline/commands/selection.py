@@ -104,11 +104,12 @@ def _durations(output: Path, today: date) -> Mapping[str, float]:
 
     All shards of a night must be divided alike. Of a database that they share, the runs before the day count.
     """
-    from pipeline.history.past import Folders, place
+    from pipeline.history.past import OFF, VARIABLE, Folders, place
     from pipeline.history.recall import past_of
 
     where = place(output, os.environ)
-    now = datetime.now(timezone.utc) if isinstance(where, Path) else datetime(*today.timetuple()[:3])
+    shared = os.environ.get(VARIABLE, "") not in ("", OFF)
+    now = datetime(*today.timetuple()[:3]) if shared else datetime.now(timezone.utc)
     return past_of(where, Folders(output.absolute() / "runs"), now, tell).seconds()
 
 

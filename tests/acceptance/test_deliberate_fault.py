@@ -102,6 +102,7 @@ def test_a_wrong_padding_in_the_last_band_of_mc62(
     assert re.search(f"(?m)^blamed={BLAMED}$", fused.out)
 
 
+@pytest.mark.thorough
 def test_the_compile_lane_finds_it_where_it_verifies(
     called: Callable[..., str], checkout: Path, report: Report
 ) -> None:
@@ -134,6 +135,7 @@ def test_the_compile_lane_finds_it_where_it_verifies(
     )
 
 
+@pytest.mark.thorough
 def test_a_wrong_convolution_and_a_wrong_matrix_product_until_they_are_right(
     called: Callable[..., str], start: Start, checkout: Path, report: Report
 ) -> None:

@@ -188,6 +188,7 @@ def test_a_failure_without_a_known_cause_is_excused_by_its_fingerprint(
     assert pipeline(*words, *FAULT).code == 1
 
 
+@pytest.mark.thorough
 def test_an_entry_for_no_known_fault_hides_no_other_bug_of_the_same_form(
     start: Start, spoiled: Callable[[str], Path], pipeline: Pipeline, workspace: Path
 ) -> None:

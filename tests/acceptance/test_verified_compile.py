@@ -49,6 +49,7 @@ def test_the_profile_selects_what_is_verified(pipeline: Callable[..., Any], over
 
 
 @pytest.mark.skipif(not AVAILABLE, reason=AVAILABLE.reason)
+@pytest.mark.thorough
 def test_emulated_compiled_and_skipped_rows_are_told_apart(
     pipeline: Callable[..., Any],
     report: Callable[[Path], Mapping[str, Any]],

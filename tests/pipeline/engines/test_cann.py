@@ -230,6 +230,7 @@ def test_traffic_and_use_are_read_from_the_compiled_program(compilation: Compila
     assert (metrics["cycles"].unit, metrics["cycles"].source) == ("cycles", Source.COST_MODEL)
 
 
+@pytest.mark.thorough
 def test_compiling_again_gives_the_same_program_and_cycles(
     compilation: Compilation, request_for: Requests
 ) -> None:
@@ -241,6 +242,7 @@ def test_compiling_again_gives_the_same_program_and_cycles(
     ("case", "program"),
     [("full-range", "fused"), ("full-range", "pass1"), ("full-range", "pass2"), ("ties", "fused")],
 )
+@pytest.mark.thorough
 def test_given_cases_come_out_as_the_other_implementation_computed_them(
     cases: Path, request_for: Requests, compilation: Compilation, case: str, program: str
 ) -> None:
@@ -272,6 +274,7 @@ def test_given_cases_come_out_as_the_other_implementation_computed_them(
 
 
 @pytest.mark.parametrize("program", ["fused", "pass2"])
+@pytest.mark.thorough
 def test_a_strided_second_convolution_is_exact(request_for: Requests, program: str) -> None:
     """Offsets of this profile are negative too."""
     tensors = conv_pair.DEFINITION.make("full-range@7", STRIDED)
@@ -302,6 +305,7 @@ def compile_job(workload: str, geometry: Any, kernel: str) -> Job:
     ids=["rounding", "clip", "offset"],
 )
 @pytest.mark.usefixtures("costed")
+@pytest.mark.thorough
 def test_a_mutated_kernel_compiles_and_fails_its_compile_job(
     mutated: Callable[[str, str], CannEngine],
     before: str,
@@ -413,6 +417,7 @@ def test_the_child_is_in_the_process_group_of_its_job(
 
 
 @pytest.mark.parametrize(("kernel", "limit"), [(("fused",), 115_000), (("pass1", "pass2"), 125_000)])
+@pytest.mark.thorough
 def test_the_reference_geometry_costs_no_more_than_asked(
     tmp_path: Path, kernel: tuple[str, ...], limit: int
 ) -> None:

@@ -234,6 +234,7 @@ def test_a_form_that_contradicts_itself_is_refused_in_a_line(
     )
 
 
+@pytest.mark.thorough
 def test_injection_and_diagnosis_follow_a_form_whose_bands_run_backwards(
     reversed_file: str, tmp_path: Path
 ) -> None:
