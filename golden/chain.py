@@ -96,17 +96,16 @@ class Computed:
 
 def specs_of(chain: Chain) -> tuple[TensorSpec, ...]:
     """The tensors of a chain: the image, each layer's filter, bias and table, then the outputs."""
-    int8, int32, uint64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint64)
     first = chain[0]
-    specs = [TensorSpec(INPUT, (first.cin // C0 * first.height * first.width, C0), int8, Role.IMAGE)]
+    specs = [TensorSpec(INPUT, (first.cin // C0 * first.height * first.width, C0), "int8", Role.IMAGE)]
     for layer in chain:
         specs += [
-            TensorSpec(layer.filter, (layer.depth, layer.cout), int8, Role.FILTER),
-            TensorSpec(layer.bias, (1, layer.cout), int32, Role.BIAS, of=layer.filter),
-            TensorSpec(layer.scale, (1, layer.cout), uint64, Role.TABLE),
+            TensorSpec(layer.filter, (layer.depth, layer.cout), "int8", Role.FILTER),
+            TensorSpec(layer.bias, (1, layer.cout), "int32", Role.BIAS, of=layer.filter),
+            TensorSpec(layer.scale, (1, layer.cout), "uint64", Role.TABLE),
         ]
     outputs = (
-        TensorSpec(layer.output, (layer.out_height * layer.out_width, layer.cout), int8, Role.OUTPUT)
+        TensorSpec(layer.output, (layer.out_height * layer.out_width, layer.cout), "int8", Role.OUTPUT)
         for layer in chain
     )
     return (*specs, *outputs)

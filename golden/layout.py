@@ -5,17 +5,19 @@ Every function works on any dtype and returns a contiguous array.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.geometry import C0, Conv
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 FRACTAL_ROWS = 16
 """Rows of one NZ fractal; its columns are `C0`."""
 
-T = TypeVar("T", bound=np.generic)
+T = TypeVar("T", bound="np.generic")
 
 
 class LayoutError(ValueError):

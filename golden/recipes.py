@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from golden import layout, vreq8
 from golden.chain import INPUT, Chain, Layer, image_of, sums_of
@@ -21,6 +20,9 @@ from golden.draw import Draw
 from golden.geometry import C0, Conv
 from golden.profiles import Profile
 from golden.specs import Array, Int8, Int32
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Recipe = Callable[[Chain, Draw], Mapping[str, Array]]
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from golden import vreq8
 from golden.errors import UserError
 
-Array = npt.NDArray[np.generic]
-Int8 = npt.NDArray[np.int8]
-Int32 = npt.NDArray[np.int32]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[np.generic]"
+Int8: TypeAlias = "npt.NDArray[np.int8]"
+Int32: TypeAlias = "npt.NDArray[np.int32]"
 
 
 class TensorsError(UserError):
@@ -39,9 +41,24 @@ class Role(str, Enum):
     """An output of the workload; a later program may read it back."""
 
 
+class _Dtype:
+    """A field that takes a dtype or its name, and gives the dtype: NumPy is needed only when it is read."""
+
+    def __get__(self, spec: object, owner: object = None) -> np.dtype[np.generic]:
+        if spec is None:
+            raise AttributeError  # there is no default
+        given: np.dtype[np.generic] | str = vars(spec)["dtype"]
+        return np.dtype(given)
+
+    def __set__(self, spec: object, given: np.dtype[np.generic] | str) -> None:
+        vars(spec)["dtype"] = given
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """One tensor in GM: its name, shape, dtype and role; `of` names the filter whose sums a bias is added to.
+
+    A dtype may be given by its name.
 
     Raises:
         TensorsError: the name of a table does not begin with `scale`.
@@ -49,8 +66,8 @@ class TensorSpec:
 
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    role: Role
+    dtype: _Dtype = _Dtype()
+    role: Role  # type: ignore[misc]  # mypy takes the descriptor before it for a default
     of: str = ""
 
     def __post_init__(self) -> None:

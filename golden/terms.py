@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Index = npt.NDArray[np.signedinteger]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Index: TypeAlias = "npt.NDArray[np.signedinteger]"
 """Positions, depths or columns; or elements of a tensor, counted row by row, negative for padding."""
 
 

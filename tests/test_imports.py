@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.__main__ import Later
+
 ROOT = Path(__file__).parents[1]
 
 WORKLOADS = ("conv_pair", "conv", "gemm")
@@ -225,6 +227,29 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
     late = ("statistics", "emulator.program", "pipeline.engines.base", "workloads.faults", "workloads.probe")
     code = "from pipeline.commands.cli import main; assert main(['list']) == 0"
     assert loaded_by(code, HEAVY + late) == set()
+
+
+def test_listing_jobs_does_not_load_numpy() -> None:
+    code = """
+import runpy, sys
+sys.argv[1:] = ["list"]
+try:
+    runpy.run_module("pipeline", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0
+"""
+    assert loaded_by(code, ("numpy._core", "numpy.typing")) == set()
+
+
+def test_a_stand_in_for_a_module_has_what_the_module_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    later = Later("colorsys")
+    monkeypatch.setitem(sys.modules, "colorsys", later)
+    import colorsys as early
+
+    assert early is later
+    assert early.rgb_to_hsv(1.0, 0.0, 0.0) == (0.0, 1.0, 1.0)
+    assert sys.modules["colorsys"] is not later
 
 
 def test_a_run_begins_without_the_database() -> None:

@@ -9,13 +9,16 @@ few columns more than the image ("garbage"), which the host drops.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.geometry import Geometry
 
-Indices = npt.NDArray[np.intp]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Indices: TypeAlias = "npt.NDArray[np.intp]"
 
 
 @dataclass(frozen=True)
