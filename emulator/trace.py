@@ -149,6 +149,7 @@ class Leave(Event):
         entries: the table, ids [n], if any.
         ids: what they are meant to be, [m, n]; `FLAWED` where that cannot be said.
         good: which of them are so, with all their terms, their bias and their entry.
+        cut: the operator that said how many rows leave; None if all do.
     """
 
     products: tuple[Multiply, ...]
@@ -157,6 +158,7 @@ class Leave(Event):
     entries: Ids | None
     ids: Ids
     good: Mask
+    cut: Event | None
 
 
 class Recorder(Coordinates):
@@ -171,6 +173,7 @@ class Recorder(Coordinates):
         self._added: dict[int, list[Multiply]] = {}
         self._meant: dict[int, tuple[Block, Index, Index] | None] = {}
         self._rights: dict[bytes, Ids] = {}
+        self._cuts: dict[Buffer, Event] = {}
         self._open: tuple[Call, Mapping[str, Tile | Tensor], dict[str, Any]] | None = None
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
@@ -199,7 +202,10 @@ class Recorder(Coordinates):
             event: Event = Multiply(*common, (0, 0), target.shape, a, b, bias, left, right)
             self._added[noted["accumulator"]].append(event)  # type: ignore[arg-type]
         elif "leaves" in noted:
-            event = Leave(*common, noted["offsets"], noted["leaves"][-1].shape, *noted["leaves"])
+            cut = self._cuts.get(self.buffer(noted.get("acc") or noted["tile"]))
+            products, bias, scale, entries, ids, good = noted["leaves"]
+            made = (products, bias, scale, entries, ids, good)
+            event = Leave(*common, noted["offsets"], good.shape, *made, cut)
         elif kind in ("load", "move", "extract", "img2col"):
             noted["from"] = noted.get("offsets") or (noted.get("row", 0), noted.get("col", 0))
             source = self.buffer(noted[_SOURCE[call.operator]])
@@ -213,6 +219,9 @@ class Recorder(Coordinates):
             source = self.buffer(noted["tile"])
             shape = (noted["tile"].valid, source.shape[1])
             event = Copy(*common, noted["offsets"], shape, source, noted["held"])
+        elif kind == "set_validshape":
+            self._cuts[target] = Event(*common, (0, 0), (noted["valid_rows"], target.shape[1]))
+            return
         else:  # no elements came from elsewhere
             target.changed |= kind == "fillpad_inplace"
             return
