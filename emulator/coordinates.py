@@ -46,28 +46,24 @@ class Coordinates:
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
         """Keep the operands and the bias row."""
-        added = None if bias is None or bias.data is None else bias.data[0].copy()
+        added = None if bias is None else bias.data[0].copy()
         self._accumulators[acc.resident.address] = Accumulator(added)
         self.accumulate(acc, a, b)
 
     def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
         """Keep the operands."""
-        assert a.data is not None
-        assert b.data is not None
         accumulator = self._accumulators[acc.resident.address]
         accumulator.products.append(Product(self._step, a.data.copy(), b.data.copy()))
         accumulator.ids = None
 
-    def settle(self, acc: Tile) -> None:
+    def settle(self, acc: Tile, rows: int) -> None:
         """Write which sums they are to the accumulator's data."""
-        assert acc.data is not None
-        acc.data[: acc.valid] = self._settled(acc)[1]
+        acc.data[:rows] = self._settled(acc, rows)[1]
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
         """The ids of the elements that the sums become with the entries of a table."""
-        assert scale.data is not None
         entries = scale.data[0]
-        accumulator, ids = self._settled(acc)
+        accumulator, ids = self._settled(acc, rows)
         result = np.full_like(ids, FLAWED)
         for found in accumulator.found:
             if found.block.table is not None:
@@ -90,10 +86,10 @@ class Coordinates:
 
     # -- sums
 
-    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+    def _settled(self, acc: Tile, rows: int) -> tuple[Accumulator, Ids]:
         accumulator = self._accumulators[acc.resident.address]
-        if accumulator.ids is None or accumulator.valid != acc.valid:
-            accumulator.valid = acc.valid
+        if accumulator.ids is None or accumulator.valid != rows:
+            accumulator.valid = rows
             left, right = accumulator.left, accumulator.right
             if self._right is None or not np.array_equal(right, self._right.ids):
                 self._right = right_of(self._numbering, right)  # often those of the sums before

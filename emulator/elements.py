@@ -49,12 +49,12 @@ class Elements(Protocol):
         """Add a product to sums."""
         ...
 
-    def settle(self, acc: Tile) -> None:
-        """Sums leave their accumulator as they are: its data must now hold them."""
+    def settle(self, acc: Tile, rows: int) -> None:
+        """Sums of the first rows leave their accumulator as they are: its data must now hold them."""
         ...
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
-        """The valid sums, requantised [m, n]. Raises `vreq8.ScaleError` for a scale that is not finite."""
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
+        """Sums of the first rows, requantised [m, n]. Raises `vreq8.ScaleError` if a scale is not finite."""
         ...
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
@@ -83,35 +83,29 @@ class Numbers:
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
         """Write the exact int32 product, with the bias."""
-        assert acc.data is not None
-        acc.data[:] = _product(a, b)
+        acc.data[:] = product(a.data, b.data)
         if bias is not None:
             acc.data += bias.data
 
     def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
         """Add the exact int32 product."""
-        assert acc.data is not None
-        acc.data += _product(a, b)
+        acc.data += product(a.data, b.data)
 
-    def settle(self, acc: Tile) -> None:
+    def settle(self, acc: Tile, rows: int) -> None:
         """The sums are there already."""
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
         """The int8 of VREQ8."""
-        assert acc.data is not None
-        assert scale.data is not None
-        return vreq8.requantise(acc.data[: acc.valid], scale.data, self._reading)
+        return vreq8.requantise(acc.data[:rows], scale.data, self._reading)
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
         """Call it."""
         spoil(values, result)
 
 
-def _product(a: Tile, b: Tile) -> npt.NDArray[np.int32]:
-    """The int32 product of int8 tiles, exact."""
-    assert a.data is not None
-    assert b.data is not None
-    left, right = a.data.astype(np.float32), b.data.astype(np.float32)
+def product(a: Array, b: Array) -> npt.NDArray[np.int32]:
+    """The int32 product of int8 matrices, which may be given as float32; exact."""
+    left, right = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
     total = (left[:, :_EXACT_DEPTH] @ right[:_EXACT_DEPTH]).astype(np.int32)
     for start in range(_EXACT_DEPTH, left.shape[1], _EXACT_DEPTH):
         part = slice(start, start + _EXACT_DEPTH)

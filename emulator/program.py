@@ -279,9 +279,12 @@ class Function:
     decided: tuple[If, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
-    """A `@pl.program` class, read and checked. `main` is its orchestration."""
+    """A `@pl.program` class, read and checked. `main` is its orchestration.
+
+    Programs are compared by identity, so that what is known of one can be looked up.
+    """
 
     position: Position
     name: str

@@ -29,9 +29,9 @@ class Rates:
     matmul_start: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Soc:
-    """Capacities in bytes by memory; `rates` is None where no cost model is public."""
+    """Capacities in bytes by memory; `rates` is None where no cost model is public. Compared by identity."""
 
     name: str
     capacity: Mapping[Space, int]

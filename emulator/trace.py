@@ -253,9 +253,9 @@ class Recorder(Coordinates):
         super().accumulate(acc, a, b)
         self._note(acc, a, b, None)
 
-    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+    def _settled(self, acc: Tile, rows: int) -> tuple[Accumulator, Ids]:
         """As on coordinates; sums that are flawed are those that they are meant to be."""
-        accumulator, ids = super()._settled(acc)
+        accumulator, ids = super()._settled(acc, rows)
         if id(accumulator) not in self._meant:
             flawed = ids == FLAWED
             known = meant(self._numbering, accumulator) if flawed.mean() > _FEW else None
@@ -265,17 +265,16 @@ class Recorder(Coordinates):
                 ids[flawed] = block.sum_ids(positions, columns)[flawed]
         return accumulator, ids
 
-    def settle(self, acc: Tile) -> None:
+    def settle(self, acc: Tile, rows: int) -> None:
         """As on coordinates; the sums leave."""
-        super().settle(acc)
-        accumulator, ids = self._settled(acc)
+        super().settle(acc, rows)
+        accumulator, ids = self._settled(acc, rows)
         self._leave(accumulator, None, None, ids, self._good(accumulator, ids))
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
         """The ids that the sums are meant to be, whatever their entries."""
-        assert scale.data is not None
         entries = scale.data[0].copy()
-        accumulator, ids = self._settled(acc)
+        accumulator, ids = self._settled(acc, rows)
         result = np.full_like(ids, FLAWED)
         good = self._good(accumulator, ids)
         for found in accumulator.found:
