@@ -79,10 +79,7 @@ class Cut(NamedTuple):
 
 
 class Unfold(NamedTuple):
-    """Copy `rows` positions of the unfolded image in an L1 tile, `columns` of its K from `column` on.
-
-    `table` is the index by which they are read, if it is known already.
-    """
+    """Copy `rows` positions of the unfolded image in an L1 tile, `columns` of its K from `column` on."""
 
     result: Tile
     source: Tile
@@ -91,16 +88,15 @@ class Unfold(NamedTuple):
     column: int
     rows: int
     columns: int
-    table: Table | None = None
 
-    def tabled(self) -> Table:
+    def table(self) -> Table:
         """The index by which they are read."""
         pixels = self.source.resident.type.shape[0]
         return unfolded(self.window, self.row, self.rows, self.column, self.columns, pixels)
 
-    def block(self) -> Array:
-        """The positions [rows, columns]."""
-        index, outside = self.table or self.tabled()
+    def block(self, table: Table) -> Array:
+        """The positions [rows, columns], by their index."""
+        index, outside = table
         groups = self.source.data.reshape(-1, FRACTAL_DEPTH).take(index.reshape(-1), axis=0)
         if outside is not None:
             groups[outside] = PADDING
@@ -108,7 +104,7 @@ class Unfold(NamedTuple):
 
     def do(self, elements: Elements) -> None:
         """Copy them."""
-        self.result.data[:] = self.block()
+        self.result.data[:] = self.block(self.table())
 
 
 class Multiply(NamedTuple):

@@ -5,7 +5,7 @@ Nothing that is found depends on data. So one walk serves all runs of a program:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -21,6 +21,7 @@ from emulator.image import Window, tap_rows, window_of
 from emulator.memory import MemoryMap, place
 from emulator.program import (
     Bind,
+    Block,
     Call,
     For,
     Function,
@@ -29,7 +30,6 @@ from emulator.program import (
     Operand,
     Program,
     Ref,
-    Statement,
     TileType,
     evaluate,
     valued,
@@ -188,22 +188,6 @@ def _walk(
     return Report(program, soc, memory, counts, estimate(counts, soc))
 
 
-def _flat(statements: Sequence[Statement], loops: dict[str, int]) -> Iterator[Statement]:
-    """The statements as they run: loops unrolled, branches decided; `loops` holds the current indices."""
-    for statement in statements:
-        if isinstance(statement, For):
-            for index in range(evaluate(statement.start, loops), evaluate(statement.stop, loops)):
-                loops[statement.variable] = index
-                yield from _flat(statement.body, loops)
-            loops.pop(statement.variable, None)
-        elif isinstance(statement, If):
-            yield from _flat(
-                statement.then if evaluate(statement.condition, loops) else statement.orelse, loops
-            )
-        else:
-            yield statement
-
-
 class _Core:
     """One InCore function on one core: its memories, the tiles alive in them, the loop it is in."""
 
@@ -229,18 +213,31 @@ class _Core:
 
     def run(self, arguments: Sequence[Tensor]) -> None:
         self._names.update(zip((param.name for param in self._function.params), arguments, strict=True))
-        for statement in _flat(self._function.body, self._loops):
+        self._block(self._function.body)
+
+    def _block(self, block: Block) -> None:
+        """Walk statements as they run: every round of a loop, and the branches that are taken."""
+        for statement in block:
             if isinstance(statement, Call):
-                self._call = statement
-                self._elements.reach(statement, self._loops, self._names)
-                result = _STEPS[statement.operator](self, statement.operands)
-                self._names[statement.target] = result
-                if statement.spoil is not None:
-                    values = {name: self._value(operand) for name, operand in statement.operands.items()}
-                    self._perform(Spoiled(statement.spoil, values, result))
-                self._counts.operations[statement.operator] += 1
+                self._operator(statement)
+            elif isinstance(statement, For):
+                for index in range(self._number(statement.start), self._number(statement.stop)):
+                    self._loops[statement.variable] = index
+                    self._block(statement.body)
+                self._loops.pop(statement.variable, None)
+            elif isinstance(statement, If):
+                self._block(statement.then if self._number(statement.condition) else statement.orelse)
             elif isinstance(statement, Bind):
                 self._names[statement.target] = self._names[statement.source]
+
+    def _operator(self, call: Call) -> None:
+        self._call = call
+        self._elements.reach(call, self._loops, self._names)
+        result = self._names[call.target] = _STEPS[call.operator](self, call.operands)
+        if call.spoil is not None:
+            values = {name: self._value(operand) for name, operand in call.operands.items()}
+            self._perform(Spoiled(call.spoil, values, result))
+        self._counts.operations[call.operator] += 1
 
     # -- operands
 
@@ -266,11 +263,11 @@ class _Core:
         return held
 
     def _number(self, expr: Any) -> int:
-        return evaluate(expr, self._loops)
+        return expr if type(expr) is int else evaluate(expr, self._loops)
 
     def _numbers(self, exprs: Any) -> tuple[int, int]:
         row, column = exprs
-        return evaluate(row, self._loops), evaluate(column, self._loops)
+        return self._number(row), self._number(column)
 
     def _value(self, operand: Operand) -> Any:
         return self._held(operand) if isinstance(operand, Ref) else valued(operand, self._loops)
@@ -290,9 +287,9 @@ class _Core:
     def _inside(
         self, what: str, offset: tuple[int, int], shape: tuple[int, ...], bounds: tuple[int, ...]
     ) -> None:
-        for start, size, bound in zip(offset, shape, bounds, strict=True):
-            if start < 0 or start + size > bound:
-                self._refuse(f"{list(shape)} at {list(offset)} is outside {what} of shape {list(bounds)}")
+        (row, column), (rows, columns), (height, width) = offset, shape, bounds
+        if row < 0 or row + rows > height or column < 0 or column + columns > width:
+            self._refuse(f"{list(shape)} at {list(offset)} is outside {what} of shape {list(bounds)}")
 
     def _aligned(self, what: str, value: int, unit: int) -> None:
         if value % unit:

@@ -19,7 +19,7 @@ from emulator.actions import Accumulate, Action, Cut, Multiply, Spoiled, Unfold
 from emulator.elements import Elements, product
 from emulator.image import Table
 from emulator.soc import Space
-from emulator.tile import Tile
+from emulator.tile import Array, Tile
 
 Piece = Cut | Unfold
 Floats = npt.NDArray[np.float32]
@@ -32,7 +32,7 @@ _KEPT = 8
 class Right:
     """A right operand, pieces one under the other: the same object as long as the same bytes are meant."""
 
-    pieces: tuple[Piece, ...]
+    pieces: Sequence[Piece]
 
 
 class Workspace:
@@ -41,9 +41,10 @@ class Workspace:
     def __init__(self) -> None:
         self._left: Floats = np.empty(0, np.float32)
         self._rights: dict[Right, Floats] = {}
+        self._tables: dict[tuple[object, ...], Table] = {}
 
     def forget(self) -> None:
-        """Keep nothing of this run."""
+        """Keep no operand of this run. What depends on no data, the tables of img2col, serves them all."""
         self._rights.clear()
 
     def left(self, pieces: Sequence[Piece], rows: int, columns: int) -> Floats:
@@ -53,7 +54,7 @@ class Workspace:
         operand = self._left[: rows * columns].reshape(rows, columns)
         column = 0
         for piece in pieces:
-            operand[:, column : column + piece.columns] = piece.block()
+            operand[:, column : column + piece.columns] = self._block(piece)
             column += piece.columns
         return operand
 
@@ -63,9 +64,17 @@ class Workspace:
         if known is None:
             if len(self._rights) == _KEPT:
                 self._rights.clear()
-            known = np.concatenate([piece.block() for piece in right.pieces]).astype(np.float32)
+            known = np.concatenate([self._block(piece) for piece in right.pieces]).astype(np.float32)
             self._rights[right] = known
         return known
+
+    def _block(self, piece: Piece) -> Array:
+        if isinstance(piece, Cut):
+            return piece.block()
+        key = (piece.source.resident.type.shape, *piece[2:])
+        if key not in self._tables:
+            self._tables[key] = piece.table()
+        return piece.block(self._tables[key])
 
 
 class Products(NamedTuple):
@@ -110,7 +119,6 @@ class Schedule:
         self._cuts: dict[Tile, Piece] = {}
         self._sums: dict[Tile, _Sums] = {}
         self._rights: dict[tuple[object, ...], Right] = {}
-        self._tables: dict[tuple[object, ...], Table] = {}
 
     def do(self, elements: Elements) -> None:
         """Do everything, on numbers."""
@@ -122,10 +130,8 @@ class Schedule:
 
     def add(self, action: Action) -> None:
         """Take an action in."""
-        if isinstance(action, Cut | Unfold) and action.result.resident.type.space in _OPERANDS:
-            for other in [other for other in self._cuts if _overlap(other, action.result)]:
-                del self._cuts[other]  # nothing reads it any more
-            self._cuts[action.result] = action
+        if isinstance(action, (Cut, Unfold)) and action.result.resident.type.space in _OPERANDS:
+            self._cut(action)
         elif isinstance(action, Multiply):
             self._step(_Sums(True, action.bias), action)
         elif isinstance(action, Accumulate):
@@ -141,10 +147,15 @@ class Schedule:
     def _compute(self) -> None:
         """Let the products that were taken in be computed before what follows."""
         for acc, sums in self._sums.items():
-            left = [self._tabled(piece) for piece in _joined(sums.left, _beside, "columns")]
+            left = _joined(sums.left, _beside, "columns")
             right = self._shared(_joined(sums.right, _below, "rows"))
             self._actions.append(Products(acc, sums.begins, sums.bias, left, right, self._workspace))
         self._sums.clear()
+
+    def _cut(self, cut: Piece) -> None:
+        for other in [other for other in self._cuts if _overlap(other, cut.result)]:
+            del self._cuts[other]  # nothing reads it any more
+        self._cuts[cut.result] = cut
 
     def _step(self, sums: _Sums, action: Multiply | Accumulate) -> None:
         sums.left.append(self._cuts.get(action.a) or _whole(action.a))
@@ -166,17 +177,8 @@ class Schedule:
         if key not in self._rights:
             if len(self._rights) == _KEPT:
                 self._rights.clear()
-            self._rights[key] = Right(tuple(pieces))
+            self._rights[key] = Right(pieces)
         return self._rights[key]
-
-    def _tabled(self, piece: Piece) -> Piece:
-        """A piece with the index by which it is unfolded, one for all that are alike."""
-        if isinstance(piece, Cut):
-            return piece
-        key = (piece.source.resident.type.shape, *piece[2:])
-        if key not in self._tables:
-            self._tables[key] = piece.tabled()
-        return piece._replace(table=self._tables[key])
 
 
 _OPERANDS = (Space.Left, Space.Right)
@@ -187,18 +189,18 @@ def _whole(tile: Tile) -> Cut:
     return Cut(tile, tile, 0, 0, *tile.resident.type.shape)
 
 
-def _joined(pieces: Sequence[Piece], follows: Callable[[Piece, Piece], bool], size: str) -> list[Piece]:
+def _joined(pieces: Sequence[Piece], follows: Callable[[Piece, Piece], bool], size: str) -> Sequence[Piece]:
     """The pieces; those that follow one another are one, of the sum of their sizes."""
-    ends = [number for number, pair in enumerate(pairwise(pieces), 1) if not follows(*pair)]
-    runs = [pieces[start:end] for start, end in pairwise([0, *ends, len(pieces)])]
+    after = [number for number, pair in enumerate(pairwise(pieces), 1) if not follows(*pair)]
+    runs = [pieces[start:end] for start, end in pairwise([0, *after, len(pieces)])]
     return [run[0]._replace(**{size: sum(getattr(piece, size) for piece in run)}) for run in runs]
 
 
 def _beside(left: Piece, right: Piece) -> bool:
     """Whether a piece goes on in K where another ends, in the same rows."""
     alike = left.source is right.source and left.row == right.row and left.rows == right.rows
-    if isinstance(left, Unfold):
-        alike &= isinstance(right, Unfold) and left.window is right.window
+    if isinstance(left, Unfold) or isinstance(right, Unfold):
+        alike &= type(left) is type(right) and left[2] is right[2]  # the window
     return alike and left.column + left.columns == right.column
 
 

@@ -31,6 +31,8 @@ class Tile:
     `ended` is true once its call has made a later tile at the same address.
     """
 
+    __slots__ = ("data", "ended", "resident", "valid", "written")
+
     def __init__(self, resident: Resident, data: Array, *, full: bool) -> None:
         self.resident = resident
         self.data = data
