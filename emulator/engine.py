@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NoReturn
 
 import numpy as np
@@ -133,12 +132,20 @@ class _Walked:
                 tensor.data = None
 
 
-@lru_cache(maxsize=_KEPT)
+_walks: dict[tuple[int, int], _Walked] = {}
+"""The last walks, by the identities of program and soc: both live as long as their walk, which has them."""
+
+
 def _walked(program: Program, soc: Soc) -> _Walked:
-    """Walk without data. Raises as `compile_program`."""
-    tensors, schedule = _tensors(program, {}), Schedule()
-    report = _walk(program, soc, tensors, Numbers(vreq8.Reading()), schedule.add)
-    return _Walked(report, tensors, schedule)
+    """The walk without data, which may be an earlier one. Raises as `compile_program`."""
+    key = id(program), id(soc)
+    if key not in _walks:
+        tensors, schedule = _tensors(program, {}), Schedule()
+        report = _walk(program, soc, tensors, Numbers(vreq8.Reading()), schedule.add)
+        if len(_walks) == _KEPT:
+            del _walks[next(iter(_walks))]
+        _walks[key] = _Walked(report, tensors, schedule)
+    return _walks[key]
 
 
 def _tensors(program: Program, arrays: Mapping[str, Array]) -> list[Tensor]:

@@ -284,12 +284,9 @@ class Function:
     decided: tuple[If, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Program:
-    """A `@pl.program` class, read and checked. `main` is its orchestration.
-
-    Programs are compared by identity, so that what is known of one can be looked up.
-    """
+    """A `@pl.program` class, read and checked. `main` is its orchestration."""
 
     position: Position
     name: str

@@ -29,9 +29,9 @@ class Rates:
     matmul_start: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Soc:
-    """Capacities in bytes by memory; `rates` is None where no cost model is public. Compared by identity."""
+    """Capacities in bytes by memory; `rates` is None where no cost model is public."""
 
     name: str
     capacity: Mapping[Space, int]
