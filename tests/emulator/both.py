@@ -11,24 +11,24 @@ import numpy.typing as npt
 from emulator.elements import Numbers
 from emulator.engine import Report, run_program, walk_program
 from emulator.program import Program
-from emulator.soc import SOCS
+from emulator.soc import SOCS, Soc
 from emulator.vreq8 import READINGS
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 Run = Callable[[Arrays], Report]
 
-A2A3 = SOCS["a2a3"]
 
-
-def alike(program: Program, arrays: Arrays, variant: str = "vreq8") -> tuple[str, Arrays]:
+def alike(
+    program: Program, arrays: Arrays, variant: str = "vreq8", soc: Soc = SOCS["a2a3"]
+) -> tuple[str, Arrays]:
     """How both end, and what they leave in the arrays; the kept walk runs twice.
 
     Returns:
         The error, empty if there is none, and the arrays.
     """
-    by_steps = _outcome(lambda own: walk_program(program, A2A3, own, Numbers(READINGS[variant])), arrays)
+    by_steps = _outcome(lambda own: walk_program(program, soc, own, Numbers(READINGS[variant])), arrays)
     for _ in range(2):
-        kept = _outcome(lambda own: run_program(program, A2A3, own, variant), arrays)
+        kept = _outcome(lambda own: run_program(program, soc, own, variant), arrays)
         assert kept[0] == by_steps[0]
         for name, array in by_steps[1].items():
             np.testing.assert_array_equal(kept[1][name], array, err_msg=name)

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from emulator.engine import compile_program, run_program
 from emulator.program import Program
+from emulator.soc import SOCS
 from golden import vreq8
-from tests.emulator.both import A2A3, alike
+from tests.emulator.both import alike
 
 Read = Callable[..., Program]
+A2A3 = SOCS["a2a3"]
 
 TENSORS = {
     "x": "pl.Tensor[[128, 64], pl.INT8]",
@@ -29,6 +31,7 @@ TENSORS = {
     "z": "pl.Out[pl.Tensor[[64, 64], pl.INT32]]",
 }
 IMAGE = "image_shape=(8, 8), kernel_size=(3, 3), stride=(1, 1), padding=(1, 1, 1, 1)"
+OTHER_IMAGE = IMAGE.replace("(1, 1, 1, 1)", "(2, 0, 2, 0)")
 BEGIN = """
 m = pl.load(x, [0, 0], [64, 64], @Mat)
 f = pl.load(w, [0, 0], [64, 64], @Mat)
@@ -48,6 +51,8 @@ y = pl.tile.fixpipe_store(other, scale, y, [0, 0])
 STEPS = {
     "left": "a = pl.tile.extract(m, 0, {k}, shape=[64, 32], @Left)",
     "left, unfolded": f"a = pl.tile.img2col(m, 0, {{taps}}, [64, 32], {IMAGE})",
+    "left, of the filter": "a = pl.tile.extract(f, 0, {k}, shape=[64, 32], @Left)",
+    "left, unfolded with other padding": f"a = pl.tile.img2col(m, 0, {{taps}}, [64, 32], {OTHER_IMAGE})",
     "right": "r = pl.tile.extract(f, {k}, 0, shape=[32, 64], @Right)",
     "acc": "acc = pl.tile.matmul_acc(acc, a, r)",
     "other": "other = pl.tile.matmul_acc(other, a, r)",
@@ -100,6 +105,15 @@ def body(steps: Sequence[Step]) -> str:
         ),
         max_size=14,
     )
+)
+@example([("left, of the filter", 0, 0, 0), ("filter", 0, 64, 0), ("map", 0, 64, 0), ("acc", 0, 0, 0)])
+@example(
+    [
+        ("left, unfolded", 0, 0, 64),
+        ("acc", 0, 0, 0),
+        ("left, unfolded with other padding", 0, 0, 96),
+        ("acc", 0, 0, 0),
+    ]
 )
 def test_any_order_of_operators_gives_what_it_gives_step_by_step(read: Read, steps: list[Step]) -> None:
     alike(read(body(steps), **TENSORS), arrays())
