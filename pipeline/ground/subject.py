@@ -110,20 +110,30 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
         raise WorkloadError(f"{what}: {reason_of(cause)}") from error
 
 
+_KEPT = 4
+_subjects: dict[tuple[object, ...], Subject] = {}
+"""The last subjects. Plan, programs and walks of one serve all that is done with it, with any profile."""
+
+
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:
-    """The subject of a job, on its own platform or on another one.
+    """The subject of a job, on its own platform or on another one: the same object while it is kept.
 
     Raises:
         WorkloadError: its workload cannot be loaded, or has no geometry or no specs for the job's shapes.
     """
     workload = workload_of(job)
     soc = (platform or job.platform).soc
-    try:
-        geometry = geometry_of(workload, job.geometry)
-    except GeometryError as error:  # the matrix accepted it: the file was changed
-        raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
-    workload.definition.specs(geometry)
-    return Subject(workload, geometry, soc, job.plan_options)
+    key = (workload, msgspec.json.encode([job.geometry, job.plan_options]), soc)
+    if key not in _subjects:
+        try:
+            geometry = geometry_of(workload, job.geometry)
+        except GeometryError as error:  # the matrix accepted it: the file was changed
+            raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
+        workload.definition.specs(geometry)
+        if len(_subjects) == _KEPT:
+            del _subjects[next(iter(_subjects))]
+        _subjects[key] = Subject(workload, geometry, soc, job.plan_options)
+    return _subjects[key]
 
 
 def wanted_golden(job: Job, inputs: Path | None) -> Wanted:
