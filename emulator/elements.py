@@ -37,6 +37,12 @@ class Elements(Protocol):
     strict: bool
     """Whether the walk refuses to read what was never written, and outputs that are left partly unwritten."""
 
+    by_steps: bool
+    """Whether each operator must be done when the walk comes to it."""
+
+    dtype: npt.DTypeLike
+    """Of operands whose products are added up at once."""
+
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
         """The walk comes to an operator; `loops` and what names have `held` are its own state, no copies."""
         ...
@@ -47,6 +53,13 @@ class Elements(Protocol):
 
     def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
         """Add a product to sums."""
+        ...
+
+    def add_up(self, acc: Tile, left: Array, right: Array, bias: Tile | None, *, begins: bool) -> None:
+        """Begin sums with the product of two operands, with a bias row if there is one, or go on with it.
+
+        What `left` holds is valid for this call only.
+        """
         ...
 
     def settle(self, acc: Tile, rows: int) -> None:
@@ -66,9 +79,11 @@ class Numbers:
     """Elements are the numbers that a device computes with."""
 
     strict = True
+    dtype: npt.DTypeLike = np.float32
 
-    def __init__(self, reading: vreq8.Reading) -> None:
+    def __init__(self, reading: vreq8.Reading, *, by_steps: bool = False) -> None:
         self._reading = reading
+        self.by_steps = by_steps
 
     def memory(self, size: int) -> Array:
         """Bytes."""
@@ -82,14 +97,21 @@ class Numbers:
         """Nothing depends on it."""
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
-        """Write the exact int32 product, with the bias."""
-        acc.data[:] = product(a.data, b.data)
-        if bias is not None:
-            acc.data += bias.data
+        """Write the product."""
+        self.add_up(acc, a.data, b.data, bias, begins=True)
 
     def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
-        """Add the exact int32 product."""
-        acc.data += product(a.data, b.data)
+        """Add the product."""
+        self.add_up(acc, a.data, b.data, None, begins=False)
+
+    def add_up(self, acc: Tile, left: Array, right: Array, bias: Tile | None, *, begins: bool) -> None:
+        """Write or add the exact int32 product, and the bias."""
+        if begins:
+            acc.data[:] = _product(left, right)
+        else:
+            acc.data += _product(left, right)
+        if bias is not None:
+            acc.data += bias.data
 
     def settle(self, acc: Tile, rows: int) -> None:
         """The sums are there already."""
@@ -103,7 +125,7 @@ class Numbers:
         spoil(values, result)
 
 
-def product(a: Array, b: Array) -> npt.NDArray[np.int32]:
+def _product(a: Array, b: Array) -> npt.NDArray[np.int32]:
     """The int32 product of int8 matrices, which may be given as float32; exact."""
     left, right = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
     total = (left[:, :_EXACT_DEPTH] @ right[:_EXACT_DEPTH]).astype(np.int32)

@@ -87,19 +87,23 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
         if array.shape != param.type.shape or array.dtype != param.type.dtype.numpy:
             wanted = f"{list(param.type.shape)} {param.type.dtype.value}"
             raise ValueError(f"{param.name} is {list(array.shape)} {array.dtype}: must be {wanted}")
-    numbers = Numbers(vreq8.READINGS[variant])
+    reading = vreq8.READINGS[variant]
+    by_steps = Numbers(reading, by_steps=True)
     try:
         walked = _walked(program, soc)
     except AccessError:  # what comes before it is computed, and may be refused for its data
-        return walk_program(program, soc, arrays, numbers)
-    if walked.schedule.spoiled:  # a fault may read and change what no operator does
-        return walk_program(program, soc, arrays, numbers)
-    walked.run(arrays, numbers)
+        return walk_program(program, soc, arrays, by_steps)
+    if walked.schedule.spoiled:
+        return walk_program(program, soc, arrays, by_steps)
+    walked.run(arrays, Numbers(reading))
     return walked.report
 
 
 def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elements: Elements) -> Report:
-    """Walk with elements of any kind, step by step. Outputs are written in place.
+    """Walk with elements of any kind. Outputs are written in place.
+
+    What there is to do is done after the walk, or step by step if the elements ask for it, or if faults are
+    injected: they may read and change what no operator does.
 
     Args:
         program: the typed program.
@@ -110,6 +114,12 @@ def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elemen
     Raises:
         CapacityError, AccessError: as `compile_program`.
     """
+    if not elements.by_steps:
+        tensors, schedule = _tensors(program, arrays), Schedule(elements.dtype)
+        report = _walk(program, soc, tensors, elements, schedule.add)
+        if not schedule.spoiled:
+            schedule.do(elements)
+            return report
     return _walk(program, soc, _tensors(program, arrays), elements, lambda action: action.do(elements))
 
 
@@ -140,7 +150,7 @@ def _walked(program: Program, soc: Soc) -> _Walked:
     """The walk without data, which may be an earlier one. Raises as `compile_program`."""
     key = id(program), id(soc)
     if key not in _walks:
-        tensors, schedule = _tensors(program, {}), Schedule()
+        tensors, schedule = _tensors(program, {}), Schedule(Numbers.dtype)
         report = _walk(program, soc, tensors, Numbers(vreq8.Reading()), schedule.add)
         if len(_walks) == _KEPT:
             del _walks[next(iter(_walks))]

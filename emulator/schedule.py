@@ -16,16 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator.actions import Accumulate, Action, Cut, Multiply, Spoiled, Unfold
-from emulator.elements import Elements, product
+from emulator.elements import Elements
 from emulator.image import Table
 from emulator.soc import Space
 from emulator.tile import Array, Tile
 
 Piece = Cut | Unfold
-Floats = npt.NDArray[np.float32]
 
 _KEPT = 8
-"""Right operands that are kept as fp32 at a time."""
+"""Right operands that are kept at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,21 +35,22 @@ class Right:
 
 
 class Workspace:
-    """Operands as fp32, in memory that is used again and again: to get new memory takes longer."""
+    """Operands in one dtype, in memory that is used again and again: to get new memory takes longer."""
 
-    def __init__(self) -> None:
-        self._left: Floats = np.empty(0, np.float32)
-        self._rights: dict[Right, Floats] = {}
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._dtype = dtype
+        self._left: Array = np.empty(0, dtype)
+        self._rights: dict[Right, Array] = {}
         self._tables: dict[tuple[object, ...], Table] = {}
 
     def forget(self) -> None:
         """Keep no operand of this run. What depends on no data, the tables of img2col, serves them all."""
         self._rights.clear()
 
-    def left(self, pieces: Sequence[Piece], rows: int, columns: int) -> Floats:
+    def left(self, pieces: Sequence[Piece], rows: int, columns: int) -> Array:
         """The pieces side by side [rows, columns], until the next call."""
         if self._left.size < rows * columns:
-            self._left = np.empty(rows * columns, np.float32)
+            self._left = np.empty(rows * columns, self._dtype)
         operand = self._left[: rows * columns].reshape(rows, columns)
         column = 0
         for piece in pieces:
@@ -58,13 +58,13 @@ class Workspace:
             column += piece.columns
         return operand
 
-    def right(self, right: Right) -> Floats:
+    def right(self, right: Right) -> Array:
         """The pieces one under the other."""
         known = self._rights.get(right)
         if known is None:
             if len(self._rights) == _KEPT:
                 self._rights.clear()
-            known = np.concatenate([self._block(piece) for piece in right.pieces]).astype(np.float32)
+            known = np.concatenate([self._block(piece) for piece in right.pieces]).astype(self._dtype)
             self._rights[right] = known
         return known
 
@@ -88,15 +88,10 @@ class Products(NamedTuple):
     workspace: Workspace
 
     def do(self, elements: Elements) -> None:
-        """Compute it on numbers."""
+        """As elements do."""
         right = self.workspace.right(self.right)
         left = self.workspace.left(self.left, self.result.resident.type.shape[0], right.shape[0])
-        if self.begins:
-            self.result.data[:] = product(left, right)
-        else:
-            self.result.data += product(left, right)
-        if self.bias is not None:
-            self.result.data += self.bias.data
+        elements.add_up(self.result, left, right, self.bias, begins=self.begins)
 
 
 @dataclass
@@ -110,18 +105,21 @@ class _Sums:
 
 
 class Schedule:
-    """Actions in order. `spoiled` says whether there are injected faults, which it leaves out."""
+    """Actions in order, for operands of a dtype.
 
-    def __init__(self) -> None:
+    `spoiled` says whether there are injected faults, which it leaves out.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
         self.spoiled = False
         self._actions: list[Action] = []
-        self._workspace = Workspace()
+        self._workspace = Workspace(dtype)
         self._cuts: dict[Tile, Piece] = {}
         self._sums: dict[Tile, _Sums] = {}
         self._rights: dict[tuple[object, ...], Right] = {}
 
     def do(self, elements: Elements) -> None:
-        """Do everything, on numbers."""
+        """Do everything."""
         try:
             for action in self._actions:
                 action.do(elements)

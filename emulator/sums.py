@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator.elements import PADDING
-from emulator.program import Call
 from emulator.terms import ZERO, Block, Ids, Index, Numbering
 
 Mask = npt.NDArray[np.bool_]
@@ -31,18 +30,9 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Step:
-    """An operator as it ran: the call, and the rounds of the loops around it."""
-
-    call: Call
-    rounds: Mapping[str, int]
-
-
-@dataclass(frozen=True)
 class Product:
-    """The operands of a product, ids [m, k] and [k, n], and where they were multiplied."""
+    """The operands of a product, ids [m, k] and [k, n]."""
 
-    step: Step
     left: Ids
     right: Ids
 

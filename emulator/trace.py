@@ -17,12 +17,20 @@ from emulator.image import tap_rows, window_of
 from emulator.meant import meant
 from emulator.program import Call, Ref, valued
 from emulator.soc import FRACTAL_DEPTH
-from emulator.sums import Accumulator, Found, Mask, Step, middle, split
+from emulator.sums import Accumulator, Found, Mask, middle, split
 from emulator.terms import FLAWED, NEVER, Block, Ids, Index, Numbering
 from emulator.tile import Array, Tensor, Tile
 
 _FEW = 0.25
 """Share of an accumulator's sums below which flawed ones need not be known."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator as it ran: the call, and the rounds of the loops around it."""
+
+    call: Call
+    rounds: Mapping[str, int]
 
 
 Line = tuple[str, int, str]
@@ -163,6 +171,7 @@ class Recorder(Coordinates):
     """Elements are ids; `finish` gives what was recorded."""
 
     strict = False
+    by_steps = True
 
     def __init__(self, numbering: Numbering) -> None:
         super().__init__(numbering)
@@ -176,8 +185,7 @@ class Recorder(Coordinates):
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
         """Record the operator before, whose result now has its name, and note what this one reads."""
         self.finish()
-        super().reach(call, loops, held)
-        noted: dict[str, Any] = {"step": self._step}
+        noted: dict[str, Any] = {"step": Step(call, dict(loops))}
         for name, operand in call.operands.items():
             noted[name] = held.get(operand.name) if isinstance(operand, Ref) else valued(operand, loops)
         if (source := noted.get(_SOURCE.get(call.operator, ""))) is not None:

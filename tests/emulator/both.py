@@ -26,7 +26,9 @@ def alike(
     Returns:
         The error, empty if there is none, and the arrays.
     """
-    by_steps = _outcome(lambda own: walk_program(program, soc, own, Numbers(READINGS[variant])), arrays)
+    by_steps = _outcome(
+        lambda own: walk_program(program, soc, own, Numbers(READINGS[variant], by_steps=True)), arrays
+    )
     for _ in range(2):
         kept = _outcome(lambda own: run_program(program, soc, own, variant), arrays)
         assert kept[0] == by_steps[0]
