@@ -14,7 +14,8 @@ import numpy.typing as npt
 from emulator import vreq8
 from emulator.memory import Resident
 from emulator.program import Call, Spoil
-from emulator.tile import Array, Tensor, Tile, in_shape
+from emulator.soc import Space
+from emulator.tile import Array, Place, Tensor, Tile, in_shape
 
 PADDING = 0
 """The element that img2col gives outside the image, whatever elements are."""
@@ -31,7 +32,7 @@ class Elements(Protocol):
         ...
 
     def view(self, resident: Resident, memory: Array) -> Array:
-        """The elements of a tile in its memory, in the shape of `Tile.data`; writing to them writes there."""
+        """The elements of a tile in its memory, as `Place.data` has them; writing to them writes there."""
         ...
 
     strict: bool
@@ -75,6 +76,40 @@ class Elements(Protocol):
         ...
 
 
+class Memories:
+    """The memories of a core, with the places of tiles in them.
+
+    They hold elements while something is computed.
+    """
+
+    def __init__(self, capacity: Mapping[Space, int]) -> None:
+        self._capacity = capacity
+        self._places: list[Place] = []
+        self._elements: Elements | None = None
+        self._cells: Mapping[Space, Array] = {}
+
+    def hold(self, elements: Elements | None) -> None:
+        """Begin to hold elements, with nothing in them; with None, hold none."""
+        self._elements = elements
+        self._cells = {}
+        if elements is not None:
+            self._cells = {space: elements.memory(size) for space, size in self._capacity.items()}
+        for place in self._places:
+            self._fill(place)
+
+    def place(self, resident: Resident) -> Place:
+        """The place of a tile."""
+        place = Place(resident)
+        self._places.append(place)
+        self._fill(place)
+        return place
+
+    def _fill(self, place: Place) -> None:
+        place.data = None
+        if self._elements is not None:
+            place.data = self._elements.view(place.resident, self._cells[place.resident.type.space])
+
+
 class Numbers:
     """Elements are the numbers that a device computes with."""
 
@@ -106,12 +141,13 @@ class Numbers:
 
     def add_up(self, acc: Tile, left: Array, right: Array, bias: Tile | None, *, begins: bool) -> None:
         """Write or add the exact int32 product, and the bias."""
+        sums = acc.data
         if begins:
-            acc.data[:] = _product(left, right)
+            sums[:] = _product(left, right)
         else:
-            acc.data += _product(left, right)
+            sums += _product(left, right)
         if bias is not None:
-            acc.data += bias.data
+            sums += bias.data
 
     def settle(self, acc: Tile, rows: int) -> None:
         """The sums are there already."""

@@ -14,7 +14,7 @@ import numpy as np
 from emulator import vreq8
 from emulator.actions import Accumulate, Action, Cut, Fill, Multiply, Pad, Requantise, Spoiled, Store, Unfold
 from emulator.counts import Counts, Estimate, estimate, pair
-from emulator.elements import Elements, Numbers
+from emulator.elements import Elements, Memories, Numbers
 from emulator.errors import AccessError
 from emulator.image import Window, tap_rows, window_of
 from emulator.memory import MemoryMap, place
@@ -87,16 +87,12 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
         if array.shape != param.type.shape or array.dtype != param.type.dtype.numpy:
             wanted = f"{list(param.type.shape)} {param.type.dtype.value}"
             raise ValueError(f"{param.name} is {list(array.shape)} {array.dtype}: must be {wanted}")
-    reading = vreq8.READINGS[variant]
-    by_steps = Numbers(reading, by_steps=True)
+    numbers = Numbers(vreq8.READINGS[variant])
     try:
-        walked = _walked(program, soc)
+        _walked(program, soc)
     except AccessError:  # what comes before it is computed, and may be refused for its data
-        return walk_program(program, soc, arrays, by_steps)
-    if walked.schedule.spoiled:
-        return walk_program(program, soc, arrays, by_steps)
-    walked.run(arrays, Numbers(reading))
-    return walked.report
+        numbers.by_steps = True
+    return walk_program(program, soc, arrays, numbers)
 
 
 def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elements: Elements) -> Report:
@@ -115,31 +111,36 @@ def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elemen
         CapacityError, AccessError: as `compile_program`.
     """
     if not elements.by_steps:
-        tensors, schedule = _tensors(program, arrays), Schedule(elements.dtype)
-        report = _walk(program, soc, tensors, elements, schedule.add)
-        if not schedule.spoiled:
-            schedule.do(elements)
-            return report
-    return _walk(program, soc, _tensors(program, arrays), elements, lambda action: action.do(elements))
+        walked = _walked(program, soc)
+        if not walked.schedule.spoiled:
+            walked.run(arrays, elements)
+            return walked.report
+    walk = _Walk(program, soc, arrays, elements, lambda action: action.do(elements))
+    return walk.run()
 
 
 @dataclass(frozen=True)
 class _Walked:
-    """A program that was walked without data: its actions, on tensors that are given data for a run."""
+    """A program that was walked without elements: its actions, and where they find elements in a run."""
 
     report: Report
     tensors: Sequence[Tensor]
+    memories: Sequence[Memories]
     schedule: Schedule
 
-    def run(self, arrays: Mapping[str, Array], numbers: Numbers) -> None:
-        """Compute. Outputs are written in place."""
+    def run(self, arrays: Mapping[str, Array], elements: Elements) -> None:
+        """Compute. Outputs are written in place; nothing of the run is kept."""
         try:
             for tensor in self.tensors:
                 tensor.data = arrays[tensor.name]
-            self.schedule.do(numbers)
+            for memories in self.memories:
+                memories.hold(elements)
+            self.schedule.do(elements)
         finally:
             for tensor in self.tensors:
                 tensor.data = None
+            for memories in self.memories:
+                memories.hold(None)
 
 
 _walks: dict[tuple[int, int], _Walked] = {}
@@ -150,79 +151,93 @@ def _walked(program: Program, soc: Soc) -> _Walked:
     """The walk without data, which may be an earlier one. Raises as `compile_program`."""
     key = id(program), id(soc)
     if key not in _walks:
-        tensors, schedule = _tensors(program, {}), Schedule(Numbers.dtype)
-        report = _walk(program, soc, tensors, Numbers(vreq8.Reading()), schedule.add)
+        schedule = Schedule()
+        walk = _Walk(program, soc, {}, None, schedule.add)
+        report = walk.run()
         if len(_walks) == _KEPT:
             del _walks[next(iter(_walks))]
-        _walks[key] = _Walked(report, tensors, schedule)
+        _walks[key] = _Walked(report, walk.tensors, walk.memories, schedule)
     return _walks[key]
-
-
-def _tensors(program: Program, arrays: Mapping[str, Array]) -> list[Tensor]:
-    return [
-        Tensor(
-            param.name,
-            param.type,
-            arrays.get(param.name),
-            np.zeros(param.type.shape, bool) if param.type.out else None,
-        )
-        for param in program.main.params
-    ]
 
 
 Perform = Callable[[Action], None]
 """What becomes of an action that the walk comes to: it is done, or kept."""
 
 
-def _walk(
-    program: Program, soc: Soc, tensors: Sequence[Tensor], elements: Elements, perform: Perform
-) -> Report:
-    counts = Counts()
-    memory = {
-        name: place(function, soc.capacity)
-        for name, function in program.functions.items()
-        if not function.orchestration
-    }
-    held = {tensor.name: tensor for tensor in tensors}
-    for statement in program.main.body:
-        if isinstance(statement, Invoke):
-            function = program.functions[statement.function]
-            arguments = [held[name] for name in statement.arguments]
-            _Core(function, memory[function.name], soc, counts, elements, perform).run(arguments)
-            outputs = [
-                tensor for param, tensor in zip(function.params, arguments, strict=True) if param.type.out
-            ]
-            held.update(zip(statement.targets, outputs, strict=True))
-    for tensor in tensors:
-        if elements.strict and tensor.written is not None and not tensor.written.all():
-            missing = int(tensor.written.size - tensor.written.sum())
-            first = [int(index) for index in np.argwhere(~tensor.written)[0]]
-            raise AccessError(
-                program.main.position,
-                f"output {tensor.name}",
-                f"{missing} of {tensor.written.size} elements never written, the first at {first}",
+class _Walk:
+    """A walk through the functions of a program; `elements` is None if nothing is computed on the way."""
+
+    def __init__(
+        self,
+        program: Program,
+        soc: Soc,
+        arrays: Mapping[str, Array],
+        elements: Elements | None,
+        perform: Perform,
+    ) -> None:
+        self.program = program
+        self.soc = soc
+        self.elements = elements
+        self.perform = perform
+        self.counts = Counts()
+        self.memories: list[Memories] = []
+        self.tensors = [
+            Tensor(
+                param.name,
+                param.type,
+                arrays.get(param.name),
+                np.zeros(param.type.shape, bool) if param.type.out else None,
             )
-    return Report(program, soc, memory, counts, estimate(counts, soc))
+            for param in program.main.params
+        ]
+
+    @property
+    def strict(self) -> bool:
+        """Whether what was never written is refused."""
+        return self.elements is None or self.elements.strict
+
+    def run(self) -> Report:
+        """Walk. Raises as `compile_program`."""
+        program = self.program
+        memory = {
+            name: place(function, self.soc.capacity)
+            for name, function in program.functions.items()
+            if not function.orchestration
+        }
+        held = {tensor.name: tensor for tensor in self.tensors}
+        for statement in program.main.body:
+            if isinstance(statement, Invoke):
+                function = program.functions[statement.function]
+                arguments = [held[name] for name in statement.arguments]
+                _Core(self, function, memory[function.name]).run(arguments)
+                outputs = [
+                    tensor for param, tensor in zip(function.params, arguments, strict=True) if param.type.out
+                ]
+                held.update(zip(statement.targets, outputs, strict=True))
+        for tensor in self.tensors:
+            if self.strict and tensor.written is not None and not tensor.written.all():
+                missing = int(tensor.written.size - tensor.written.sum())
+                first = [int(index) for index in np.argwhere(~tensor.written)[0]]
+                raise AccessError(
+                    program.main.position,
+                    f"output {tensor.name}",
+                    f"{missing} of {tensor.written.size} elements never written, the first at {first}",
+                )
+        return Report(program, self.soc, memory, self.counts, estimate(self.counts, self.soc))
 
 
 class _Core:
     """One InCore function on one core: its memories, the tiles alive in them, the loop it is in."""
 
-    def __init__(
-        self,
-        function: Function,
-        memory: MemoryMap,
-        soc: Soc,
-        counts: Counts,
-        elements: Elements,
-        perform: Perform,
-    ) -> None:
+    def __init__(self, walk: _Walk, function: Function, memory: MemoryMap) -> None:
+        self._walk = walk
         self._function = function
         self._memory = memory
-        self._counts = counts
-        self._elements = elements
-        self._perform = perform
-        self._cells = {space: elements.memory(size) for space, size in soc.capacity.items()}
+        self._memories = Memories(walk.soc.capacity)
+        self._memories.hold(walk.elements)
+        walk.memories.append(self._memories)
+        self._counts = walk.counts
+        self._perform = walk.perform
         self._names: dict[str, Tile | Tensor] = {}
         self._loops: dict[str, int] = {}
         self._lives: dict[int, Tile] = {}
@@ -249,7 +264,8 @@ class _Core:
 
     def _operator(self, call: Call) -> None:
         self._call = call
-        self._elements.reach(call, self._loops, self._names)
+        if self._walk.elements is not None:
+            self._walk.elements.reach(call, self._loops, self._names)
         result = self._names[call.target] = _STEPS[call.operator](self, call.operands)
         if call.spoil is not None:
             values = {name: self._value(operand) for name, operand in call.operands.items()}
@@ -263,7 +279,7 @@ class _Core:
 
     def _unwritten(self, problem: str) -> None:
         """Refuse what was never written, unless a walk is to go on."""
-        if self._elements.strict:
+        if self._walk.strict:
             self._refuse(problem)
 
     def _held(self, ref: Any) -> Any:
@@ -292,12 +308,10 @@ class _Core:
     def _new(self, *, full: bool = True) -> Tile:
         earlier = self._lives.get(id(self._call))
         if earlier is None:
-            resident = self._memory.at(self._call)
-            data = self._elements.view(resident, self._cells[resident.type.space])
-            tile = Tile(resident, data, full=full)
+            where = self._memories.place(self._memory.at(self._call))
         else:
-            earlier.ended = True
-            tile = Tile(earlier.resident, earlier.data, full=full)
+            where, earlier.ended = earlier.place, True
+        tile = Tile(where, full=full)
         self._lives[id(self._call)] = tile
         return tile
 

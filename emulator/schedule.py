@@ -37,20 +37,21 @@ class Right:
 class Workspace:
     """Operands in one dtype, in memory that is used again and again: to get new memory takes longer."""
 
-    def __init__(self, dtype: npt.DTypeLike) -> None:
-        self._dtype = dtype
-        self._left: Array = np.empty(0, dtype)
+    def __init__(self) -> None:
+        self._left: Array = np.empty(0)
         self._rights: dict[Right, Array] = {}
         self._tables: dict[tuple[object, ...], Table] = {}
 
-    def forget(self) -> None:
-        """Keep no operand of this run. What depends on no data, the tables of img2col, serves them all."""
+    def begin(self, dtype: npt.DTypeLike) -> None:
+        """Keep no operand of the run before. The tables of img2col depend on no data and serve all runs."""
+        self._left = np.empty(0, dtype)
         self._rights.clear()
 
-    def left(self, pieces: Sequence[Piece], rows: int, columns: int) -> Array:
+    def left(self, pieces: Sequence[Piece]) -> Array:
         """The pieces side by side [rows, columns], until the next call."""
+        rows, columns = pieces[0].rows, sum(piece.columns for piece in pieces)
         if self._left.size < rows * columns:
-            self._left = np.empty(rows * columns, self._dtype)
+            self._left = np.empty(rows * columns, self._left.dtype)
         operand = self._left[: rows * columns].reshape(rows, columns)
         column = 0
         for piece in pieces:
@@ -64,7 +65,7 @@ class Workspace:
         if known is None:
             if len(self._rights) == _KEPT:
                 self._rights.clear()
-            known = np.concatenate([self._block(piece) for piece in right.pieces]).astype(self._dtype)
+            known = np.concatenate([self._block(piece) for piece in right.pieces]).astype(self._left.dtype)
             self._rights[right] = known
         return known
 
@@ -89,8 +90,7 @@ class Products(NamedTuple):
 
     def do(self, elements: Elements) -> None:
         """As elements do."""
-        right = self.workspace.right(self.right)
-        left = self.workspace.left(self.left, self.result.resident.type.shape[0], right.shape[0])
+        left, right = self.workspace.left(self.left), self.workspace.right(self.right)
         elements.add_up(self.result, left, right, self.bias, begins=self.begins)
 
 
@@ -105,26 +105,22 @@ class _Sums:
 
 
 class Schedule:
-    """Actions in order, for operands of a dtype.
+    """Actions in order. `spoiled` says whether there are injected faults, which it leaves out."""
 
-    `spoiled` says whether there are injected faults, which it leaves out.
-    """
-
-    def __init__(self, dtype: npt.DTypeLike) -> None:
+    def __init__(self) -> None:
         self.spoiled = False
         self._actions: list[Action] = []
-        self._workspace = Workspace(dtype)
+        self._workspace = Workspace()
         self._cuts: dict[Tile, Piece] = {}
         self._sums: dict[Tile, _Sums] = {}
         self._rights: dict[tuple[object, ...], Right] = {}
 
     def do(self, elements: Elements) -> None:
         """Do everything."""
-        try:
-            for action in self._actions:
-                action.do(elements)
-        finally:
-            self._workspace.forget()
+        self._workspace.begin(elements.dtype)
+        for action in self._actions:
+            action.do(elements)
+        self._workspace.begin(elements.dtype)
 
     def add(self, action: Action) -> None:
         """Take an action in."""
@@ -151,6 +147,8 @@ class Schedule:
         self._sums.clear()
 
     def _cut(self, cut: Piece) -> None:
+        if (cut.rows, cut.columns) != cut.result.resident.type.shape:  # it would be found when it is copied
+            raise ValueError(f"{cut.rows} x {cut.columns} do not fit a {cut.result.resident.type}")
         for other in [other for other in self._cuts if _overlap(other, cut.result)]:
             del self._cuts[other]  # nothing reads it any more
         self._cuts[cut.result] = cut

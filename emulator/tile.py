@@ -16,29 +16,47 @@ Array = npt.NDArray[Any]
 
 
 def in_shape(resident: Resident, flat: Array) -> Array:
-    """The elements of a tile, given in the order of their addresses, in the shape of `Tile.data`."""
+    """The elements of a tile, given in the order of their addresses, in the shape of `Place.data`."""
     rows, columns = resident.type.shape
     fractal = resident.type.fractal
     return flat.reshape((columns // FRACTAL_DEPTH, rows, FRACTAL_DEPTH) if fractal else (rows, columns))
 
 
+@dataclass
+class Place:
+    """Where a resident tile lies in a core's memory. `data` are the elements there, while there are any.
+
+    They are [rows, columns], or [C1, rows, C0] if the tile lies in NZ fractals (rows are a multiple of 16,
+    and this is byte for byte `[C/32][R/16][16][32]`).
+    """
+
+    resident: Resident
+    data: Array | None = None
+
+
 class Tile:
     """One life of a resident tile. `written` is a mask of its elements, None once all of them are.
 
-    `data` is a view of its memory: [rows, columns], or [C1, rows, C0] if it lies in NZ fractals (rows are a
-    multiple of 16, and this is byte for byte `[C/32][R/16][16][32]`).
     `valid` says how many of its first rows hold what they should, all unless the program says otherwise.
     `ended` is true once its call has made a later tile at the same address.
     """
 
-    __slots__ = ("data", "ended", "resident", "valid", "written")
+    __slots__ = ("ended", "place", "resident", "valid", "written")
 
-    def __init__(self, resident: Resident, data: Array, *, full: bool) -> None:
-        self.resident = resident
-        self.data = data
+    def __init__(self, place: Place, *, full: bool) -> None:
+        self.place = place
+        self.resident = place.resident
         self.ended = False
-        self.valid = resident.type.shape[0]
-        self.written: npt.NDArray[np.bool_] | None = None if full else np.zeros(resident.type.shape, bool)
+        self.valid = place.resident.type.shape[0]
+        self.written: npt.NDArray[np.bool_] | None = (
+            None if full else np.zeros(self.resident.type.shape, bool)
+        )
+
+    @property
+    def data(self) -> Array:
+        """The elements at its place; writing to them writes there."""
+        assert self.place.data is not None
+        return self.place.data
 
     def mark(self, row: int, column: int, shape: tuple[int, int]) -> None:
         """Note a rectangle as written."""
