@@ -1,11 +1,12 @@
 """How long the emulator takes for MC62's fused kernel, against the golden pair's own compute time.
 
-Run as `python -m benchmarks.emulator_run`, with `OMP_NUM_THREADS=1` for processor times without threads that
-wait for one another. The two sides take turns, so that a busy machine slows both alike. Peak memory is that of
-a process of its own that compiles and runs the kernel and never imports torch. One convolution and a matrix
-product, of the shipped matrix, are measured likewise, each against its own golden.
+Run as `python -m benchmarks.emulator_run`; on a busy machine with `OMP_NUM_THREADS=1`, so that processor
+times are not those of threads that wait for one another. The two sides take turns, so that both are slowed
+alike. A program is walked when it is compiled or first run; its further runs have only the data to compute.
+One convolution and a matrix product, of the shipped matrix, are measured likewise, against their own goldens.
 
-A program is walked when it is compiled or first run; further runs keep the walk.
+Peak memory is that of a process of its own that compiles and runs the kernel and never imports torch. It is
+started first: a process begins with the peak of the one that starts it.
 """
 
 from __future__ import annotations
@@ -68,42 +69,38 @@ def memory() -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
-Times = tuple[float, float]
-"""Seconds: on the wall, and of the processor."""
-
-
-def times(work: Callable[[], object]) -> Times:
-    """Both times of one call."""
-    start = time.process_time()
-    return seconds(work), time.process_time() - start
-
-
-def medians(subject: Subject, name: str) -> Sequence[Times]:
-    """Times of the golden, of reading a program, of walking it, and of running it when it was walked."""
+def medians(subject: Subject, name: str, clock: Callable[[], float]) -> tuple[float, ...]:
+    """Seconds of the golden, of reading a program, of walking it, and of running it once it was walked."""
     soc, tensors = SOCS[subject.soc], subject.definition.make("full-range", subject.geometry)
     given = arrays(subject, name, tensors)
     rounds = []
     for _ in range(ROUNDS + 3):
-        golden = times(lambda: subject.definition.compute(subject.geometry, tensors, "vreq8"))
-        read = times(lambda: build(subject, name))
+        start = clock()
+        subject.definition.compute(subject.geometry, tensors, "vreq8")
+        computed = clock()
         program = build(subject, name)
-        works = (lambda: compile_program(program, soc), lambda: run_program(program, soc, given))  # noqa: B023
-        rounds.append((golden, read, *map(times, works)))
-    columns = zip(*rounds[3:], strict=True)
-    return [(statistics.median(w for w, _ in each), statistics.median(p for _, p in each)) for each in columns]
+        read = clock()
+        compile_program(program, soc)
+        walked = clock()
+        run_program(program, soc, given)
+        rounds.append((computed - start, read - computed, walked - read, clock() - walked))
+    return tuple(statistics.median(column) for column in zip(*rounds[3:], strict=True))
 
 
 def main() -> None:
     """Print medians, the ratios of the two sides, and the peak memory."""
     child = [sys.executable, "-m", "benchmarks.emulator_run", MEMORY]
     peak = int(subprocess.run(child, check=True, capture_output=True, text=True).stdout)
-    print("                    wall, processor")
-    for what, (subject, name) in {"pair, fused": (PAIR, "fused"), **OTHERS}.items():
-        golden, read, walk, run = medians(subject, name)
-        print(f"{what}")
-        for side, (wall, processor) in {"golden": golden, "read": read, "walk": walk, "run": run}.items():
-            print(f"    {side:12} {wall * 1e3:8.1f} {processor * 1e3:8.1f} ms")
-        ...
+    print(f"pair, peak memory, no torch: {peak / 2**20:.0f} MB (allowed: 300)")
+    for what, subject in {"pair": PAIR, **OTHERS}.items():
+        allowed = " (allowed: 10)" if subject is PAIR else ""
+        for kind, clock in {"wall": time.perf_counter, "processor": time.process_time}.items():
+            name = "fused" if subject is PAIR else what
+            golden, read, walk, run = (1e3 * each for each in medians(subject, name, clock))
+            print(
+                f"{what}, {kind}: golden {golden:.1f} ms, read {read:.1f}, walk {walk:.1f}, run {run:.1f}: "
+                f"{run / golden:.1f} times the golden{allowed}, {(walk + run) / golden:.1f} with the walk"
+            )
 
 
 if __name__ == "__main__":

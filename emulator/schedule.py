@@ -147,7 +147,7 @@ class Schedule:
         self._sums.clear()
 
     def _cut(self, cut: Piece) -> None:
-        if (cut.rows, cut.columns) != cut.result.resident.type.shape:  # it would be found when it is copied
+        if (cut.rows, cut.columns) != cut.result.resident.type.shape:  # a changed program may be so
             raise ValueError(f"{cut.rows} x {cut.columns} do not fit a {cut.result.resident.type}")
         for other in [other for other in self._cuts if _overlap(other, cut.result)]:
             del self._cuts[other]  # nothing reads it any more
