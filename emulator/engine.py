@@ -88,10 +88,11 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
             wanted = f"{list(param.type.shape)} {param.type.dtype.value}"
             raise ValueError(f"{param.name} is {list(array.shape)} {array.dtype}: must be {wanted}")
     numbers = Numbers(vreq8.READINGS[variant])
-    try:
-        _walked(program, soc)
-    except AccessError:  # what comes before it is computed, and may be refused for its data
-        numbers.by_steps = True
+    if not program.spoiled:
+        try:
+            _walked(program, soc)
+        except AccessError:  # what comes before it is computed, and may be refused for its data
+            numbers.by_steps = True
     return walk_program(program, soc, arrays, numbers)
 
 
@@ -110,13 +111,11 @@ def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elemen
     Raises:
         CapacityError, AccessError: as `compile_program`.
     """
-    if not elements.by_steps:
-        walked = _walked(program, soc)
-        if not walked.schedule.spoiled:
-            walked.run(arrays, elements)
-            return walked.report
-    walk = _Walk(program, soc, arrays, elements, lambda action: action.do(elements))
-    return walk.run()
+    if elements.by_steps or program.spoiled:
+        return _Walk(program, soc, arrays, elements, lambda action: action.do(elements)).run()
+    walked = _walked(program, soc)
+    walked.run(arrays, elements)
+    return walked.report
 
 
 @dataclass(frozen=True)
@@ -264,10 +263,11 @@ class _Core:
 
     def _operator(self, call: Call) -> None:
         self._call = call
-        if self._walk.elements is not None:
-            self._walk.elements.reach(call, self._loops, self._names)
+        elements = self._walk.elements
+        if elements is not None:
+            elements.reach(call, self._loops, self._names)
         result = self._names[call.target] = _STEPS[call.operator](self, call.operands)
-        if call.spoil is not None:
+        if call.spoil is not None and elements is not None:
             values = {name: self._value(operand) for name, operand in call.operands.items()}
             self._perform(Spoiled(call.spoil, values, result))
         self._counts.operations[call.operator] += 1

@@ -306,7 +306,17 @@ class Program:
         )
 
     @property
+    def calls(self) -> Iterator[Call]:
+        """The calls of operators in its functions, as they are written."""
+        statements = flat(statement for function in self.functions.values() for statement in function.body)
+        return (statement for statement in statements if isinstance(statement, Call))
+
+    @property
     def operators(self) -> frozenset[str]:
         """The operators that it calls, such as `tile.img2col`."""
-        statements = flat(statement for function in self.functions.values() for statement in function.body)
-        return frozenset(statement.operator for statement in statements if isinstance(statement, Call))
+        return frozenset(call.operator for call in self.calls)
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether an injected fault changes what an operator gives."""
+        return any(call.spoil is not None for call in self.calls)

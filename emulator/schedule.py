@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from emulator.actions import Accumulate, Action, Cut, Multiply, Spoiled, Unfold
+from emulator.actions import Accumulate, Action, Cut, Multiply, Unfold
 from emulator.elements import Elements
 from emulator.image import Table
 from emulator.soc import Space
@@ -105,10 +105,9 @@ class _Sums:
 
 
 class Schedule:
-    """Actions in order. `spoiled` says whether there are injected faults, which it leaves out."""
+    """Actions in order."""
 
     def __init__(self) -> None:
-        self.spoiled = False
         self._actions: list[Action] = []
         self._workspace = Workspace()
         self._cuts: dict[Tile, Piece] = {}
@@ -130,8 +129,6 @@ class Schedule:
             self._step(_Sums(True, action.bias), action)
         elif isinstance(action, Accumulate):
             self._step(self._sums.get(action.result) or _Sums(False, None), action)
-        elif isinstance(action, Spoiled):
-            self.spoiled = True
         else:
             self._compute()
             if isinstance(action.result, Tile):
