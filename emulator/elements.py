@@ -45,7 +45,7 @@ class Elements(Protocol):
     """Of operands whose products are added up at once."""
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
-        """The walk comes to an operator; `loops` and what names have `held` are its own state, no copies."""
+        """Going by steps, it comes to an operator; `loops` and what names have `held` are its own state."""
         ...
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:

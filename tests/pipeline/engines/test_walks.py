@@ -15,8 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from emulator.coordinates import Coordinates
+from emulator.engine import walk_program
+from emulator.errors import KernelError
 from emulator.program import Binary, Call, DType, For, LoopVar, Program, Statement, each_block, flat, fold
 from emulator.soc import SOCS
+from emulator.terms import NEVER, Numbering
 from golden import vreq8
 from kernels.plan import PlanError
 from pipeline.faults.injection import program_with
@@ -158,3 +162,35 @@ def test_mistakes(programs: list[Named]) -> None:
         for _ in range(4)
     ]
     assert len(said) // 4 < sum(map(bool, said)) < len(said) - len(said) // 4
+
+
+class Stepwise(Coordinates):
+    """Coordinates that are walked step by step."""
+
+    by_steps = True
+
+
+def test_mistakes_on_coordinates(programs: list[Named]) -> None:
+    """What a proof finds is what it would find step by step."""
+    random, wrong = Random(4), 0
+    for subject, name in small_ones(programs):
+        entry, definition = subject.program(name), subject.definition
+        if entry.host or definition.terms is None:
+            continue
+        program = mistaken(typed_program(subject, name), random)
+        shapes = {spec.name: spec.shape for spec in definition.specs(subject.geometry)}
+        numbering = Numbering(shapes, definition.terms(subject.geometry))
+        found: list[str | bytes] = []
+        for elements in (Stepwise(numbering), Coordinates(numbering)):
+            *inputs, output = program.main.params
+            ids = {param.name: numbering.ids(param.name) for param in inputs}
+            ids[output.name] = np.full(output.type.shape, NEVER, numbering.dtype)
+            try:
+                walk_program(program, SOCS[subject.soc], ids, elements)
+            except KernelError as error:
+                found.append(str(error))
+            else:
+                found.append(ids[output.name].tobytes())
+        assert found[0] == found[1]
+        wrong += isinstance(found[0], bytes)
+    assert wrong > 3
