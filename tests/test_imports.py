@@ -200,6 +200,15 @@ def test_hypotheses_do_not_know_one_another() -> None:
         assert not imports(module) & hypotheses, module
 
 
+def test_one_module_alone_imports_ray() -> None:
+    importers = {module for module in SOURCES if any(name.split(".")[0] == "ray" for name in imports(module))}
+    assert importers == {"pipeline.run.cluster.liaison"}
+
+
+def test_the_actor_on_a_node_imports_nothing_of_ours() -> None:
+    assert not imports("pipeline.run.cluster.node") & set(SOURCES)
+
+
 @pytest.mark.parametrize("package", ["torch", "pypto"])
 def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> None:
     for module, path in SOURCES.items():
@@ -209,7 +218,18 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
             assert package not in {name.split(".")[0] for name in imported(statement)}, module
 
 
-HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib", "sqlalchemy", "alembic", "jinja2")
+HEAVY = (
+    "torch",
+    "pypto",
+    "junit_xml",
+    "rich",
+    "asyncio",
+    "matplotlib",
+    "sqlalchemy",
+    "alembic",
+    "jinja2",
+    "ray",
+)
 
 
 def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
@@ -228,7 +248,7 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
 
 
 def test_a_run_begins_without_the_database() -> None:
-    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic", "jinja2"))
+    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic", "jinja2", "ray"))
 
 
 def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -242,7 +242,8 @@ class _Run:
         self._waiting: Queue[_Task] = Queue()
         self._parked: list[_Task] = []
         self._builders: dict[str, str] = {}
-        self._reach = {job.id: reach for job in self._plan if (reach := self._executor.reach(job))}
+        self._reach: dict[str, tuple[str, ...]] = {}
+        self._take_reach()
         self._evidence = Evidence(self._reach, self._executor.set_aside)
         self._running: dict[int, _Running] = {}
         self._orders = 0
@@ -269,7 +270,9 @@ class _Run:
             try:
                 shutil.rmtree(self._site.results, ignore_errors=True)  # left by a run that was killed
                 self._site.results.mkdir()
-                told = Told(self._ended, self._set_aside, self._everybody.remark)
+                told = Told(
+                    self._ended, self._set_aside, self._everybody.remark, self._take_reach, self._stop
+                )
                 self._executor.open(self._site, self._selector, told)
                 self._admit_plan()
                 self._begin_goldens()
@@ -319,6 +322,13 @@ class _Run:
         jobs = [task.job for task in waiting.values()]
         for job in sequence.ordered(jobs, self._options.expected, self._options.builds):
             self._waiting.add(waiting[job.id], self._kind(waiting[job.id]))
+
+    def _take_reach(self) -> None:
+        """Ask which places jobs can have, at the beginning and when there are others."""
+        waiting = list(self._waiting.drain())
+        self._reach.update((job.id, reach) for job in self._plan if (reach := self._executor.reach(job)))
+        for task in waiting:
+            self._waiting.add(task, self._kind(task))
 
     def _kind(self, task: _Task) -> Hashable:
         """What a waiting task waits for: the same for all tasks that begin or wait for the same reasons."""
@@ -470,6 +480,9 @@ class _Run:
         """The process of a number ended."""
         running = self._running.pop(number)
         job = running.process.job
+        if ended.returned:
+            self._take_back(running)
+            return
         if ended.fault:
             self._problems.append(f"a keeper failed: {ended.fault}")
         if ended.lost is not None:
@@ -479,6 +492,19 @@ class _Run:
         else:
             result = verdict.judge(job, ended.report, self._site.result(number), self._options.marks)
         self._settle(running, replace(result, facts={**result.facts, **ended.facts}))
+
+    def _take_back(self, running: _Running) -> None:
+        """A process did not begin: its task waits again, as if it had never been started."""
+        task = running.task
+        if task is None:
+            return  # a probe: the device is still suspect, and so it will be tried again
+        task.starts -= 1
+        if not self._stopped:
+            self._requeue(task)
+        elif task.examined:
+            self._decide(task)
+        else:
+            self._finish(task, Result(task.job, State.INTERRUPTED, self._stopped))
 
     def _settle(self, running: _Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""

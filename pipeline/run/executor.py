@@ -103,13 +103,15 @@ class Ended:
 
     Without a report, its keeper ended first: `fault` is the error that was reported (empty if the keeper was
     killed), and `gave_up` says that it was ended because it no longer answered. `lost` is the result instead
-    if the process was lost together with the host on which it ran. `facts` are added to those of the job.
+    if the process was lost together with the host on which it ran. `returned`: it did not begin, since its
+    place was not free after all. `facts` are added to those of the job.
     """
 
     report: Report | None = None
     fault: str = ""
     gave_up: bool = False
     lost: Result | None = None
+    returned: bool = False
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -118,12 +120,15 @@ class Told:
     """Whom an executor tells what happens, in the controller's own thread.
 
     `ended`: the process of a number ended, and its place is free again. `set_aside`: a place is used no
-    longer (its name, the reason). `remark`: a line for people.
+    longer (its name, the reason). `remark`: a line for people. `changed`: `reach` gives other places now.
+    `stop`: the run has to end, for this reason.
     """
 
     ended: Callable[[int, Ended], None]
     set_aside: Callable[[str, str], None] = lambda _name, _reason: None
     remark: Callable[[str], None] = lambda _text: None
+    changed: Callable[[], None] = lambda: None
+    stop: Callable[[str], None] = lambda _reason: None
 
 
 class Executor(Protocol):

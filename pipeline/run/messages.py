@@ -151,6 +151,11 @@ class Channel(Generic[Message]):
                 return None
         return self.arrived.popleft()
 
+    def shut(self) -> None:
+        """Say that nothing more will be sent; the other end can still send."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Close this end."""
         self._socket.close()

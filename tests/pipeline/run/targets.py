@@ -21,6 +21,7 @@ from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
 from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
 from pipeline.ground.subject import wanted_golden
+from pipeline.run.cluster.messages import Able, Inspect, Survey
 
 Work = Callable[[Job, JobContext, str], Result]
 
@@ -32,6 +33,12 @@ def perform(job: Job, context: JobContext) -> Result:
     name, _, argument = job.kernel.partition(":")
     work: Work = globals()[name]
     return work(job, context, argument)
+
+
+def survey(asked: Inspect) -> Survey:
+    """A node that can run every job, on the devices that the job names."""
+    pools = {job.platform.name: job.platform.devices for job in asked.jobs}
+    return Survey({"host": "a-host"}, {}, tuple(Able() for _ in asked.jobs), pools, time.time())
 
 
 def passes(job: Job, context: JobContext, argument: str) -> Result:
