@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import time
 import zipfile
 from argparse import Namespace
@@ -47,7 +48,7 @@ def survey(asked: Inspect) -> Survey:
 def cluster_executor(arguments: Namespace, options: RunOptions) -> Callable[[Terms], ClusterExecutor]:
     """What makes the executor of a run on the cluster that a command line names."""
     cluster = Cluster(
-        address=arguments.address or "auto",
+        address=arguments.address or os.environ.get("RAY_ADDRESS") or "auto",
         archive=sources_archive,
         root=ROOT,
         survey=SURVEY,

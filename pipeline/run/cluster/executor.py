@@ -74,6 +74,9 @@ NODE = "node"
 JOINING = 60.0
 """Seconds within which a cluster that answers must have been joined: a busy host takes that long."""
 
+JOINING_UNSEEN = 12.0
+"""The same, of a cluster that was not seen to answer."""
+
 _DIALLING = 5.0
 _SURVEYING = 90.0
 _SILENT = 60.0
@@ -178,9 +181,12 @@ class ClusterExecutor:
             raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
         self._where = f"--executor ray: {cluster.address}"
         host, _, port = cluster.address.rpartition(":")
-        # Without a port Ray itself looks for the cluster, and says at once if there is none.
-        if host and port.isdecimal() and (why := _no_head(host, int(port))):
-            raise ClusterError(f"{self._where}: {why}; {_REMEDY}")
+        # Without a port Ray itself looks for the cluster; it may find the traces of one that has ended.
+        self._joining = JOINING_UNSEEN
+        if host and port.isdecimal():
+            if why := _no_head(host, int(port)):
+                raise ClusterError(f"{self._where}: {why}; {_REMEDY}")
+            self._joining = JOINING
         self.set_aside: dict[str, str] = {}
         self._terms, self._cluster = terms, cluster
         self._kinds = {_kind(job): job for job in reversed(terms.plan)}
@@ -233,14 +239,16 @@ class ClusterExecutor:
             root, cache = str(self._cluster.root), str(self._terms.cache)
             self._channel.send(Connect(self._cluster.address, file.name, digest, root, cache))
             connected = False
-            for message in self._messages(JOINING):
+            for message in self._messages(self._joining):
                 if isinstance(message, Refused):
                     raise ClusterError(f"{where}: {message.text}; {_REMEDY}")
                 self._take_in(message)
                 if connected := isinstance(message, Connected):
                     break
             if not connected:
-                raise ClusterError(f"{where}: no answer within {JOINING:g} s{self._last_error()}; {_REMEDY}")
+                raise ClusterError(
+                    f"{where}: no answer within {self._joining:g} s{self._last_error()}; {_REMEDY}"
+                )
         for message in self._messages(_SURVEYING) if self._nodes else ():
             self._take_in(message)
             if all(node.answered for node in self._nodes.values()):
@@ -427,7 +435,7 @@ class ClusterExecutor:
             self._nursery.close()
         self._channel.shut()
         with suppress(subprocess.TimeoutExpired):
-            self._liaison.wait(_CLOSE_PATIENCE if self._site is not None else 5.0)
+            self._liaison.wait(_CLOSE_PATIENCE if self._site is not None else 0.5)
         self._liaison.kill()  # does nothing if it has ended
         self._liaison.wait()
         self._channel.close()
