@@ -12,6 +12,7 @@ from kernels.plan import PlanError
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.steps import step_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
+from pipeline.engines.process import HELPERS
 from pipeline.engines.registry import engine_for, takes_tiles
 from pipeline.ground.jobs import (
     BLAMED,
@@ -74,6 +75,8 @@ def execute(job: Job, context: JobContext) -> Result:
         if isinstance(error, DefinitionError) and not job.workload.file:
             raise
         return Result(job, State.COMPILE_ERROR, str(error))
+    finally:
+        HELPERS.close()
 
 
 def _compared(job: Job, context: JobContext) -> Result:

@@ -76,7 +76,7 @@ def to_build() -> str:
 
 
 class CannEngine:
-    """Compiles and verifies the tensor-level kernels, one child process per kernel.
+    """Compiles and verifies the tensor-level kernels, one child process per order.
 
     Args:
         cache: folder of the calculator; by default the user's cache folder.

@@ -115,7 +115,7 @@ def test_a_host_out_of_memory_is_no_fault_of_the_kernel(
     said = "Caught exception: Resource temporarily unavailable"
     line = f"[ERROR] PYPTO(7):2026-12-01 10:03:12.656 [error.h:38][FUNCTION]:{said}\n"
 
-    def dies(order: Path, module: str, python: str, environment: Mapping[str, str], log: Path) -> int:
+    def dies(order: Path, environment: Mapping[str, str], log: Path) -> int:
         log.write_text(line)
         return 1
 
