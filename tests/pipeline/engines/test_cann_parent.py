@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -43,11 +43,9 @@ def compile_in(folder: Path, name: str, lines: str = "") -> str:
 
 
 @pytest.fixture(scope="module")
-def clean(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def clean(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The digest of the program that a new parent compiles first."""
-    HELPERS.close()
-    yield compile_in(tmp_path_factory.mktemp("clean"), "clean")
-    HELPERS.close()
+    return compile_in(tmp_path_factory.mktemp("clean"), "clean")
 
 
 @pytest.fixture
