@@ -25,7 +25,7 @@ class GeometryError(UserError, ValueError):  # msgspec reports a ValueError as a
     """
 
     def __init__(self, field: str, value: object, rule: str, part: str = "") -> None:
-        super().__init__(f"{field}{part and ' ' + part} is {value}: must be {rule}")
+        super().__init__(f"{field}{part and f' ({part})'} is {value}: must be {rule}")
         self.field = field
 
 
@@ -138,8 +138,15 @@ def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) 
         _require(
             0 <= size < kernel, f"{field}.padding", size, f"at least 0 and below {whose} ({kernel})", part
         )
-    for side, size, kernel in (("height", height, conv.kernel_rows), ("width", width, conv.kernel_columns)):
-        _require(size >= kernel, f"{field} input {side}", size, f"at least the kernel ({kernel})")
+    # The padding at each side is below the kernel: every window then has a pixel of the image.
+    for side, size, kernel, padding in (
+        ("height", height, conv.kernel_rows, sum(conv.sides[:2])),
+        ("width", width, conv.kernel_columns, sum(conv.sides[2:])),
+    ):
+        less = f" less the padding of both sides ({padding})" if padding else ""
+        _require(
+            size + padding >= kernel, f"{field} input {side}", size, f"at least the kernel ({kernel}){less}"
+        )
     worst = conv.taps * channels * 128 * 128
     _require(
         worst < _SUM_LIMIT,

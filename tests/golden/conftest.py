@@ -12,12 +12,20 @@ from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 
 CHANNELS = st.sampled_from([32, 64, 96, 128])
 SIZES = st.integers(1, 13)
-CONVS = st.builds(
-    lambda kernel, stride, inner: Conv(kernel, stride, inner % kernel),
-    st.integers(1, 5),
-    st.integers(1, 3),
-    st.integers(0, 4),
+KERNELS, STRIDES, INNER = st.integers(1, 5), st.integers(1, 3), st.integers(0, 4)
+SQUARE = st.builds(
+    lambda kernel, stride, inner: Conv(kernel, stride, inner % kernel), KERNELS, STRIDES, INNER
 )
+RECTANGULAR = st.builds(
+    lambda rows, columns, stride, top, bottom, left, right: Conv(
+        (rows, columns), stride, (top % rows, bottom % rows, left % columns, right % columns)
+    ),
+    KERNELS,
+    KERNELS,
+    st.tuples(STRIDES, STRIDES),
+    *[INNER] * 4,
+)
+CONVS = SQUARE | RECTANGULAR
 
 
 def _pair_fits(geometry: tuple[int, int, Conv, Conv]) -> bool:
@@ -28,7 +36,7 @@ def _pair_fits(geometry: tuple[int, int, Conv, Conv]) -> bool:
 
 def _conv_fits(geometry: tuple[int, int, Conv]) -> bool:
     height, width, conv = geometry
-    return height >= conv.kernel_rows and width >= conv.kernel_columns
+    return conv.out_height(height) >= 1 and conv.out_width(width) >= 1
 
 
 @pytest.fixture(scope="session")

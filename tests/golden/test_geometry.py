@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import pytest
 
 from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry, GeometryError
@@ -22,6 +25,41 @@ def test_output_size(size: int, conv: Conv, wanted: int) -> None:
     assert conv.out_height(size) == conv.out_width(size) == wanted
 
 
+def test_a_rectangular_convolution_has_rows_columns_and_sides() -> None:
+    conv = Conv((3, 5), (2, 1), (1, 0, 2, 4))
+    assert (conv.kernel_rows, conv.kernel_columns, conv.taps) == (3, 5, 15)
+    assert (conv.stride_rows, conv.stride_columns, conv.sides) == (2, 1, (1, 0, 2, 4))
+    assert (conv.out_height(24), conv.out_width(16)) == (12, 18)
+    assert ConvGeometry(24, 16, 64, 32, conv).depth == 15 * 64
+
+
+def test_parts_that_are_alike_are_one_number() -> None:
+    conv = Conv((3, 3), (2, 2), (1, 1, 1, 1))
+    assert asdict(conv) == {"kernel": 3, "stride": 2, "padding": 1}
+    assert (conv, hash(conv)) == (Conv(3, 2, 1), hash(Conv(3, 2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"kernel": (3,)}, r"^kernel is \[3\]: must be a whole number or 2: rows, columns$"),
+        ({"stride": (1, 2, 3)}, r"^stride is \[1, 2, 3\]: must be a whole number or 2: rows, columns$"),
+        (
+            {"padding": (1, 1)},
+            r"^padding is \[1, 1\]: must be a whole number or 4: top, bottom, left, right$",
+        ),
+    ],
+)
+def test_another_number_of_parts_is_refused(parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(GeometryError, match=message):
+        Conv(**parts)
+
+
+def test_an_image_may_be_smaller_than_the_kernel_if_padding_makes_up_for_it() -> None:
+    assert Geometry(1, 1, 32, 32, 32, SAME, SAME).out_height == 1
+    assert ConvGeometry(1, 2, 32, 32, Conv((5, 4), 1, (4, 4, 2, 0))).out_height == 5
+
+
 @pytest.mark.parametrize(
     ("height", "width", "channels", "conv1", "conv2", "message"),
     [
@@ -33,8 +71,23 @@ def test_output_size(size: int, conv: Conv, wanted: int) -> None:
         (24, 16, (64, 64, 64), Conv(3, 1, 3), SAME, r"conv1\.padding is 3: must be .* below the kernel"),
         (24, 16, (64, 64, 64), SAME, Conv(3, 1, -1), r"conv2\.padding is -1"),
         (24, 16, (64, 64, 64), Conv(0, 1, 0), SAME, r"conv1\.kernel is 0"),
-        (2, 16, (64, 64, 64), SAME, SAME, "conv1 input height is 2: must be at least the kernel"),
-        (24, 4, (64, 64, 64), Conv(3, 2, 0), SAME, "conv2 input width is 1"),
+        (
+            2,
+            16,
+            (64, 64, 64),
+            Conv(3, 1, 0),
+            SAME,
+            r"conv1 input height is 2: must be at least the kernel \(3\)$",
+        ),
+        (
+            2,
+            16,
+            (64, 64, 64),
+            Conv((5, 3), 1, (1, 1, 0, 0)),
+            SAME,
+            r"conv1 input height is 2: .* the kernel \(5\) less the padding of both sides \(2\)$",
+        ),
+        (24, 4, (64, 64, 64), Conv(3, 2, 0), Conv(3, 1, (1, 1, 1, 0)), "conv2 input width is 1"),
         (24, 10**9, (64, 64, 64), SAME, SAME, "width is 1000000000: must be 1..65535"),
         (0, 16, (64, 64, 64), SAME, SAME, "height is 0"),
         (24, 16, (14592, 64, 64), SAME, SAME, r"conv1 worst sum is 2151677952: .* below 2\*\*31"),
@@ -74,7 +127,30 @@ def test_a_convolution_has_the_shapes_of_its_definition() -> None:
             Conv(3, 1, 3),
             r"^conv\.padding is 3: must be at least 0 and below the kernel \(3\)",
         ),
-        (24, 2, (64, 64), SAME, r"^conv input width is 2: must be at least the kernel \(3\)$"),
+        (24, 2, (64, 64), Conv(3, 1, 0), r"^conv input width is 2: must be at least the kernel \(3\)$"),
+        (24, 16, (64, 64), Conv((3, 256), 1, 0), r"^conv\.kernel \(columns\) is 256: must be 1\.\.255$"),
+        (24, 16, (64, 64), Conv(3, (0, 1), 1), r"^conv\.stride \(rows\) is 0: must be 1\.\.255$"),
+        (
+            24,
+            16,
+            (64, 64),
+            Conv(3, 1, (1, 1, 1, -1)),
+            r"^conv\.padding \(right\) is -1: must be at least 0 and below the kernel \(3\)$",
+        ),
+        (
+            24,
+            16,
+            (64, 64),
+            Conv((1, 7), 1, (0, 1, 3, 3)),
+            r"^conv\.padding \(bottom\) is 1: must be at least 0 and below the kernel's rows \(1\)$",
+        ),
+        (
+            24,
+            16,
+            (64, 64),
+            Conv((9, 7), 1, 7),
+            r"^conv\.padding \(left\) is 7: must be at least 0 and below the kernel's columns \(7\)$",
+        ),
         (24, 16, (14592, 64), SAME, r"^conv worst sum is 2151677952: must be .* below 2\*\*31 \(int32\)$"),
     ],
 )

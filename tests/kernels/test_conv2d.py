@@ -79,6 +79,13 @@ CASES = {
     "the widest padding": (ConvGeometry(16, 12, 32, 32, Conv(5, 1, 4)), 20, 1),
     "an even kernel": (ConvGeometry(16, 17, 32, 32, Conv(2, 1, 0)), 15, 1),
     "kernel 1": (ConvGeometry(20, 8, 64, 32, Conv(1, 1, 0)), 6, 4),
+    "a row, with padding on the left alone": (
+        ConvGeometry(12, 18, 32, 64, Conv((1, 4), 1, (0, 0, 3, 0))),
+        4,
+        3,
+    ),
+    "padding below and on the right alone": (ConvGeometry(28, 28, 32, 32, Conv(3, 2, (0, 1, 0, 1))), 4, 4),
+    "other strides": (ConvGeometry(24, 18, 64, 32, Conv((5, 2), (1, 3), (4, 1, 0, 1))), 9, 3),
     "a buffer of more rows than are read": (ConvGeometry(32, 8, 32, 32, Conv(3, 2, 1)), 8, 2),
 }
 
@@ -95,13 +102,14 @@ def test_the_cases_of_banding(geometry: ConvGeometry, band_rows: int, bands: int
 @st.composite
 def plans(draw: st.DrawFn, limits: Limits) -> ConvPlan:
     """A convolution that can be tiled, in bands of some height that is not refused."""
-    kernel = draw(st.integers(1, 5))
-    conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
+    kernel = rows, reach = draw(st.tuples(*[st.integers(1, 5)] * 2))
+    above_below, sides = (draw(st.tuples(*[st.integers(0, of - 1)] * 2)) for of in kernel)
+    conv = Conv(kernel, draw(st.tuples(*[st.integers(1, 3)] * 2)), (*above_below, *sides))
     # Output columns that are whole fractals, or nearly, allow low bands and so several of them.
     columns = draw(st.sampled_from([8, 16, 16, 4, 12, 17]))
-    read = (columns - 1) * conv.stride_columns + kernel
-    width = max(kernel, read - sum(conv.sides[2:]) + draw(st.integers(0, 2)))
-    height = draw(st.integers(kernel, 40))
+    read = (columns - 1) * conv.stride_columns + reach
+    width = max(1, reach - sum(sides), read - sum(sides) + draw(st.integers(0, 2)))
+    height = draw(st.integers(max(1, rows - sum(above_below)), 40))
     channels = st.sampled_from([32, 64, 96])
     geometry = ConvGeometry(height, width, draw(channels), draw(channels), conv)
     fitting = []

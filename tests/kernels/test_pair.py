@@ -40,9 +40,16 @@ def test_the_given_cases(
 
 @st.composite
 def convs(draw: st.DrawFn) -> Conv:
-    kernel = draw(st.sampled_from([3, 3, 3, 1, 5, 2]))
-    padding = draw(st.sampled_from([kernel // 2, kernel // 2, kernel // 2, 0, min(kernel - 1, 2)]))
-    return Conv(kernel, draw(st.sampled_from([1, 1, 2, 3])), padding)
+    kernel = draw(st.sampled_from([3, 3, 3, 1, 5, 2, (1, 7), (7, 1), (3, 5), (4, 2)]))
+    rows, columns = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+
+    def padding(size: int) -> int:
+        return draw(st.sampled_from([size // 2, size // 2, size // 2, 0, min(size - 1, 2)]))
+
+    if isinstance(kernel, int) and draw(st.booleans()):
+        return Conv(kernel, draw(st.sampled_from([1, 1, 2, 3])), padding(kernel))
+    sides = padding(rows), padding(rows), padding(columns), padding(columns)
+    return Conv(kernel, draw(st.sampled_from([1, (1, 2), (2, 1), (3, 2)])), sides)
 
 
 @st.composite
@@ -50,7 +57,7 @@ def plans(draw: st.DrawFn, limits: Limits) -> Plan:
     """A geometry that can be tiled, in bands of some height that is not refused."""
     conv1, conv2 = draw(convs()), draw(convs())
     width = draw(st.sampled_from([16, 32, 64, 48, 8, 7, 14, 15, 17, 4]))
-    height = draw(st.sampled_from([16, 32, 24, 40, 12, 20, 21, 3, 5]))
+    height = draw(st.sampled_from([16, 32, 24, 40, 12, 20, 21, 3, 5, 1, 2]))
     channels = st.sampled_from([32, 32, 64, 96])
     try:
         geometry = Geometry(height, width, draw(channels), draw(channels), draw(channels), conv1, conv2)
@@ -119,6 +126,17 @@ CUTS = {
     "widths of no whole fractal": (Geometry(17, 17, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 5, 4),
     "narrow": (Geometry(9, 3, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 4, 3),
     "one pixel": (Geometry(1, 1, 32, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)), 1, 1),
+    "one pixel and its padding": (Geometry(1, 1, 32, 64, 32, Conv(3, 1, 1), Conv(5, 1, 2)), 1, 1),
+    "rows, then columns": (
+        Geometry(17, 17, 64, 32, 32, Conv((1, 7), 1, (0, 0, 3, 3)), Conv((7, 1), 1, (3, 3, 0, 0))),
+        6,
+        3,
+    ),
+    "padding below and on the right alone": (
+        Geometry(22, 20, 32, 32, 32, Conv(3, 2, (0, 1, 0, 1)), Conv((2, 4), (1, 2), (0, 1, 1, 3))),
+        5,
+        3,
+    ),
     "five planes": (Geometry(6, 7, 160, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 6, 1),
     "four planes": (Geometry(12, 16, 128, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 6, 2),
 }

@@ -47,9 +47,10 @@ def test_the_bands_of_mc62_have_the_padding_of_their_place(limits: Limits) -> No
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[Conv, int, int, int, int]:
     """A convolution, output rows of it, the image's rows and a buffer that can hold what they read."""
-    kernel = draw(st.integers(1, 5))
-    conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
-    size = draw(st.integers(kernel, 40))
+    kernel, columns = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    sides = [draw(st.integers(0, of - 1)) for of in (kernel, kernel, columns, columns)]
+    conv = Conv((kernel, columns), (draw(st.integers(1, 3)), 1), tuple(sides))
+    size = draw(st.integers(max(1, kernel - sides[0] - sides[1]), 40))
     row = draw(st.integers(0, conv.out_height(size) - 1))
     rows = draw(st.integers(1, conv.out_height(size) - row))
     needed = min((rows - 1) * conv.stride_rows + kernel, size)
@@ -225,8 +226,10 @@ def test_where_no_plan_fits_the_nearest_one_is_told(limits: Limits) -> None:
 @st.composite
 def geometries(draw: st.DrawFn) -> Geometry:
     def conv() -> Conv:
-        kernel = draw(st.integers(1, 5))
-        return Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
+        kernel, stride = draw(st.tuples(*[st.integers(1, 5)] * 2)), draw(st.tuples(*[st.integers(1, 3)] * 2))
+        top, bottom = draw(st.tuples(*[st.integers(0, kernel[0] - 1)] * 2))
+        left, right = draw(st.tuples(*[st.integers(0, kernel[1] - 1)] * 2))
+        return Conv(kernel, stride, (top, bottom, left, right))
 
     height, width = draw(st.integers(1, 30)), draw(st.integers(1, 30))
     cin, cmid, cout = (32 * draw(st.integers(1, 6)) for _ in range(3))

@@ -11,10 +11,14 @@ from kernels.tensor.canvas import Canvas, canvas_of
 
 @st.composite
 def geometries(draw: st.DrawFn) -> Geometry:
-    kernel = draw(st.integers(1, 5))
-    conv2 = Conv(kernel, draw(st.integers(1, 4)), draw(st.integers(0, kernel - 1)))
-    sizes = st.integers(kernel, 14)
-    return Geometry(draw(sizes), draw(sizes), 32, 32, 32, Conv(1, 1, 0), conv2)
+    kernel = draw(st.tuples(*[st.integers(1, 5)] * 2))
+    above_below, sides = (draw(st.tuples(*[st.integers(0, size - 1)] * 2)) for size in kernel)
+    conv2 = Conv(kernel, draw(st.tuples(*[st.integers(1, 4)] * 2)), (*above_below, *sides))
+    height, width = (
+        draw(st.integers(max(1, size - sum(padding)), 14))
+        for size, padding in zip(kernel, (above_below, sides), strict=True)
+    )
+    return Geometry(height, width, 32, 32, 32, Conv(1, 1, 0), conv2)
 
 
 def mid_of(geometry: Geometry) -> npt.NDArray[np.int64]:

@@ -43,7 +43,16 @@ STRIDED = (Geometry(35, 32, 64, 96, 64, Conv(3, 1, 1), Conv(3, 2, 1)), 7)
 SINGLE = (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12)
 """One band, and one C1 plane everywhere."""
 
-TILINGS = {"ragged": RAGGED, "strided": STRIDED, "single": SINGLE}
+RECTANGLES = (
+    Geometry(40, 32, 64, 64, 64, Conv((5, 3), (2, 1), (1, 2, 2, 0)), Conv((3, 2), (1, 2), (2, 1, 0, 1))),
+    6,
+)
+"""Mid 20 x 32, y 21 x 16, in bands of 6, the last of 3 rows."""
+
+TILINGS = {"ragged": RAGGED, "strided": STRIDED, "single": SINGLE, "rectangles": RECTANGLES}
+
+RECTANGULAR = ("no-padding", "wrong-stride", "k-order", "halo-stale", "planes-swapped")
+"""Families for which rows and columns are not alike."""
 
 SHOWN_BY = {"round-then-add": "ties", "half-away": "ties", "fma": "near-ties", "exact": "near-ties"}
 """Profiles that show a fault which full-range@7 does not."""
@@ -312,7 +321,8 @@ def faulty(pair: Pair, name: str, step: int = 0) -> Model:
         side = family.removeprefix("no-padding-")
         model.open_edge = (n, side, bands if bands in ("first", "interior", "last") else "")
     elif family == "wrong-stride":
-        model.stride[n] = (1, 1)
+        rows, columns = model.stride[n]
+        model.stride[n] = (rows - 1 or 2, columns - 1 or 2)
     elif family in ("k-step-skipped", "k-step-twice"):
         model.weights[n][-(step or tile.step) :] *= 0 if family == "k-step-skipped" else 2
     elif family == "acc-not-reset":
@@ -338,13 +348,19 @@ ALL = [
     (tiling, name)
     for tiling in TILINGS
     for name, fault in FAULTS.items()
-    if tiling != "strided" or not fault.step.startswith("requant")  # which knows nothing of tiling
+    if tiling not in ("strided", "rectangles") or not fault.step.startswith("requant")  # it knows no tiling
+    if tiling != "rectangles" or fault.family.startswith(RECTANGULAR)
 ]
 SHOWING = [
     (tiling, name) for tiling, name in ALL if not can_show(FAULTS[name], pair(tiling, "small").form("fused"))
 ]
 HIDDEN = [case for case in ALL if case not in SHOWING and not case[1].endswith(("-first", "-last"))]
-REFUSED = {("ragged", "wrong-stride-2"), ("strided", "wrong-stride-1"), ("single", "wrong-stride-2")}
+REFUSED = {
+    ("ragged", "wrong-stride-2"),
+    ("strided", "wrong-stride-1"),
+    ("single", "wrong-stride-2"),
+    ("rectangles", "wrong-stride-1"),
+}
 
 IN_CONV1 = [
     name

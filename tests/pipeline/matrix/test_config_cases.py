@@ -95,7 +95,10 @@ ROWS: Mapping[str, list[tuple[Edit, list[str]]]] = {
             edit(CONV1, "{kernel: 3, stride: 2, padding: 3}"),
             ["geometries.tiny.conv1.padding", "below the kernel"],
         ),
-        (edit(HEIGHT, "2"), ["geometries.tiny.conv1", "at least the kernel"]),
+        (
+            edit(CONV1, "{kernel: 25, stride: 2, padding: 0}"),
+            ["geometries.tiny.conv1", "height is 24", "at least the kernel"],
+        ),
         (("width: 16", "width: 1000000000"), ["geometries.tiny.width", "1..65535"]),
     ],
 }
