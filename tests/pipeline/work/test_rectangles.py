@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -93,3 +94,19 @@ def test_an_image_of_one_pixel_is_computed_from_its_padding_and_itself() -> None
     assert (geometry.mid_height, geometry.mid_width, geometry.out_height) == (2, 2, 1)
     for soc in SOCS:
         check(Subject(workload_named("conv-pair"), geometry, soc), "full-range")
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [((0, 0, 6, 2), (0, 0, 5, 3)), ((0, 0, 6, 2), (0, 0, 2, 6)), ((0, 0, 4, 5), (0, 0, 5, 4))],
+)
+def test_a_wrong_padding_of_a_long_kernel_is_named_with_the_right_one(
+    right: tuple[int, ...], wrong: tuple[int, ...]
+) -> None:
+    conv = Conv((1, sum(right) + 1), 1, cast(Any, right))
+    subject = Subject(workload_named("conv"), ConvGeometry(6, 16, 32, 32, conv), "a2a3")
+    bands = tuple(replace(band, x=replace(band.x, padding=wrong)) for band in subject.plan.bands)
+    program = typed_program(subject, "conv", replace(subject.plan, bands=bands))
+    (finding,) = proof_of(subject, "conv", program).findings
+    assert finding.hint is not None
+    assert (finding.hint.value, finding.hint.right) == (wrong, right)
