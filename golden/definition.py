@@ -156,12 +156,15 @@ def _check_shapes(kind: type[Any]) -> None:
         if is_dataclass(hint):
             _check_shapes(cast(type[Any], hint))
         elif not _whole(hint):
-            what = hint.__name__ if isinstance(hint, type) else hint
+            what = hint.__name__ if isinstance(hint, type) and not get_origin(hint) else hint
             raise TypeError(f"{kind.__name__}.{field.name} is {what}: a geometry holds whole numbers only")
 
 
 def _whole(hint: Any) -> bool:
     """Whether a field holds a whole number, a tuple of so many of them, or either."""
-    if get_origin(hint) in (Union, UnionType, tuple):
-        return all(map(_whole, get_args(hint)))
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is tuple:
+        return bool(parts) and all(part is int for part in parts)
+    if kind in (Union, UnionType):  # msgspec tells no tuple from another
+        return all(map(_whole, parts)) and sum(get_origin(part) is tuple for part in parts) < 2
     return hint is int
