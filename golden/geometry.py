@@ -152,7 +152,7 @@ def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) 
         worst < _SUM_LIMIT,
         f"{field} worst sum",
         worst,
-        "kernel*kernel*channels*128*128 below 2**31 (int32)",
+        "the kernel's rows*columns*channels*128*128 below 2**31 (int32)",
     )
 
 

@@ -268,10 +268,10 @@ def can_show(fault: Fault, form: Form) -> str:
     if convolution is None:
         return ""
     layer, tile = convolution.layer, convolution.tile
+    if fault.family.startswith("k-order") and layer.conv.taps == 1:
+        return f"conv{number} has a kernel of 1"
     if fault.family in ("k-order-khkwc", "planes-swapped"):
         return _one_plane(f"conv{number}'s input", layer.cin)
-    if fault.family == "k-order-ckhkw":
-        return "" if layer.conv.taps > 1 else f"conv{number} has a kernel of 1"
     if fault.family in ("x-nhwc", "nz-as-nd-mid", "nd-as-nz-mid"):
         return _one_plane(layer_input(convolution), layer.cin)
     if fault.family in ("k-step-skipped", "k-step-twice"):
