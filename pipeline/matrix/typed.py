@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -169,7 +169,7 @@ def _bare(kind: Any) -> Any:
 
 def _item_of(kind: Any) -> Any:
     """The type of the items of a list; of a value that may be a list, that of the list; else None."""
-    if get_origin(kind) is UnionType:
+    if get_origin(kind) in (Union, UnionType):
         return next(filter(None, map(_item_of, get_args(kind))), None)
     return get_args(kind)[0] if get_origin(kind) is tuple else None
 
