@@ -72,7 +72,7 @@ def check(subject: Subject, profile: str) -> None:
 
 
 FEW = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-MANY = settings(FEW, max_examples=150)
+MANY = settings(FEW, max_examples=100)
 SEEDS = st.integers(0, 99)
 
 
