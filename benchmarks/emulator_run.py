@@ -51,7 +51,7 @@ def build(subject: Subject, name: str) -> Program:
 def arrays(subject: Subject, name: str, tensors: Tensors) -> Mapping[str, Any]:
     """A program's inputs and an output to write to."""
     entry = subject.program(name)
-    output = untouched_output(*subject.workload.output_of(name, subject.geometry, subject.plan))
+    output = untouched_output(*subject.output_of(name))
     return {**tensors.arrays("vreq8"), entry.output: output}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
+from types import MappingProxyType
 
 from golden.errors import UserError
 
@@ -11,6 +12,9 @@ C0 = 32
 
 FRACTAL_ROWS = 16
 """Rows of a matrix in one fractal of the cube."""
+
+OPTIONAL = MappingProxyType({"optional": True})
+"""Metadata of a shape that may be left out; where it has its default, it is no part of a geometry's name."""
 
 _SUM_LIMIT = 2**31
 _IMAGE_LIMIT = 2**16 - 1
@@ -36,6 +40,15 @@ def _check_size(field: str, value: int) -> None:
     _require(1 <= value <= _IMAGE_LIMIT, field, value, "1..65535 (16 bits)")
 
 
+def _check_channels(field: str, value: int) -> None:
+    _require(value >= 1, field, value, "at least 1")
+
+
+def _whole_blocks(channels: int) -> int:
+    """Channels of whole C0 blocks that hold so many."""
+    return -(-channels // C0) * C0
+
+
 def _check_multiple(field: str, value: int, unit: int) -> None:
     _require(value > 0 and value % unit == 0, field, value, f"a positive multiple of {unit}")
 
@@ -53,7 +66,7 @@ class Conv:
         return (size + 2 * self.padding - self.kernel) // self.stride + 1
 
 
-def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) -> None:
+def _check_conv(field: str, conv: Conv, height: int, width: int) -> None:
     """Check one convolution of an image; `field` is its name in the geometry."""
     _require(1 <= conv.kernel <= 255, f"{field}.kernel", conv.kernel, "1..255")
     _require(1 <= conv.stride <= 255, f"{field}.stride", conv.stride, "1..255")
@@ -65,7 +78,11 @@ def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) 
     )
     for side, size in (("height", height), ("width", width)):
         _require(size >= conv.kernel, f"{field} input {side}", size, f"at least the kernel ({conv.kernel})")
-    worst = conv.kernel**2 * channels * 128 * 128
+
+
+def _check_sum(field: str, depth: int) -> None:
+    """Check that sums of so many products fit int32, whatever is multiplied; `field` is the convolution."""
+    worst = depth * 128 * 128
     _require(
         worst < _SUM_LIMIT,
         f"{field} worst sum",
@@ -80,7 +97,7 @@ class Geometry:
 
     Args:
         height, width: size of the input image.
-        cin, cmid, cout: channels of x, mid and y; multiples of 32.
+        cin, cmid, cout: channels of x, mid and y.
         conv1, conv2: the two convolutions.
 
     Raises:
@@ -98,11 +115,33 @@ class Geometry:
     def __post_init__(self) -> None:
         _check_size("height", self.height)
         _check_size("width", self.width)
-        _check_multiple("cin", self.cin, C0)
-        _check_multiple("cmid", self.cmid, C0)
-        _check_multiple("cout", self.cout, C0)
-        _check_conv("conv1", self.conv1, self.height, self.width, self.cin)
-        _check_conv("conv2", self.conv2, self.mid_height, self.mid_width, self.cmid)
+        _check_channels("cin", self.cin)
+        _check_channels("cmid", self.cmid)
+        _check_channels("cout", self.cout)
+        _check_conv("conv1", self.conv1, self.height, self.width)
+        _check_conv("conv2", self.conv2, self.mid_height, self.mid_width)
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        _check_sum("conv1", self.depth1)
+        _check_sum("conv2", self.depth2)
+
+    @property
+    def device(self) -> Geometry:
+        """What programs compute for it, once the host has packed its tensors; itself if nothing is packed.
+
+        The channels are whole C0 blocks.
+        """
+        packed = _PackedGeometry(
+            self.height,
+            self.width,
+            _whole_blocks(self.cin),
+            _whole_blocks(self.cmid),
+            _whole_blocks(self.cout),
+            self.conv1,
+            self.conv2,
+        )
+        return self if astuple(packed) == astuple(self) else packed
 
     @property
     def mid_height(self) -> int:
@@ -126,7 +165,7 @@ class Geometry:
 
     @property
     def depth1(self) -> int:
-        """K of conv1 as a matrix product: C1 * kh * kw * C0."""
+        """K of conv1 as a matrix product: kh * kw * cin."""
         return self.conv1.kernel**2 * self.cin
 
     @property
@@ -141,14 +180,23 @@ class Geometry:
         return conv1 + self.out_height * self.out_width * self.depth2 * self.cout
 
 
+class _PackedGeometry(Geometry):
+    """A pair as programs compute it. Its sums are those of the user's geometry, and terms of zeros."""
+
+    def _check_sums(self) -> None:
+        """They are checked already."""
+
+
 @dataclass(frozen=True)
 class ConvGeometry:
     """Shapes of one convolution with requantisation, int8 in and out, batch 1, in pixels and channels.
 
     Args:
         height, width: size of the input image.
-        cin, cout: channels of x and y; multiples of 32.
+        cin, cout: channels of x and y.
         conv: the convolution.
+        groups: into which the channels of x and of y are divided; each group of y reads its group of x.
+            Depthwise is as many groups as channels.
 
     Raises:
         GeometryError: a rule of a convolution is broken.
@@ -159,13 +207,30 @@ class ConvGeometry:
     cin: int
     cout: int
     conv: Conv
+    groups: int = field(default=1, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         _check_size("height", self.height)
         _check_size("width", self.width)
-        _check_multiple("cin", self.cin, C0)
-        _check_multiple("cout", self.cout, C0)
-        _check_conv("conv", self.conv, self.height, self.width, self.cin)
+        _check_channels("cin", self.cin)
+        _check_channels("cout", self.cout)
+        divides = self.groups >= 1 and self.cin % self.groups == 0 == self.cout % self.groups
+        _require(divides, "groups", self.groups, f"a divisor of cin ({self.cin}) and of cout ({self.cout})")
+        _check_conv("conv", self.conv, self.height, self.width)
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        _check_sum("conv", self.depth)
+
+    @property
+    def device(self) -> ConvGeometry:
+        """What programs compute for it, once the host has packed its tensors; itself if nothing is packed.
+
+        The channels are whole C0 blocks, in one group.
+        """
+        cin, cout = _whole_blocks(self.cin), _whole_blocks(self.cout)
+        packed = _PackedConvGeometry(self.height, self.width, cin, cout, self.conv)
+        return self if astuple(packed) == astuple(self) else packed
 
     @property
     def out_height(self) -> int:
@@ -179,13 +244,20 @@ class ConvGeometry:
 
     @property
     def depth(self) -> int:
-        """K of the convolution as a matrix product: C1 * kh * kw * C0."""
-        return self.conv.kernel**2 * self.cin
+        """K of the convolution as a matrix product: kh * kw * the channels of x that an output reads."""
+        return self.conv.kernel**2 * (self.cin // self.groups)
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the convolution."""
         return self.out_height * self.out_width * self.depth * self.cout
+
+
+class _PackedConvGeometry(ConvGeometry):
+    """A convolution as programs compute it; see `_PackedGeometry`."""
+
+    def _check_sums(self) -> None:
+        """They are checked already."""
 
 
 @dataclass(frozen=True)

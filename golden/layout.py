@@ -28,15 +28,15 @@ def _require(holds: bool, what: str, shape: tuple[int, ...], rule: str) -> None:
 
 
 def nchw_to_nc1hwc0(image: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Image [1, C, H, W] to [C1*H*W, C0]. Raises `LayoutError` unless N is 1 and C a multiple of 32."""
-    _require(
-        image.ndim == 4 and image.shape[0] == 1 and image.shape[1] % C0 == 0,
-        "image",
-        image.shape,
-        f"[1, C, H, W] with C a multiple of {C0}",
-    )
+    """Image [1, C, H, W] to [C1*H*W, C0], with zeros for what the last C1 plane has no channel for.
+
+    Raises:
+        LayoutError: N is not 1.
+    """
+    _require(image.ndim == 4 and image.shape[0] == 1, "image", image.shape, "[1, C, H, W]")
     _, channels, height, width = image.shape
-    planes = image.reshape(channels // C0, C0, height, width)
+    whole = np.pad(image[0], ((0, -channels % C0), (0, 0), (0, 0)))
+    planes = whole.reshape(-1, C0, height, width)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)).reshape(-1, C0)
 
 
@@ -76,33 +76,35 @@ def nz_to_nd(fractals: npt.NDArray[T]) -> npt.NDArray[T]:
 
 
 def filter_to_matrix(weights: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Filter [Cout, Cin, kh, kw] to [K, Cout], K running (c1, kh, kw, c0), c0 fastest: the img2col order."""
-    _require(
-        weights.ndim == 4 and weights.shape[1] % C0 == 0,
-        "filter",
-        weights.shape,
-        f"[Cout, Cin, kh, kw] with Cin a multiple of {C0}",
-    )
-    cout, cin, kernel_height, kernel_width = weights.shape
-    blocks = weights.reshape(cout, cin // C0, C0, kernel_height, kernel_width)
-    return np.ascontiguousarray(blocks.transpose(1, 3, 4, 2, 0)).reshape(-1, cout)
+    """Filter [Cout, Cin, kh, kw] to [K, Cout], K running (c1, kh, kw, c0), c0 fastest: the img2col order.
+
+    The last C1 plane may have fewer than C0 channels.
+
+    Raises:
+        LayoutError: it has not four axes.
+    """
+    _require(weights.ndim == 4, "filter", weights.shape, "[Cout, Cin, kh, kw]")
+    cout, cin = weights.shape[:2]
+    planes = (weights[:, first : first + C0] for first in range(0, cin, C0))
+    return np.concatenate([plane.transpose(2, 3, 1, 0).reshape(-1, cout) for plane in planes])
 
 
 def matrix_to_filter(matrix: npt.NDArray[T], kernel: int) -> npt.NDArray[T]:
     """Filter matrix [K, Cout] of a square kernel back to [Cout, Cin, kernel, kernel].
 
     Raises:
-        LayoutError: unless K is a multiple of kernel*kernel*32.
+        LayoutError: unless K is a multiple of kernel*kernel.
     """
+    area = kernel * kernel
     _require(
-        matrix.ndim == 2 and matrix.shape[0] % (kernel * kernel * C0) == 0,
+        matrix.ndim == 2 and matrix.shape[0] % area == 0,
         "filter matrix",
         matrix.shape,
-        f"[K, Cout] with K a multiple of {kernel}*{kernel}*{C0}",
+        f"[K, Cout] with K a multiple of {kernel}*{kernel}",
     )
-    cout = matrix.shape[1]
-    blocks = matrix.reshape(-1, kernel, kernel, C0, cout)
-    return np.ascontiguousarray(blocks.transpose(4, 0, 3, 1, 2)).reshape(cout, -1, kernel, kernel)
+    planes = (matrix[first : first + area * C0] for first in range(0, len(matrix), area * C0))
+    blocks = [plane.reshape(kernel, kernel, -1, matrix.shape[1]) for plane in planes]
+    return np.ascontiguousarray(np.concatenate(blocks, axis=2).transpose(3, 2, 0, 1))
 
 
 def img2col(

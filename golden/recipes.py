@@ -52,7 +52,7 @@ _NEAR_TAPS = (144, 72)
 
 def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Few small values, cycling biases and offsets; scales 1/16 and 1/32."""
-    x = draw.int8(-3, 3, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-3, 3, shape))
     filters = [draw.int8(-2, 2, _filter(layer)) for layer in chain]
     requants = [_cycling(*cycle, layer.cout) for layer, cycle in zip(chain, _SMALL, strict=False)]
     return _named(chain, x, filters, requants)
@@ -60,7 +60,7 @@ def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 def full_range(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """All int8 values in x and filters; each output covers the whole range and saturates at both ends."""
-    x = draw.every_int8(_image(chain))
+    x = _image(chain, draw.every_int8)
     filters = [draw.every_int8(_filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _spread)
 
@@ -72,7 +72,7 @@ def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     of mid would be even (ties go to even), and an offset that is off by one would not show in y. Therefore
     odd channels have taps +-1. Few taps of an output channel are non-zero, so that few outputs saturate.
     """
-    x = draw.int8(-2, 2, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-2, 2, shape))
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _TIES_TAPS, strict=False)]
     requants = [_cycling((1, -2, -3, 0, 5, 3), 1 / 2, (0, 1, -1, 2, -2), layer.cout) for layer in chain]
     return _named(chain, x, filters, requants)
@@ -83,17 +83,18 @@ def near_ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
     The values are few and the taps sparse: the sums of a channel lie close together, all near one tie.
     """
-    x = draw.int8(-2, 2, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-2, 2, shape))
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _NEAR_TAPS, strict=False)]
     return _fitted(chain, draw, x, filters, _near)
 
 
 def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """All elements in the outermost rows and columns of x are non-zero; all others are 0."""
-    image = draw.int8(1, 255, _image(chain)).reshape(-1, chain[0].height, chain[0].width, C0)
+    x = _image(chain, lambda shape: draw.int8(1, 255, shape))
+    image = x.reshape(-1, chain[0].height, chain[0].width, C0)
     image[:, 1:-1, 1:-1] = 0
     filters = [draw.int8(-8, 8, _filter(layer)) for layer in chain]
-    return _fitted(chain, draw, image.reshape(-1, C0), filters, _centred)
+    return _fitted(chain, draw, x, filters, _centred)
 
 
 def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
@@ -101,7 +102,7 @@ def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
     float19 has 1024 scales in an octave, and an offset has 512 values: with more channels they repeat.
     """
-    x = draw.int8(-128, 127, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-128, 127, shape))
     filters = [draw.int8(-32, 32, _filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _own)
 
@@ -122,10 +123,10 @@ def impulse(row_parity: int, column_parity: int) -> Recipe:
         row = _nearest_centre([(layer.conv, layer.height) for layer in chain], row_parity)
         column = _nearest_centre([(layer.conv, layer.width) for layer in chain], column_parity)
         channel = int(draw.integers(0, first.cin - 1, (1,))[0])
-        x = np.zeros(_image(chain), np.int8)
+        x = _image(chain, lambda shape: np.zeros(shape, np.int8))
         x[(channel // C0 * first.height + row) * first.width + column, channel % C0] = 1
 
-        distance = (np.arange(first.cin) - channel) % first.cin
+        distance = (np.arange(first.reads) - channel) % first.reads
         filters = [_distinct_taps(np.repeat(distance[:, None], first.cout, axis=1), first.conv.kernel)]
         filters += [_distinct_taps(_linked(layer), layer.conv.kernel) for layer in chain[1:]]
 
@@ -140,8 +141,8 @@ def impulse(row_parity: int, column_parity: int) -> Recipe:
 
 def _linked(layer: Layer) -> npt.NDArray[np.int64]:
     """The rank [Cin, Cout] of each input channel that an output channel reads, -1 for the others."""
-    linked = min(layer.cin, layer.cout)
-    channel, out_channel = np.arange(layer.cin)[:, None], np.arange(layer.cout)[None, :]
+    linked = min(layer.reads, layer.cout)
+    channel, out_channel = np.arange(layer.reads)[:, None], np.arange(layer.cout)[None, :]
     return np.where(channel % linked == out_channel % linked, channel // linked, -1)
 
 
@@ -205,7 +206,8 @@ def _own(sums: Int32, draw: Draw) -> _Requant:
     """A scale and an offset for each channel; the bias brings its median sum to an output within -48..48."""
     count = sums.shape[1]
     scales = _power_of_two_up_to(20 / _typical(sums)) * (1 + draw.shuffled(count) % 1024 / 1024)
-    offsets = vreq8.OFFSET_MIN + draw.shuffled(count) * (vreq8.OFFSET_MAX - vreq8.OFFSET_MIN) // (count - 1)
+    span = vreq8.OFFSET_MAX - vreq8.OFFSET_MIN
+    offsets = vreq8.OFFSET_MIN + draw.shuffled(count) * span // max(1, count - 1)
     wanted = draw.integers(-48, 48, (count,))
     return _requant(np.rint((wanted - offsets) / scales) - _median(sums), scales, offsets)
 
@@ -264,10 +266,20 @@ def _power_of_two_up_to(value: float) -> float:
     return math.ldexp(0.5, math.frexp(value)[1])
 
 
-def _image(chain: Chain) -> tuple[int, int]:
-    """Shape of the image that a chain reads."""
+def _image(chain: Chain, made: Callable[[tuple[int, ...]], Int8]) -> Int8:
+    """The image that a chain reads, int8 [C1*H*W, C0].
+
+    `made` gives the elements of whole C1 planes, and those of the channels of a last plane that has fewer.
+    """
     first = chain[0]
-    return first.cin // C0 * first.height * first.width, C0
+    planes, pixels = -(-first.cin // C0), first.height * first.width
+    if first.cin % C0 == 0:
+        return made((planes * pixels, C0))
+    real = np.zeros((planes, pixels, C0), bool)
+    real[:-1], real[-1, :, : first.cin % C0] = True, True
+    image = np.zeros((planes * pixels, C0), np.int8)
+    image[real.reshape(image.shape)] = made((first.cin * pixels,))
+    return image
 
 
 def _filter(layer: Layer) -> tuple[int, int]:
@@ -281,7 +293,7 @@ def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:
     The taps go through the input channels in order, and in each round to another place of the window, so that
     they are spread evenly and an output channel reads even and odd input channels alike.
     """
-    cin, cout, kernel = layer.cin, layer.cout, layer.conv.kernel
+    cin, cout, kernel = layer.reads, layer.cout, layer.conv.kernel
     area = kernel**2
     count = min(count, cin * area)
     order = np.arange(cout * count)

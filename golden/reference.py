@@ -30,13 +30,15 @@ class TorchError(UserError):
     exit_code = 6
 
 
-def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> Int32:
+def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv, groups: int = 1) -> Int32:
     """Convolve an image int8 [H*W, Cin] with a filter int8 [K, Cout] to int32 [Hout*Wout, Cout], exactly.
+
+    With `groups` each group of output channels reads its group of input channels.
 
     The sums are formed in fp32, which is the fast path of every engine, and are still exact integers: no
     product exceeds 2**14, so if kernel*kernel*channels*2**14 <= 2**24, every partial sum is an integer that
-    fp32 holds, in any order of summation. If there are more channels, they are split into groups for which
-    this is true, and the groups are added in int32. A kernel above 32x32 exceeds the bound with a single
+    fp32 holds, in any order of summation. If a sum has more channels, they are split into parts for which
+    this is true, and the parts are added in int32. A kernel above 32x32 exceeds the bound with a single
     channel and is summed in double (2**53).
 
     Raises:
@@ -54,14 +56,19 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> I
     channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.kernel**2)
     kind = np.float32 if channels_exact else np.float64
     channels = rows.shape[1]
-    groups = -(-channels // channels_exact) if channels_exact else 1
+    summed = channels // groups
+    parts = -(-summed // channels_exact) if channels_exact else 1
     # An NCHW view of NHWC memory is what torch calls channels_last; its result's memory is then NHWC as well.
     image = torch.from_numpy(rows.astype(kind)).view(1, height, width, channels).permute(0, 3, 1, 2)
     weights = torch.from_numpy(layout.matrix_to_filter(matrix, conv.kernel).astype(kind))
     with torch.inference_mode():
         sums = [
-            torch.nn.functional.conv2d(part, taps, stride=conv.stride, padding=conv.padding).to(torch.int32)
-            for part, taps in zip(image.chunk(groups, 1), weights.chunk(groups, 1), strict=True)
+            torch.nn.functional.conv2d(
+                part.flatten(1, 2), taps, stride=conv.stride, padding=conv.padding, groups=groups
+            ).to(torch.int32)
+            for part, taps in zip(
+                image.unflatten(1, (groups, summed)).chunk(parts, 2), weights.chunk(parts, 1), strict=True
+            )
         ]
         total = functools.reduce(torch.add, sums).permute(0, 2, 3, 1)
     return cast(Int32, total.reshape(-1, matrix.shape[1]).numpy())

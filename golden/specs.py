@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from golden import vreq8
 from golden.errors import UserError
+from golden.geometry import C0
 
 Array = npt.NDArray[np.generic]
 Int8 = npt.NDArray[np.int8]
@@ -43,6 +44,9 @@ class Role(str, Enum):
 class TensorSpec:
     """One tensor in GM: its name, shape, dtype and role; `of` names the filter whose sums a bias is added to.
 
+    `channels` are those of an image whose last C1 plane has fewer than C0: the rest of it is 0. With 0
+    channels an image is taken as it is.
+
     Raises:
         TensorsError: the name of a table does not begin with `scale`.
     """
@@ -52,6 +56,7 @@ class TensorSpec:
     dtype: np.dtype[np.generic]
     role: Role
     of: str = ""
+    channels: int = 0
 
     def __post_init__(self) -> None:
         if self.role is Role.TABLE and not self.name.startswith("scale"):
@@ -73,8 +78,9 @@ class Tensors:
             integer offsets [Cout] under the names of `TensorSpec.parts`, and is packed by `arrays`.
 
     Raises:
-        TensorsError: an array is missing or has another shape or dtype; a bias is so large that some image
-            could overflow int32; a scale or an offset cannot be encoded.
+        TensorsError: an array is missing or has another shape or dtype; an image is not 0 in channels that it
+            does not have; a bias is so large that some image could overflow int32; a scale or an offset
+            cannot be encoded.
     """
 
     specs: tuple[TensorSpec, ...]
@@ -86,6 +92,7 @@ class Tensors:
                 self.table(spec.name, "vreq8")
             elif spec.role is not Role.OUTPUT:
                 _check_form(spec, self.values)
+                _check_channels(spec, self.values)
             if spec.role is Role.BIAS:
                 bias, taps = (cast(Any, self.values[name]) for name in (spec.name, spec.of))
                 _check_bias(spec.name, bias, taps)
@@ -125,6 +132,21 @@ def _check_form(spec: TensorSpec, values: Mapping[str, Array]) -> None:
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise TensorsError(
             f"{spec.name}: is {array.dtype} {list(array.shape)}: must be {spec.dtype} {list(spec.shape)}"
+        )
+
+
+def _check_channels(spec: TensorSpec, values: Mapping[str, Array]) -> None:
+    """Refuse an image with elements in channels that it does not have."""
+    if not (first := spec.channels % C0):
+        return
+    planes = -(-spec.channels // C0)
+    last = values[spec.name].reshape(planes, -1, C0)[-1]
+    if (found := np.argwhere(last[:, first:])).size:
+        pixel, channel = found[0]
+        value = last[pixel, first + channel]
+        raise TensorsError(
+            f"{spec.name}: channel {spec.channels + channel} of pixel {pixel} is {value}: must be 0, "
+            f"as the image has {spec.channels} channels"
         )
 
 

@@ -42,11 +42,11 @@ class Sums:
     table: tuple[str, Callable[[Index], Index]] | None = None
 
 
-def matrix(width: int) -> Callable[[Index, Index], Index]:
-    """The elements of a matrix of `width` columns, from rows [m] and columns [n]."""
-    return lambda rows, columns: rows[:, None] * width + columns
+def matrix(width: int, first: int = 0) -> Callable[[Index, Index], Index]:
+    """The elements of a matrix of `width` columns, from rows [m] and columns [n], counted from a `first`."""
+    return lambda rows, columns: rows[:, None] * width + (columns + first)
 
 
-def row(columns: Index) -> Index:
-    """The elements of a matrix of one row."""
-    return columns
+def row(columns: Index, first: int = 0) -> Index:
+    """The elements of a matrix of one row, from columns [n], counted from a `first`."""
+    return columns + first

@@ -15,6 +15,7 @@ from kernels.plan import Limits
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_tensor import TENSOR_LEVEL
 from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
+from workloads.packing import chain_packing
 
 BAND_ROWS = "band_rows"
 
@@ -65,4 +66,5 @@ WORKLOAD = Workload(
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
     account=_account,
+    packing=chain_packing(layers),
 )

@@ -27,6 +27,7 @@ from workloads.form import (
     plane_by_plane,
     whole_image,
 )
+from workloads.packing import chain_packing
 
 _CONV1 = ("filter1", "bias1", "scale1")
 _CONV2 = ("filter2", "bias2", "scale2")
@@ -184,4 +185,5 @@ WORKLOAD = Workload(
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
     account=_account,
+    packing=chain_packing(layers),
 )

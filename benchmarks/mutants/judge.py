@@ -176,8 +176,8 @@ def _wrong_numbers(subject: Any, name: str, program: Program, arrays: Mapping[st
     from pipeline.ground.memory import untouched_output
 
     entry = subject.program(name)
-    made = {key: make(subject.geometry, subject.plan, arrays) for key, make in entry.host.items()}
-    output = untouched_output(*subject.workload.output_of(name, subject.geometry, subject.plan))
+    made = {key: make(subject.device, subject.plan, arrays) for key, make in entry.host.items()}
+    output = untouched_output(*subject.output_of(name))
     given = {key: np.ascontiguousarray({**arrays, **made}[key]) for key in entry.inputs}
     run_program(program, SOCS[SOC], {**given, entry.output: output})
     return int((output != arrays[entry.tensor][: output.shape[0]]).sum())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from golden.cache import Wanted
 from golden.definition import Definition
@@ -20,12 +21,17 @@ from pipeline.ground.memory import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
 from workloads.form import Form, FormError
 from workloads.own import blamed, reason_of
+from workloads.packing import Packing
 from workloads.registry import workload_named
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A workload in one geometry, of the workload's type, on one soc, whose limits apply to the plan."""
+    """A workload in one geometry, of the workload's type, on one soc, whose limits apply to the plan.
+
+    `geometry` is the user's, as data and golden have it. Programs compute the geometry `device`, for which
+    the host packs the tensors.
+    """
 
     workload: Workload
     geometry: Any
@@ -38,9 +44,19 @@ class Subject:
         return self.workload.definition
 
     @cached_property
+    def packing(self) -> Packing:
+        """How the host packs the tensors for the programs."""
+        return self.workload.packing(self.geometry)
+
+    @property
+    def device(self) -> Any:
+        """The geometry that the programs compute."""
+        return self.packing.device
+
+    @cached_property
     def plan(self) -> Any:
         """How the geometry is tiled. Raises `PlanError` if it cannot be tiled; the message names the rule."""
-        return self.workload.plan(self.geometry, limits_of(self.soc), self.plan_options)
+        return self.workload.plan(self.device, limits_of(self.soc), self.plan_options)
 
     @property
     def plan_or_none(self) -> Any:
@@ -64,13 +80,17 @@ class Subject:
         if form is None:
             return None
         try:
-            return form(self.geometry, self.plan_or_none)
+            return form(self.device, self.plan_or_none)
         except FormError as error:
             raise WorkloadError(f"workload {self.workload.name}: form of {program}: {error}") from error
 
     def frame(self, tensor: str) -> Frame:
         """How an output is laid out for the diff."""
         return self.workload.frame_of(tensor, self.geometry, self.plan_or_none)
+
+    def output_of(self, program: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and dtype of what a program gives. Raises `PlanError` if the geometry cannot be tiled."""
+        return self.workload.output_of(program, self.device, self.plan)
 
 
 def workload_of(job: Job) -> Workload:

@@ -98,9 +98,15 @@ def entry_of(workload: Workload) -> type[Entry]:
 
 
 def _struct(kind: type[Any], *more: tuple[str, Any, Any]) -> type[Entry]:
-    """The entry type of a dataclass that holds whole numbers or such dataclasses; every field is required."""
+    """The entry type of a dataclass that holds whole numbers or such dataclasses.
+
+    A field is required unless its metadata say that it may be left out (`golden.geometry.OPTIONAL`).
+    """
     hints = get_type_hints(kind, include_extras=True)
-    fields = [(field.name, _kind(hints[field.name])) for field in dataclasses.fields(kind)]
+    fields: list[Any] = []
+    for shape in dataclasses.fields(kind):
+        default = (shape.default,) if shape.metadata.get("optional") else ()
+        fields.append((shape.name, _kind(hints[shape.name]), *default))
     doc = (kind.__doc__ or "").partition("\n")[0]
     # `defstruct` leaves annotations where `get_type_hints` finds them.
     made = msgspec.defstruct(
