@@ -86,7 +86,8 @@ def filter_to_matrix(weights: npt.NDArray[T]) -> npt.NDArray[T]:
     _require(weights.ndim == 4, "filter", weights.shape, "[Cout, Cin, kh, kw]")
     cout, cin = weights.shape[:2]
     planes = (weights[:, first : first + C0] for first in range(0, cin, C0))
-    return np.concatenate([plane.transpose(2, 3, 1, 0).reshape(-1, cout) for plane in planes])
+    rows = [plane.transpose(2, 3, 1, 0).reshape(-1, cout) for plane in planes]
+    return np.ascontiguousarray(np.concatenate(rows))
 
 
 def matrix_to_filter(matrix: npt.NDArray[T], kernel: int) -> npt.NDArray[T]:
