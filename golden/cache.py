@@ -215,9 +215,18 @@ def _workload_digest(definition: Definition, geometry: Any) -> hashlib._Hash:
     digest = hashlib.sha256(sources_digest())
     for path in definition.sources:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    facts = {"workload": definition.name, "geometry": dataclasses.asdict(geometry)}
+    facts = {"workload": definition.name, "geometry": _shapes(geometry)}
     digest.update(json.dumps(facts, sort_keys=True).encode())
     return digest
+
+
+def _shapes(geometry: Any) -> dict[str, Any]:
+    """The fields of a geometry, without those that may be left out and have their default."""
+    return {
+        field.name: _shapes(value) if dataclasses.is_dataclass(value) else value
+        for field in dataclasses.fields(geometry)
+        if (value := getattr(geometry, field.name)) != field.default or not field.metadata.get("optional")
+    }
 
 
 def _key(wanted: Wanted) -> str:

@@ -26,7 +26,7 @@ class Layer:
     Attributes:
         height, width: size of its input image, in pixels.
         cin, cout: channels of its input and output.
-        conv: kernel, stride and padding.
+        conv: kernel, stride, padding and dilation.
         suffix: suffix of the names of its filter, bias and table: its number, or empty.
         output: name of its output tensor.
         groups: into which its channels are divided; each group of the output reads its group of the input.
@@ -44,17 +44,17 @@ class Layer:
     @property
     def out_height(self) -> int:
         """Rows of its output."""
-        return self.conv.out_size(self.height)
+        return self.conv.out_height(self.height)
 
     @property
     def out_width(self) -> int:
         """Columns of its output."""
-        return self.conv.out_size(self.width)
+        return self.conv.out_width(self.width)
 
     @property
     def depth(self) -> int:
         """K of the convolution as a matrix product: kh * kw * the channels that an output channel reads."""
-        return self.conv.kernel**2 * self.reads
+        return self.conv.taps * self.reads
 
     @property
     def reads(self) -> int:
@@ -66,7 +66,7 @@ class Layer:
 
         Depth runs as in the filter: (c1, kh, kw, c0), c0 fastest; the last C1 plane may have fewer channels.
         """
-        area, whole = self.conv.kernel**2, self.reads // C0
+        area, whole = self.conv.taps, self.reads // C0
         plane = np.minimum(depths // (area * C0), whole)
         channels = np.where(plane < whole, C0, self.reads % C0 or C0)  # of the plane
         tap, within = np.divmod(depths - plane * (area * C0), channels)
@@ -164,11 +164,13 @@ def _windows(layer: Layer, group: int, *, in_planes: bool) -> Callable[[Index, I
     unit, plane = (C0, height * width * C0) if in_planes else (layer.cin, C0)
     bits = 32 if height * width * (layer.cin + C0) < 2**31 else 64  # 32 are much faster
     kind, outside = np.dtype(f"int{bits}"), -(2 ** (bits - 1))  # negative with any offset added
-    taps = np.arange(conv.kernel**2)
+    (top, _, left, _), taps = conv.sides, np.arange(conv.taps)
+    tap_row, tap_column = np.divmod(taps, conv.kernel_columns)
+    tap_row, tap_column = tap_row * conv.dilation_rows, tap_column * conv.dilation_columns
 
     def elements(positions: Index, depths: Index) -> Index:
-        down = (positions // layer.out_width * conv.stride - conv.padding)[:, None] + taps // conv.kernel
-        right = (positions % layer.out_width * conv.stride - conv.padding)[:, None] + taps % conv.kernel
+        down = (positions // layer.out_width * conv.stride_rows - top)[:, None] + tap_row
+        right = (positions % layer.out_width * conv.stride_columns - left)[:, None] + tap_column
         inside = (down >= 0) & (down < height) & (right >= 0) & (right < width)
         pixels = np.where(inside, (down * width + right) * unit, outside).astype(kind)
         tap, channel = layer.taps_and_channels(depths)

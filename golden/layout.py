@@ -90,21 +90,21 @@ def filter_to_matrix(weights: npt.NDArray[T]) -> npt.NDArray[T]:
     return np.ascontiguousarray(np.concatenate(rows))
 
 
-def matrix_to_filter(matrix: npt.NDArray[T], kernel: int) -> npt.NDArray[T]:
-    """Filter matrix [K, Cout] of a square kernel back to [Cout, Cin, kernel, kernel].
+def matrix_to_filter(matrix: npt.NDArray[T], conv: Conv) -> npt.NDArray[T]:
+    """Filter matrix [K, Cout] of a convolution back to [Cout, Cin, kh, kw].
 
     Raises:
-        LayoutError: unless K is a multiple of kernel*kernel.
+        LayoutError: unless K is a multiple of kh*kw.
     """
-    area = kernel * kernel
+    rows, columns, cout = conv.kernel_rows, conv.kernel_columns, matrix.shape[-1]
     _require(
-        matrix.ndim == 2 and matrix.shape[0] % area == 0,
+        matrix.ndim == 2 and matrix.shape[0] % conv.taps == 0,
         "filter matrix",
         matrix.shape,
-        f"[K, Cout] with K a multiple of {kernel}*{kernel}",
+        f"[K, Cout] with K a multiple of {rows}*{columns}",
     )
-    planes = (matrix[first : first + area * C0] for first in range(0, len(matrix), area * C0))
-    blocks = [plane.reshape(kernel, kernel, -1, matrix.shape[1]) for plane in planes]
+    planes = (matrix[first : first + conv.taps * C0] for first in range(0, len(matrix), conv.taps * C0))
+    blocks = [plane.reshape(rows, columns, -1, cout) for plane in planes]
     return np.ascontiguousarray(np.concatenate(blocks, axis=2).transpose(3, 2, 0, 1))
 
 
@@ -123,22 +123,24 @@ def img2col(
         rows: the image in NC1HWC0.
         height: rows of the image, in pixels.
         width: its columns.
-        conv: kernel and stride, and the padding of all sides if `padding` is not given.
+        conv: kernel, stride and dilation, and the padding if `padding` is not given.
         padding: top, bottom, left, right, for a band of an image.
 
     Raises:
         LayoutError: the rows do not fill whole planes, or the padded image is smaller than the kernel.
     """
-    top, bottom, left, right = padding if padding is not None else (conv.padding,) * 4
+    top, bottom, left, right = padding if padding is not None else conv.sides
     planes = np.pad(_planes(rows, height, width), ((0, 0), (top, bottom), (left, right), (0, 0)))
     _require(
-        min(planes.shape[1:3]) >= conv.kernel,
+        planes.shape[1] >= conv.window_rows and planes.shape[2] >= conv.window_columns,
         "padded image",
         planes.shape[1:3],
-        f"at least the kernel ({conv.kernel})",
+        f"at least the kernel ({conv.window_rows} x {conv.window_columns})",
     )
-    windows = np.lib.stride_tricks.sliding_window_view(planes, (conv.kernel, conv.kernel), axis=(1, 2))
-    taken = windows[:, :: conv.stride, :: conv.stride]
+    window = conv.window_rows, conv.window_columns
+    windows = np.lib.stride_tricks.sliding_window_view(planes, window, axis=(1, 2))
+    taken = windows[:, :: conv.stride_rows, :: conv.stride_columns]
+    taken = taken[..., :: conv.dilation_rows, :: conv.dilation_columns]
     ordered = np.ascontiguousarray(taken.transpose(1, 2, 0, 4, 5, 3))
     return ordered.reshape(ordered.shape[0] * ordered.shape[1], -1)
 

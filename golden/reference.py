@@ -36,7 +36,7 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv, grou
     With `groups` each group of output channels reads its group of input channels.
 
     The sums are formed in fp32, which is the fast path of every engine, and are still exact integers: no
-    product exceeds 2**14, so if kernel*kernel*channels*2**14 <= 2**24, every partial sum is an integer that
+    product exceeds 2**14, so if taps*channels*2**14 <= 2**24, every partial sum is an integer that
     fp32 holds, in any order of summation. If a sum has more channels, they are split into parts for which
     this is true, and the parts are added in int32. A kernel above 32x32 exceeds the bound with a single
     channel and is summed in double (2**53).
@@ -53,18 +53,23 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv, grou
             f"(Python {platform.python_version()}) with pip install torch"
         ) from error
 
-    channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.kernel**2)
+    channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.taps)
     kind = np.float32 if channels_exact else np.float64
     channels = rows.shape[1]
     summed = channels // groups
     parts = -(-summed // channels_exact) if channels_exact else 1
     # An NCHW view of NHWC memory is what torch calls channels_last; its result's memory is then NHWC as well.
     image = torch.from_numpy(rows.astype(kind)).view(1, height, width, channels).permute(0, 3, 1, 2)
-    weights = torch.from_numpy(layout.matrix_to_filter(matrix, conv.kernel).astype(kind))
+    weights = torch.from_numpy(layout.matrix_to_filter(matrix, conv).astype(kind))
+    dilation = conv.dilation_rows, conv.dilation_columns
+    stride, (top, bottom, left, right) = (conv.stride_rows, conv.stride_columns), conv.sides
+    around: tuple[int, int] | int = (top, left)
+    if (top, left) != (bottom, right):  # conv2d pads opposite sides alike
+        image, around = torch.nn.functional.pad(image, (left, right, top, bottom)), 0
     with torch.inference_mode():
         sums = [
             torch.nn.functional.conv2d(
-                part.flatten(1, 2), taps, stride=conv.stride, padding=conv.padding, groups=groups
+                part.flatten(1, 2), taps, stride=stride, padding=around, dilation=dilation, groups=groups
             ).to(torch.int32)
             for part, taps in zip(
                 image.unflatten(1, (groups, summed)).chunk(parts, 2), weights.chunk(parts, 1), strict=True

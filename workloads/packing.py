@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.chain import Chain, Layer, specs_of
-from golden.geometry import C0
+from golden.geometry import C0, Conv
 from golden.specs import Tensors
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -116,6 +116,11 @@ def _changes(geometry: Any, device: Any) -> Iterator[str]:
         yield ", ".join(changed)
     if (groups := getattr(geometry, "groups", 1)) > 1:
         yield f"{groups} groups as a block-diagonal filter"
+    for field in fields(geometry):
+        conv = getattr(geometry, field.name)
+        if isinstance(conv, Conv) and conv is not conv.device:
+            size = f"{conv.window_rows} x {conv.window_columns}"
+            yield f"{field.name}, which is dilated, as a kernel of {size} with zeros between its taps"
 
 
 def _widened(array: npt.NDArray[Any], columns: int, rest: int) -> npt.NDArray[Any]:
@@ -135,7 +140,10 @@ def _filter(taps: npt.NDArray[Any], layer: Layer, device: Layer, rest: int) -> n
 
 def _depths(layer: Layer, device: Layer) -> npt.NDArray[np.int64]:
     """For each depth of the user's sums and each group, the depth of the device's with the same pixel."""
+    conv, on_device = layer.conv, device.conv
     tap, channel = layer.taps_and_channels(np.arange(layer.depth))
+    row, column = np.divmod(tap, conv.kernel_columns)
+    there = row * conv.dilation_rows * on_device.kernel_columns + column * conv.dilation_columns
     of_group = channel[:, None] + np.arange(layer.groups) * (layer.cin // layer.groups)
     plane, within = np.divmod(of_group, C0)
-    return (plane * device.conv.kernel**2 + tap[:, None]) * C0 + within
+    return (plane * on_device.taps + there[:, None]) * C0 + within
