@@ -146,4 +146,5 @@ def _depths(layer: Layer, device: Layer) -> npt.NDArray[np.int64]:
     there = row * conv.dilation_rows * on_device.kernel_columns + column * conv.dilation_columns
     of_group = channel[:, None] + np.arange(layer.groups) * (layer.cin // layer.groups)
     plane, within = np.divmod(of_group, C0)
-    return (plane * on_device.taps + there[:, None]) * C0 + within
+    depths: npt.NDArray[np.int64] = (plane * on_device.taps + there[:, None]) * C0 + within
+    return depths
