@@ -141,6 +141,8 @@ def _by_terms(block: Block, at: Index, left: Ids, codes: Ids, bias: Ids | None) 
         codes: of the right operands of these columns.
         bias: the bias row of the accumulator.
     """
+    met = (codes != ZERO).any(axis=1)  # what is multiplied by 0 is no term
+    left, codes = left[:, met], codes[met]
     depth, column, own = split(block, codes)
     depths, columns = middle(depth, own, 1), middle(column, own, 0)
     known = depths >= 0

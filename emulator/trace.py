@@ -18,7 +18,7 @@ from emulator.meant import meant
 from emulator.program import Call, Ref, valued
 from emulator.soc import FRACTAL_DEPTH
 from emulator.sums import Accumulator, Found, Mask, Step, middle, split
-from emulator.terms import FLAWED, NEVER, Block, Ids, Index, Numbering
+from emulator.terms import FLAWED, NEVER, ZERO, Block, Ids, Index, Numbering
 from emulator.tile import Array, Tensor, Tile
 
 _FEW = 0.25
@@ -298,7 +298,8 @@ class Recorder(Coordinates):
         depths = middle(depth, own, 1)
         left = accumulator.left[:, depths >= 0]
         same = left == found.block.left(np.maximum(found.positions, 0), depths[depths >= 0])
-        most = same.sum(axis=1) * 2 > accumulator.left.shape[1]
+        met = int((right != ZERO).any(axis=1).sum())  # what is multiplied by 0 is no term
+        most = same.sum(axis=1) * 2 > met
         which: Mask = found.good | (most & (found.positions >= 0))[:, None]
         return which
 
