@@ -185,8 +185,9 @@ def _spread(sums: Int32, draw: Draw) -> _Requant:
     typical = _typical(sums)
     beyond = int(3.2 * typical)  # times 51 / typical is 163: past 127 and -128 by more than any offset below
     bias = draw.integers(-int(typical) // 2, int(typical) // 2, (count,))
-    bias[3::16] = beyond - sums[:, 3::16].max(axis=0)
-    bias[11::16] = -beyond - sums[:, 11::16].min(axis=0)
+    up, down = (3, 11) if count > 11 else (0, count - 1)
+    bias[up::16] = beyond - sums[:, up::16].max(axis=0)
+    bias[down::16] = -beyond - sums[:, down::16].min(axis=0)
     # Finer than float19, so that it drops less than half a step of some scales and more than that of others.
     scales = 51 / typical * draw.integers(2**20, 3 * 2**19, (count,)) / 2**20
     return _requant(bias, scales, draw.integers(-20, 20, (count,)))

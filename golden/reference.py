@@ -66,13 +66,16 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv, grou
     around: tuple[int, int] | int = (top, left)
     if (top, left) != (bottom, right):  # conv2d pads opposite sides alike
         image, around = torch.nn.functional.pad(image, (left, right, top, bottom)), 0
-    grouped = image.view(1, groups, summed, *image.shape[2:])
+    images = image.chunk(parts, 1)
+    if groups > 1:  # the same part of each group
+        split = image.view(1, groups, summed, *image.shape[2:]).chunk(parts, 2)
+        images = tuple(part.flatten(1, 2) for part in split)
     with torch.inference_mode():
         sums = [
             torch.nn.functional.conv2d(
-                part.flatten(1, 2), taps, stride=stride, padding=around, dilation=dilation, groups=groups
+                part, taps, stride=stride, padding=around, dilation=dilation, groups=groups
             ).to(torch.int32)
-            for part, taps in zip(grouped.chunk(parts, 2), weights.chunk(parts, 1), strict=True)
+            for part, taps in zip(images, weights.chunk(parts, 1), strict=True)
         ]
         total = functools.reduce(torch.add, sums).permute(0, 2, 3, 1)
-    return cast(Int32, total.reshape(-1, matrix.shape[1]).numpy())
+    return cast(Int32, np.ascontiguousarray(total.reshape(-1, matrix.shape[1]).numpy()))

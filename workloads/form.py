@@ -66,7 +66,7 @@ class Convolution:
 
     Raises:
         FormError: the order does not name each part once, a part has no rows or reads rows outside the image,
-            or the tile is not of this convolution.
+            or the tile is not of this convolution; its layer is one for which the host has to pack.
     """
 
     number: int
@@ -81,6 +81,12 @@ class Convolution:
 
     def __post_init__(self) -> None:
         layer, tile = self.layer, self.tile
+        if layer.cin % C0 or layer.cout % C0 or layer.groups > 1 or layer.conv.dilation != 1:
+            self._refuse(
+                f"it has {layer.cin} and {layer.cout} channels in {layer.groups} groups, dilation "
+                f"{layer.conv.dilation}: must be what a program computes: multiples of {C0} channels in one "
+                "group, without dilation"
+            )
         if sorted(self.order) != list(range(len(self.parts))):
             self._refuse(
                 f"order {list(self.order)} must name each of its {len(self.parts)} parts once, from 0"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from golden.cache import Wanted
 from golden.definition import Definition
@@ -88,7 +87,7 @@ class Subject:
         """How an output is laid out for the diff."""
         return self.workload.frame_of(tensor, self.geometry, self.plan_or_none)
 
-    def output_of(self, program: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    def output_of(self, program: str) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of what a program gives. Raises `PlanError` if the geometry cannot be tiled."""
         return self.workload.output_of(program, self.device, self.plan)
 

@@ -17,6 +17,7 @@ from pipeline.ground.jobs import (
     BLAMED,
     DIAGNOSIS,
     INJECTED,
+    PACKING,
     PROVED,
     VERIFY,
     WRONG_STEP,
@@ -69,7 +70,9 @@ def execute(job: Job, context: JobContext) -> Result:
         InfrastructureError: the engine fails for a reason that says nothing about the kernel.
     """
     try:
-        return _compared(job, context) if job.other else _executed(job, context)
+        result = _compared(job, context) if job.other else _executed(job, context)
+        words = subject_of(job).packing.words
+        return replace(result, facts={**result.facts, PACKING: words}) if words else result
     except (WorkloadError, DefinitionError) as error:
         if isinstance(error, DefinitionError) and not job.workload.file:
             raise
