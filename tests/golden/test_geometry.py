@@ -25,7 +25,7 @@ def test_output_size(size: int, conv: Conv, wanted: int) -> None:
 @pytest.mark.parametrize(
     ("height", "width", "channels", "conv1", "conv2", "message"),
     [
-        (24, 16, (48, 64, 64), SAME, SAME, "cin is 48: must be a positive multiple of 32"),
+        (24, 16, (-1, 64, 64), SAME, SAME, "cin is -1: must be at least 1"),
         (24, 16, (64, 0, 64), SAME, SAME, "cmid is 0"),
         (24, 16, (64, 64, -32), SAME, SAME, "cout is -32"),
         (24, 16, (64, 64, 64), Conv(3, 0, 1), SAME, r"conv1\.stride is 0"),
@@ -61,8 +61,8 @@ def test_a_convolution_has_the_shapes_of_its_definition() -> None:
 @pytest.mark.parametrize(
     ("height", "width", "channels", "conv", "message"),
     [
-        (24, 16, (48, 64), SAME, r"^cin is 48: must be a positive multiple of 32$"),
-        (24, 16, (64, 0), SAME, r"^cout is 0: must be a positive multiple of 32$"),
+        (24, 16, (-1, 64), SAME, r"^cin is -1: must be at least 1$"),
+        (24, 16, (64, 0), SAME, r"^cout is 0: must be at least 1$"),
         (65536, 16, (64, 64), SAME, r"^height is 65536: must be 1\.\.65535 \(16 bits\)$"),
         (24, 0, (64, 64), SAME, r"^width is 0: must be 1\.\.65535 \(16 bits\)$"),
         (24, 16, (64, 64), Conv(256, 1, 0), r"^conv\.kernel is 256: must be 1\.\.255$"),
@@ -75,6 +75,10 @@ def test_a_convolution_has_the_shapes_of_its_definition() -> None:
             r"^conv\.padding is 3: must be at least 0 and below the kernel \(3\)",
         ),
         (24, 2, (64, 64), SAME, r"^conv input width is 2: must be at least the kernel \(3\)$"),
+        (24, 16, (64, 64), Conv(3, 1, 1, 0), r"^conv\.dilation is 0: must be 1\.\.255$"),
+        (24, 16, (64, 64), Conv((1, 3), 1, 0, (9, 128)), r"^conv\.dilation is .*: must be small enough for"),
+        (24, 16, (64, 64), Conv(3, 1, 5, 2), r"^conv\.padding is 5: must be .* below the window \(5\)$"),
+        (24, 4, (64, 64), Conv(3, 1, 0, 2), r"^conv input width is 4: must be at least the window \(5\)$"),
         (24, 16, (14592, 64), SAME, r"^conv worst sum is 2151677952: must be .* below 2\*\*31 \(int32\)$"),
     ],
 )
@@ -83,6 +87,47 @@ def test_a_convolution_refuses_with_field_value_and_rule(
 ) -> None:
     with pytest.raises(GeometryError, match=message):
         ConvGeometry(height, width, *channels, conv)
+
+
+@pytest.mark.parametrize("groups", [0, -1, 5, 8])
+def test_groups_divide_the_channels_of_both_images(groups: int) -> None:
+    with pytest.raises(GeometryError, match=rf"^groups is {groups}: must be a divisor of cin \(24\) and of"):
+        ConvGeometry(24, 16, 24, 36, SAME, groups)
+
+
+def test_a_sum_has_the_channels_of_one_group() -> None:
+    depthwise = ConvGeometry(24, 16, 20000, 20000, SAME, 20000)
+    assert depthwise.depth == 9
+    assert depthwise.macs == 24 * 16 * 9 * 20000
+    with pytest.raises(GeometryError, match="conv worst sum"):
+        ConvGeometry(24, 16, 20000, 20000, SAME)
+
+
+def test_a_dilated_convolution_has_the_shapes_of_its_windows() -> None:
+    conv = Conv(3, 2, (4, 4, 0, 1), (4, 2))
+    assert (conv.window_rows, conv.window_columns, conv.taps) == (9, 5, 9)
+    assert (conv.out_height(24), conv.out_width(16)) == (12, 7)  # (32 - 9) / 2 + 1, (17 - 5) / 2 + 1
+    assert ConvGeometry(24, 16, 40, 24, conv).macs == 12 * 7 * 9 * 40 * 24
+
+
+def test_the_device_computes_whole_blocks_dense_and_without_dilation() -> None:
+    device = ConvGeometry(24, 16, 33, 66, Conv(3, 1, 2, 2), 33).device
+    assert (device.cin, device.cout, device.groups, device.conv) == (64, 96, 1, Conv(5, 1, 2))
+    assert device.device is device
+    pair = Geometry(24, 16, 1, 32, 100, Conv(3, 1, 2, 2), SAME).device
+    assert (pair.cin, pair.cmid, pair.cout) == (32, 32, 128)
+    assert (pair.conv1, pair.conv2) == (Conv(5, 1, 2), SAME)
+
+
+def test_the_device_of_a_geometry_that_needs_no_packing_is_itself() -> None:
+    conv = ConvGeometry(24, 16, 64, 96, Conv(3, 2, 1))
+    assert conv.device is conv
+    assert MC62.device is MC62
+
+
+def test_a_device_whose_zeros_pass_the_worst_sum_is_none_the_less_one() -> None:
+    dilated = ConvGeometry(64, 64, 512, 512, Conv(3, 1, 12, 12))
+    assert 25 * 25 * dilated.device.cin * 128 * 128 > 2**31
 
 
 @pytest.mark.parametrize(

@@ -90,18 +90,41 @@ def test_img2col_pads_all_sides_as_the_convolution_does() -> None:
     )
 
 
+@pytest.mark.parametrize("channels", [1, 31, 33, 70])
+def test_the_last_plane_may_have_fewer_channels(channels: int) -> None:
+    image = numbered(1, channels, 2, 3) + 1
+    rows = layout.nchw_to_nc1hwc0(image)
+    planes = rows.reshape(-1, 2, 3, 32).transpose(0, 3, 1, 2).reshape(-1, 2, 3)
+    assert np.array_equal(planes[:channels], image[0])
+    assert not planes[channels:].any()
+    weights, conv = numbered(5, channels, 3, 2), Conv((3, 2))
+    matrix = layout.filter_to_matrix(weights)
+    first = min(channels, 32)
+    assert np.array_equal(matrix[:first], weights[:, :first, 0, 0].T)  # c0 is fastest
+    assert np.array_equal(matrix[first : 2 * first], weights[:, :first, 0, 1].T)
+    assert np.array_equal(matrix[-1], weights[:, -1, -1, -1])
+    assert np.array_equal(layout.matrix_to_filter(matrix, conv), weights)
+
+
+def test_img2col_steps_over_pixels_between_the_taps_of_a_dilated_kernel() -> None:
+    rows = layout.nchw_to_nc1hwc0(numbered(1, 32, 5, 7))
+    dense = layout.img2col(rows, 5, 7, Conv((3, 5), 1, 0)).reshape(-1, 3, 5, 32)
+    dilated = layout.img2col(rows, 5, 7, Conv((2, 3), 1, 0, 2)).reshape(-1, 2, 3, 32)
+    assert np.array_equal(dilated, dense[:, ::2, ::2])
+
+
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(LayoutError, match=r"image of shape \[1, 33, 2, 2\]"):
-        layout.nchw_to_nc1hwc0(numbered(1, 33, 2, 2))
+    with pytest.raises(LayoutError, match=r"image of shape \[2, 32, 2, 2\]"):
+        layout.nchw_to_nc1hwc0(numbered(2, 32, 2, 2))
     with pytest.raises(LayoutError, match=r"C1\*3\*3"):
         layout.nc1hwc0_to_nhwc(numbered(10, 32), 3, 3)
     with pytest.raises(LayoutError, match="R a multiple of 16"):
         layout.nd_to_nz(numbered(24, 32))
     with pytest.raises(LayoutError, match="fractals"):
         layout.nz_to_nd(numbered(1, 1, 32, 16))
-    with pytest.raises(LayoutError, match="Cin a multiple of 32"):
-        layout.filter_to_matrix(numbered(2, 31, 3, 3))
-    with pytest.raises(LayoutError, match=r"K a multiple of 3\*3\*32"):
+    with pytest.raises(LayoutError, match=r"filter of shape \[2, 31, 3\]"):
+        layout.filter_to_matrix(numbered(2, 31, 3))
+    with pytest.raises(LayoutError, match=r"K a multiple of 3\*3"):
         layout.matrix_to_filter(numbered(64, 2), Conv(3))
     with pytest.raises(LayoutError, match=r"at least the kernel \(5 x 5\)"):
         layout.img2col(numbered(9, 32), 3, 3, Conv(5, 1, 0))

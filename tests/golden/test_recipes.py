@@ -48,7 +48,7 @@ class Made:
         """x as [C, H, W]."""
         first = self.layers[0]
         rows = layout.nc1hwc0_to_nhwc(self.tensors["x"], first.height, first.width)
-        return rows.T.reshape(-1, first.height, first.width)
+        return rows.T.reshape(-1, first.height, first.width)[: first.cin]
 
     def before_rounding(self) -> Iterator[np.ndarray]:
         """What the default variant rounds in each layer, in double (exact for the sums met here)."""
@@ -170,6 +170,23 @@ def test_claims_hold_where_there_is_a_single_output_pixel(
     check: Callable[[str, Any, int], None], workload: str, geometry: Any
 ) -> None:
     for seed in range(60):
+        check(workload, geometry, seed)
+
+
+@pytest.mark.parametrize(
+    ("workload", "geometry"),
+    [
+        pytest.param("conv-pair", Geometry(24, 16, 3, 40, 33, Conv(3, 2, 1), Conv(3, 1, 2, 2)), id="pair"),
+        pytest.param("conv", ConvGeometry(24, 16, 24, 4, Conv(3, 2, 1)), id="few channels"),
+        pytest.param("conv", ConvGeometry(24, 16, 33, 66, Conv(3, 1, 1), 33), id="depthwise"),
+        pytest.param("conv", ConvGeometry(24, 16, 40, 24, Conv(3, 1, 2, 2), 2), id="groups"),
+    ],
+)
+@pytest.mark.parametrize("check", CHECKS)
+def test_claims_hold_for_channels_that_are_no_whole_blocks(
+    check: Callable[[str, Any, int], None], workload: str, geometry: Any
+) -> None:
+    for seed in range(3):
         check(workload, geometry, seed)
 
 
