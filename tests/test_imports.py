@@ -26,7 +26,7 @@ LAYERS = (
     ("golden.recipes", "golden.cache"),
     ("golden",),
     ("kernels",),
-    ("workloads.form", "workloads.stages", "workloads.tensor_level"),
+    ("workloads.form", "workloads.packing", "workloads.stages", "workloads.tensor_level"),
     ("workloads.base",),
     ("workloads.own",),
     ("workloads", *(f"workloads.{name}_tensor" for name in WORKLOADS)),
