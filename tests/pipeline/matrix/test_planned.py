@@ -43,6 +43,11 @@ def test_where_a_fusion_would_lose_the_plan_says_so(matrix: Matrix) -> None:
     assert "  filters: streamed: each band brings them in" in lines
 
 
+def test_the_plan_says_how_the_host_packs(matrix: Matrix) -> None:
+    _, first, *_ = plan_of(matrix, "device/emu-a2a3/mobilenet2-14-depthwise/conv/near-ties")
+    assert first == "  packing: 96 groups as a block-diagonal filter; 96 times the products"
+
+
 def test_no_cycles_are_estimated_without_a_public_cost_model(matrix: Matrix) -> None:
     lines = plan_of(matrix, "device/emu-a5/mc62/fused/small")
     assert [line for line in lines if "cycles" in line] == [
