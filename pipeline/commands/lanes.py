@@ -211,9 +211,9 @@ def _options(
 
 
 def _macs_of(job: Job) -> float:
-    """Multiply-accumulates of a job's geometry; 0 if its workload cannot be loaded."""
+    """Multiply-accumulates of a job's programs; 0 if its workload cannot be loaded."""
     try:
-        return float(subject_of(job).geometry.macs)
+        return float(subject_of(job).device.macs)
     except (WorkloadError, PlanError, AttributeError):  # a user's geometry may not say it
         return 0.0
 
