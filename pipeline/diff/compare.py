@@ -114,7 +114,7 @@ def untouched(actual: Array, sentinel: int | None) -> npt.NDArray[np.bool_]:
     """Where an output [positions, channels] was never written: a whole block of a position is the sentinel.
 
     A block is 32 channels of an int8 output and 16 of a wider one. A store writes at least that, and a single
-    int8 can have its value by chance. If the last block of such an output has fewer channels, since others were
+    int8 can have its value by chance. If the last block of such an output has fewer channels, as others were
     cut off, it counts together with those of the next positions, as many as make a block.
     """
     if sentinel is None:
