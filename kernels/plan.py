@@ -78,6 +78,8 @@ class Tile:
 
     It touches `rows` image rows, which are whole if the width allows it. It has `columns` output channels;
     0 stands for all of them. If there are several `slices`, it brings the filter in by as many slices of K.
+    If there are `planes`, the feature map comes in too, one of so many C1 planes at a time, each with its
+    equal share of the slices.
     """
 
     rows: int
@@ -86,6 +88,7 @@ class Tile:
     steps: int
     columns: int = 0
     slices: int = 1
+    planes: int = 0
 
     @property
     def slice(self) -> int:
@@ -243,6 +246,22 @@ def window(conv: Conv, row: int, rows: int, size: int, held: int, spare: int = 0
     bottom = max(0, end - start - held)
     padding = (top, bottom, conv.padding, conv.padding)
     return Window(start, held, padding, (shift + top) // conv.stride, spare)
+
+
+def at_edges(conv: Conv, window: Window, size: int) -> Window:
+    """The same window with all the padding of the image at the edges of the image that it reaches.
+
+    So do bands that begin at one edge, or end at one, differ in nothing but their `skip`, and one loop can
+    compute them all.
+    """
+    top, bottom, left, right = window.padding
+    skip = window.skip
+    if window.row == 0:
+        further = (conv.padding - top) // conv.stride
+        top, skip = top + further * conv.stride, skip + further
+    if window.row + window.rows == size:
+        bottom = max(0, (conv.out_size(size) - 1) * conv.stride - conv.padding + conv.kernel - size)
+    return replace(window, padding=(top, bottom, left, right), skip=skip)
 
 
 def row_unit(width: int) -> int:

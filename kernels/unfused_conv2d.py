@@ -7,7 +7,7 @@ from typing import Any
 
 from golden.geometry import C0
 from kernels import streamed
-from kernels.blocks import conv1_tile, conv2_tile, load_plane, plane_tile
+from kernels.blocks import add_plane, conv1_tile, conv2_tile, load_plane
 from kernels.plan import MAX_PLANES, Band, Plan, Tile, Window
 
 
@@ -32,7 +32,7 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
     first_plane = conv1_tile(pl, plan.shape1, tile, x_window, band_pixels)
     load1, load2, load3 = (load_plane(pl, plan, number, x_window) for number in range(1, MAX_PLANES))
     add1, add2, add3 = (
-        plane_tile(pl, plan, tile, number, x_window, band_pixels) for number in range(1, MAX_PLANES)
+        add_plane(pl, plan, tile, number, x_window, band_pixels) for number in range(1, MAX_PLANES)
     )
 
     @pl.inline
