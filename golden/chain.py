@@ -41,17 +41,17 @@ class Layer:
     @property
     def out_height(self) -> int:
         """Rows of its output."""
-        return self.conv.out_size(self.height)
+        return self.conv.out_height(self.height)
 
     @property
     def out_width(self) -> int:
         """Columns of its output."""
-        return self.conv.out_size(self.width)
+        return self.conv.out_width(self.width)
 
     @property
     def depth(self) -> int:
         """K of the convolution as a matrix product: C1 * kh * kw * C0."""
-        return self.conv.kernel**2 * self.cin
+        return self.conv.taps * self.cin
 
     @property
     def filter(self) -> str:
@@ -137,11 +137,12 @@ def _windows(layer: Layer, *, in_planes: bool) -> Callable[[Index, Index], Index
     unit, plane = (C0, height * width * C0) if in_planes else (layer.cin, C0)
     bits = 32 if height * width * layer.cin < 2**31 else 64  # 32 are much faster
     kind, outside = np.dtype(f"int{bits}"), -(2 ** (bits - 1))  # negative with any offset added
-    taps = np.arange(conv.kernel**2)
+    (top, _, left, _), taps = conv.sides, np.arange(conv.taps)
+    tap_row, tap_column = np.divmod(taps, conv.kernel_columns)
 
     def elements(positions: Index, depths: Index) -> Index:
-        down = (positions // layer.out_width * conv.stride - conv.padding)[:, None] + taps // conv.kernel
-        right = (positions % layer.out_width * conv.stride - conv.padding)[:, None] + taps % conv.kernel
+        down = (positions // layer.out_width * conv.stride_rows - top)[:, None] + tap_row
+        right = (positions % layer.out_width * conv.stride_columns - left)[:, None] + tap_column
         inside = (down >= 0) & (down < height) & (right >= 0) & (right < width)
         pixels = np.where(inside, (down * width + right) * unit, outside).astype(kind)
         c1, tap = np.divmod(depths // C0, taps.size)

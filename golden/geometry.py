@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
 from golden.errors import UserError
 
@@ -19,17 +20,18 @@ _IMAGE_LIMIT = 2**16 - 1
 class GeometryError(UserError, ValueError):  # msgspec reports a ValueError as an error of what it decodes
     """A geometry breaks a rule; the message names the field, its value and the rule.
 
-    `field` is that field, such as `cin` or `conv1.kernel`.
+    `field` is that field, such as `cin` or `conv1.kernel`; `part` says which of several numbers is wrong,
+    such as `top`.
     """
 
-    def __init__(self, field: str, value: int, rule: str) -> None:
-        super().__init__(f"{field} is {value}: must be {rule}")
+    def __init__(self, field: str, value: object, rule: str, part: str = "") -> None:
+        super().__init__(f"{field}{part and ' ' + part} is {value}: must be {rule}")
         self.field = field
 
 
-def _require(holds: bool, field: str, value: int, rule: str) -> None:
+def _require(holds: bool, field: str, value: object, rule: str, part: str = "") -> None:
     if not holds:
-        raise GeometryError(field, value, rule)
+        raise GeometryError(field, value, rule, part)
 
 
 def _check_size(field: str, value: int) -> None:
@@ -40,38 +42,116 @@ def _check_multiple(field: str, value: int, unit: int) -> None:
     _require(value > 0 and value % unit == 0, field, value, f"a positive multiple of {unit}")
 
 
+Pair = tuple[int, int]
+"""Rows and columns."""
+
+Sides = tuple[int, int, int, int]
+"""Top, bottom, left and right."""
+
+DIRECTIONS = ("rows", "columns")
+"""The directions of an image, in the order of a pair."""
+
+SIDES = ("top", "bottom", "left", "right")
+"""The edges of an image, in the order of the numbers of a padding."""
+
+_Parts = TypeVar("_Parts", Pair, Sides)
+
+
+def _normal(field: str, value: int | _Parts, parts: tuple[str, ...]) -> int | _Parts:
+    """A value of a convolution as it is kept: one number if its parts are alike."""
+    if isinstance(value, int):
+        return value
+    names = ", ".join(parts)
+    _require(len(value) == len(parts), field, list(value), f"a whole number or {len(parts)}: {names}")
+    return value[0] if len(set(value)) == 1 else value
+
+
 @dataclass(frozen=True)
 class Conv:
-    """One square convolution: kernel size, stride and zero padding, in pixels, the same on all sides."""
+    """One convolution: kernel size, stride and zero padding, in pixels.
 
-    kernel: int = 3
-    stride: int = 1
-    padding: int = 1
+    Each is one number, or one for each direction or side; parts that are alike become one number.
 
-    def out_size(self, size: int) -> int:
-        """Output rows (or columns) for `size` input rows (or columns)."""
-        return (size + 2 * self.padding - self.kernel) // self.stride + 1
+    Raises:
+        GeometryError: a value has the wrong number of parts.
+    """
+
+    kernel: Annotated[int | Pair, "a whole number, or a list [rows, columns]"] = 3
+    stride: Annotated[int | Pair, "a whole number, or a list [rows, columns]"] = 1
+    padding: Annotated[int | Sides, "a whole number, or a list [top, bottom, left, right]"] = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", _normal("kernel", self.kernel, DIRECTIONS))
+        object.__setattr__(self, "stride", _normal("stride", self.stride, DIRECTIONS))
+        object.__setattr__(self, "padding", _normal("padding", self.padding, SIDES))
+
+    @property
+    def kernel_rows(self) -> int:
+        """Rows of the kernel."""
+        return self.kernel if isinstance(self.kernel, int) else self.kernel[0]
+
+    @property
+    def kernel_columns(self) -> int:
+        """Columns of the kernel."""
+        return self.kernel if isinstance(self.kernel, int) else self.kernel[1]
+
+    @property
+    def stride_rows(self) -> int:
+        """Input rows from one output row to the next."""
+        return self.stride if isinstance(self.stride, int) else self.stride[0]
+
+    @property
+    def stride_columns(self) -> int:
+        """Input columns from one output column to the next."""
+        return self.stride if isinstance(self.stride, int) else self.stride[1]
+
+    @property
+    def sides(self) -> Sides:
+        """Padding at the top, bottom, left and right."""
+        return (self.padding,) * 4 if isinstance(self.padding, int) else self.padding
+
+    @property
+    def taps(self) -> int:
+        """Pixels of a window."""
+        return self.kernel_rows * self.kernel_columns
+
+    def out_height(self, height: int) -> int:
+        """Output rows for `height` input rows."""
+        top, bottom, _, _ = self.sides
+        return (height + top + bottom - self.kernel_rows) // self.stride_rows + 1
+
+    def out_width(self, width: int) -> int:
+        """Output columns for `width` input columns."""
+        _, _, left, right = self.sides
+        return (width + left + right - self.kernel_columns) // self.stride_columns + 1
 
 
 def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) -> None:
     """Check one convolution of an image; `field` is its name in the geometry."""
-    _require(1 <= conv.kernel <= 255, f"{field}.kernel", conv.kernel, "1..255")
-    _require(1 <= conv.stride <= 255, f"{field}.stride", conv.stride, "1..255")
-    _require(
-        0 <= conv.padding < conv.kernel,
-        f"{field}.padding",
-        conv.padding,
-        f"at least 0 and below the kernel ({conv.kernel})",
-    )
-    for side, size in (("height", height), ("width", width)):
-        _require(size >= conv.kernel, f"{field} input {side}", size, f"at least the kernel ({conv.kernel})")
-    worst = conv.kernel**2 * channels * 128 * 128
+    for name, value in (("kernel", conv.kernel), ("stride", conv.stride)):
+        for part, size in _parts(value, DIRECTIONS):
+            _require(1 <= size <= 255, f"{field}.{name}", size, "1..255", part)
+    for part, size in _parts(conv.padding if isinstance(conv.kernel, int) else conv.sides, SIDES):
+        vertical = part in SIDES[:2]
+        kernel = conv.kernel_rows if vertical else conv.kernel_columns
+        whose = "the kernel" if isinstance(conv.kernel, int) else f"the kernel's {DIRECTIONS[not vertical]}"
+        _require(
+            0 <= size < kernel, f"{field}.padding", size, f"at least 0 and below {whose} ({kernel})", part
+        )
+    for side, size, kernel in (("height", height, conv.kernel_rows), ("width", width, conv.kernel_columns)):
+        _require(size >= kernel, f"{field} input {side}", size, f"at least the kernel ({kernel})")
+    worst = conv.taps * channels * 128 * 128
     _require(
         worst < _SUM_LIMIT,
         f"{field} worst sum",
         worst,
         "kernel*kernel*channels*128*128 below 2**31 (int32)",
     )
+
+
+def _parts(value: int | Pair | Sides, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """The numbers of a value, each with its name; one number has none."""
+    return [("", value)] if isinstance(value, int) else list(zip(names, value, strict=True))
 
 
 @dataclass(frozen=True)
@@ -107,32 +187,32 @@ class Geometry:
     @property
     def mid_height(self) -> int:
         """Rows of mid."""
-        return self.conv1.out_size(self.height)
+        return self.conv1.out_height(self.height)
 
     @property
     def mid_width(self) -> int:
         """Columns of mid."""
-        return self.conv1.out_size(self.width)
+        return self.conv1.out_width(self.width)
 
     @property
     def out_height(self) -> int:
         """Rows of y."""
-        return self.conv2.out_size(self.mid_height)
+        return self.conv2.out_height(self.mid_height)
 
     @property
     def out_width(self) -> int:
         """Columns of y."""
-        return self.conv2.out_size(self.mid_width)
+        return self.conv2.out_width(self.mid_width)
 
     @property
     def depth1(self) -> int:
         """K of conv1 as a matrix product: C1 * kh * kw * C0."""
-        return self.conv1.kernel**2 * self.cin
+        return self.conv1.taps * self.cin
 
     @property
     def depth2(self) -> int:
         """K of conv2 as a matrix product."""
-        return self.conv2.kernel**2 * self.cmid
+        return self.conv2.taps * self.cmid
 
     @property
     def macs(self) -> int:
@@ -170,17 +250,17 @@ class ConvGeometry:
     @property
     def out_height(self) -> int:
         """Rows of y."""
-        return self.conv.out_size(self.height)
+        return self.conv.out_height(self.height)
 
     @property
     def out_width(self) -> int:
         """Columns of y."""
-        return self.conv.out_size(self.width)
+        return self.conv.out_width(self.width)
 
     @property
     def depth(self) -> int:
         """K of the convolution as a matrix product: C1 * kh * kw * C0."""
-        return self.conv.kernel**2 * self.cin
+        return self.conv.taps * self.cin
 
     @property
     def macs(self) -> int:

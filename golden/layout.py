@@ -88,21 +88,22 @@ def filter_to_matrix(weights: npt.NDArray[T]) -> npt.NDArray[T]:
     return np.ascontiguousarray(blocks.transpose(1, 3, 4, 2, 0)).reshape(-1, cout)
 
 
-def matrix_to_filter(matrix: npt.NDArray[T], kernel: int) -> npt.NDArray[T]:
-    """Filter matrix [K, Cout] of a square kernel back to [Cout, Cin, kernel, kernel].
+def matrix_to_filter(matrix: npt.NDArray[T], conv: Conv) -> npt.NDArray[T]:
+    """Filter matrix [K, Cout] of a convolution back to [Cout, Cin, kh, kw].
 
     Raises:
-        LayoutError: unless K is a multiple of kernel*kernel*32.
+        LayoutError: unless K is a multiple of kh*kw*32.
     """
+    rows, columns = conv.kernel_rows, conv.kernel_columns
     _require(
-        matrix.ndim == 2 and matrix.shape[0] % (kernel * kernel * C0) == 0,
+        matrix.ndim == 2 and matrix.shape[0] % (conv.taps * C0) == 0,
         "filter matrix",
         matrix.shape,
-        f"[K, Cout] with K a multiple of {kernel}*{kernel}*{C0}",
+        f"[K, Cout] with K a multiple of {rows}*{columns}*{C0}",
     )
     cout = matrix.shape[1]
-    blocks = matrix.reshape(-1, kernel, kernel, C0, cout)
-    return np.ascontiguousarray(blocks.transpose(4, 0, 3, 1, 2)).reshape(cout, -1, kernel, kernel)
+    blocks = matrix.reshape(-1, rows, columns, C0, cout)
+    return np.ascontiguousarray(blocks.transpose(4, 0, 3, 1, 2)).reshape(cout, -1, rows, columns)
 
 
 def img2col(
@@ -120,22 +121,23 @@ def img2col(
         rows: the image in NC1HWC0.
         height: rows of the image, in pixels.
         width: its columns.
-        conv: kernel and stride, and the padding of all sides if `padding` is not given.
+        conv: kernel and stride, and the padding if `padding` is not given.
         padding: top, bottom, left, right, for a band of an image.
 
     Raises:
         LayoutError: the rows do not fill whole planes, or the padded image is smaller than the kernel.
     """
-    top, bottom, left, right = padding if padding is not None else (conv.padding,) * 4
+    top, bottom, left, right = padding if padding is not None else conv.sides
     planes = np.pad(_planes(rows, height, width), ((0, 0), (top, bottom), (left, right), (0, 0)))
     _require(
-        min(planes.shape[1:3]) >= conv.kernel,
+        planes.shape[1] >= conv.kernel_rows and planes.shape[2] >= conv.kernel_columns,
         "padded image",
         planes.shape[1:3],
-        f"at least the kernel ({conv.kernel})",
+        f"at least the kernel ({conv.kernel_rows} x {conv.kernel_columns})",
     )
-    windows = np.lib.stride_tricks.sliding_window_view(planes, (conv.kernel, conv.kernel), axis=(1, 2))
-    taken = windows[:, :: conv.stride, :: conv.stride]
+    kernel = conv.kernel_rows, conv.kernel_columns
+    windows = np.lib.stride_tricks.sliding_window_view(planes, kernel, axis=(1, 2))
+    taken = windows[:, :: conv.stride_rows, :: conv.stride_columns]
     ordered = np.ascontiguousarray(taken.transpose(1, 2, 0, 4, 5, 3))
     return ordered.reshape(ordered.shape[0] * ordered.shape[1], -1)
 

@@ -119,15 +119,15 @@ def impulse(row_parity: int, column_parity: int) -> Recipe:
 
     def build(chain: Chain, draw: Draw) -> Mapping[str, Array]:
         first = chain[0]
-        row = _nearest_centre([(layer.conv, layer.height) for layer in chain], row_parity)
-        column = _nearest_centre([(layer.conv, layer.width) for layer in chain], column_parity)
+        row = _nearest_centre([_rows_of(layer) for layer in chain], row_parity)
+        column = _nearest_centre([_columns_of(layer) for layer in chain], column_parity)
         channel = int(draw.integers(0, first.cin - 1, (1,))[0])
         x = np.zeros(_image(chain), np.int8)
         x[(channel // C0 * first.height + row) * first.width + column, channel % C0] = 1
 
         distance = (np.arange(first.cin) - channel) % first.cin
-        filters = [_distinct_taps(np.repeat(distance[:, None], first.cout, axis=1), first.conv.kernel)]
-        filters += [_distinct_taps(_linked(layer), layer.conv.kernel) for layer in chain[1:]]
+        filters = [_distinct_taps(np.repeat(distance[:, None], first.cout, axis=1), first.conv)]
+        filters += [_distinct_taps(_linked(layer), layer.conv) for layer in chain[1:]]
 
         def fit(sums: Int32, draw: Draw) -> _Requant:
             peak = max(1, int(np.abs(sums).max()))
@@ -281,21 +281,21 @@ def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:
     The taps go through the input channels in order, and in each round to another place of the window, so that
     they are spread evenly and an output channel reads even and odd input channels alike.
     """
-    cin, cout, kernel = layer.cin, layer.cout, layer.conv.kernel
-    area = kernel**2
+    cin, cout, conv = layer.cin, layer.cout, layer.conv
+    area, columns = conv.taps, conv.kernel_columns
     count = min(count, cin * area)
     order = np.arange(cout * count)
     channel, out_channel = order % cin, order // count
     tap = draw.shuffled(area)[(order // cin + channel) % area]
     size = np.where(out_channel % 2 == 0, 2, 1)
-    weights = np.zeros((cout, cin, kernel, kernel), np.int8)
-    weights[out_channel, channel, tap // kernel, tap % kernel] = size * (
+    weights = np.zeros((cout, cin, conv.kernel_rows, columns), np.int8)
+    weights[out_channel, channel, tap // columns, tap % columns] = size * (
         2 * draw.integers(0, 1, order.shape) - 1
     )
     return layout.filter_to_matrix(weights)
 
 
-def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
+def _distinct_taps(rank: npt.NDArray[np.int64], conv: Conv) -> Int8:
     """A filter [K, Cout] with taps that differ within an output channel.
 
     An input channel whose `rank` [Cin, Cout] is 0 has the first values, one of rank 1 the next, and so on; a
@@ -303,33 +303,54 @@ def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
     The sum of the first few is always above 0, so a constant image shows too.
     """
     values = np.array([1, *(v for i in range(1, 127) for v in (i + 1, -i)), -127, -128], np.int8)
-    area = kernel**2
+    area = conv.taps
     # Neighbouring output channels start at different values, so that swapped channels show.
     turned = (np.arange(area)[:, None] + np.arange(rank.shape[1])) % area
     taps = values[(rank[:, None] * area + turned) % values.size] * (rank >= 0)[:, None]
-    return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(rank.shape[1], -1, kernel, kernel))
+    shape = rank.shape[1], -1, conv.kernel_rows, conv.kernel_columns
+    return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(shape))
 
 
-def _nearest_centre(convs: Sequence[tuple[Conv, int]], parity: int) -> int:
+@dataclass(frozen=True)
+class _Lines:
+    """The rows of a layer, or its columns: those of its input and output, and what its windows are there."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    before: int
+
+
+def _rows_of(layer: Layer) -> _Lines:
+    conv = layer.conv
+    return _Lines(layer.height, layer.out_height, conv.kernel_rows, conv.stride_rows, conv.sides[0])
+
+
+def _columns_of(layer: Layer) -> _Lines:
+    conv = layer.conv
+    return _Lines(layer.width, layer.out_width, conv.kernel_columns, conv.stride_columns, conv.sides[2])
+
+
+def _nearest_centre(layers: Sequence[_Lines], parity: int) -> int:
     """The input row (or column) nearest the middle that reaches the last output, of this parity if possible.
 
     Args:
-        convs: each convolution with the size of its input, in rows (or columns).
+        layers: the rows (or columns) of each layer.
         parity: 0 even, 1 odd.
     """
-    last, last_size = convs[-1]
-    read = np.arange(last.out_size(last_size))
-    for conv, size in reversed(convs):
-        read = _read(conv, size, read)
+    read = np.arange(layers[-1].out)
+    for lines in reversed(layers):
+        read = _read(lines, read)
     fitting = read[read % 2 == parity]
     candidates = fitting if fitting.size else read
-    return int(candidates[np.abs(candidates - convs[0][1] // 2).argmin()])
+    return int(candidates[np.abs(candidates - layers[0].size // 2).argmin()])
 
 
-def _read(conv: Conv, size: int, outputs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The input rows, ascending, that some window of these output rows covers."""
-    rows = np.unique(outputs[:, None] * conv.stride - conv.padding + np.arange(conv.kernel))
-    return rows[(rows >= 0) & (rows < size)]
+def _read(lines: _Lines, outputs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The input rows (or columns), ascending, that some window of these output rows covers."""
+    read = np.unique(outputs[:, None] * lines.stride - lines.before + np.arange(lines.kernel))
+    return read[(read >= 0) & (read < lines.size)]
 
 
 def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) -> Mapping[str, Profile]:

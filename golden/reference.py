@@ -34,7 +34,7 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> I
     """Convolve an image int8 [H*W, Cin] with a filter int8 [K, Cout] to int32 [Hout*Wout, Cout], exactly.
 
     The sums are formed in fp32, which is the fast path of every engine, and are still exact integers: no
-    product exceeds 2**14, so if kernel*kernel*channels*2**14 <= 2**24, every partial sum is an integer that
+    product exceeds 2**14, so if taps*channels*2**14 <= 2**24, every partial sum is an integer that
     fp32 holds, in any order of summation. If there are more channels, they are split into groups for which
     this is true, and the groups are added in int32. A kernel above 32x32 exceeds the bound with a single
     channel and is summed in double (2**53).
@@ -51,16 +51,20 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv) -> I
             f"(Python {platform.python_version()}) with pip install torch"
         ) from error
 
-    channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.kernel**2)
+    channels_exact = _EXACT_IN_FP32 // (_LARGEST_PRODUCT * conv.taps)
     kind = np.float32 if channels_exact else np.float64
     channels = rows.shape[1]
     groups = -(-channels // channels_exact) if channels_exact else 1
     # An NCHW view of NHWC memory is what torch calls channels_last; its result's memory is then NHWC as well.
     image = torch.from_numpy(rows.astype(kind)).view(1, height, width, channels).permute(0, 3, 1, 2)
-    weights = torch.from_numpy(layout.matrix_to_filter(matrix, conv.kernel).astype(kind))
+    weights = torch.from_numpy(layout.matrix_to_filter(matrix, conv).astype(kind))
+    stride, (top, bottom, left, right) = (conv.stride_rows, conv.stride_columns), conv.sides
+    around: tuple[int, int] | int = (top, left)
+    if (top, left) != (bottom, right):  # conv2d pads opposite sides alike
+        image, around = torch.nn.functional.pad(image, (left, right, top, bottom)), 0
     with torch.inference_mode():
         sums = [
-            torch.nn.functional.conv2d(part, taps, stride=conv.stride, padding=conv.padding).to(torch.int32)
+            torch.nn.functional.conv2d(part, taps, stride=stride, padding=around).to(torch.int32)
             for part, taps in zip(image.chunk(groups, 1), weights.chunk(groups, 1), strict=True)
         ]
         total = functools.reduce(torch.add, sums).permute(0, 2, 3, 1)

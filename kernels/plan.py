@@ -124,9 +124,9 @@ class ConvShape:
 
 
 def conv_shape(conv: Conv, width: int, channels: int) -> ConvShape:
-    """The shape of a square convolution of an image of `width` columns to `channels` channels."""
-    square = (conv.kernel, conv.kernel), (conv.stride, conv.stride)
-    return ConvShape(width, conv.out_size(width), channels, *square)
+    """The shape of a convolution of an image of `width` columns to `channels` channels."""
+    kernel, stride = (conv.kernel_rows, conv.kernel_columns), (conv.stride_rows, conv.stride_columns)
+    return ConvShape(width, conv.out_width(width), channels, kernel, stride)
 
 
 def unfolded_padding(
@@ -238,14 +238,15 @@ def window(conv: Conv, row: int, rows: int, size: int, held: int, spare: int = 0
     If the shift is not a multiple of the stride, padding above brings the windows back into step; no wanted
     window reads it.
     """
-    first = row * conv.stride - conv.padding
-    end = (row + rows - 1) * conv.stride - conv.padding + conv.kernel
+    above, _, left, right = conv.sides
+    first = row * conv.stride_rows - above
+    end = (row + rows - 1) * conv.stride_rows - above + conv.kernel_rows
     start = min(max(first, 0), size - held)
     shift = first - start
-    top = -shift if shift < 0 else -shift % conv.stride
+    top = -shift if shift < 0 else -shift % conv.stride_rows
     bottom = max(0, end - start - held)
-    padding = (top, bottom, conv.padding, conv.padding)
-    return Window(start, held, padding, (shift + top) // conv.stride, spare)
+    padding = (top, bottom, left, right)
+    return Window(start, held, padding, (shift + top) // conv.stride_rows, spare)
 
 
 def at_edges(conv: Conv, window: Window, size: int) -> Window:
@@ -276,7 +277,7 @@ def whole(number: int, unit: int) -> int:
 
 def rows_read(conv: Conv, rows: int) -> int:
     """Input rows that `rows` output rows read, padding included."""
-    return (rows - 1) * conv.stride + conv.kernel
+    return (rows - 1) * conv.stride_rows + conv.kernel_rows
 
 
 def held_rows(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]:
@@ -554,7 +555,7 @@ def _tiles(
 ) -> tuple[Tile, Tile, list[Use]]:
     """The ACC tiles of both convolutions for bands of a height, and what programs need of the memories."""
     mid_rows, mid_spare = held_rows(geometry.conv2, band_rows, geometry.mid_height, geometry.mid_width)
-    pass1_rows = min(band_rows * geometry.conv2.stride, geometry.mid_height)
+    pass1_rows = min(band_rows * geometry.conv2.stride_rows, geometry.mid_height)
 
     def map_of(rows: int) -> tuple[str, int]:
         held = sum(held_rows(geometry.conv1, rows, geometry.height, geometry.width))
@@ -630,7 +631,7 @@ def _x_window(geometry: Geometry, mid_row: int, mid_rows: int, longest: int) -> 
 
 def _pass1_bands(geometry: Geometry, band_rows: int) -> Iterator[tuple[int, int, Window]]:
     """Bands of mid, each with the rows that a band of y spans, without halo."""
-    height = min(band_rows * geometry.conv2.stride, geometry.mid_height)
+    height = min(band_rows * geometry.conv2.stride_rows, geometry.mid_height)
     for row in range(0, geometry.mid_height, height):
         rows = min(height, geometry.mid_height - row)
         yield row, rows, _x_window(geometry, row, rows, height)

@@ -13,7 +13,7 @@ from kernels.plan import MAX_PLANES, Band, Plan, Tile, Window
 
 def one_plane(plan: Plan) -> Tile:
     """Conv1's ACC tile with the K loop over one C1 plane, in steps of C0."""
-    return replace(plan.conv1, step=C0, steps=plan.geometry.conv1.kernel**2)
+    return replace(plan.conv1, step=C0, steps=plan.geometry.conv1.taps)
 
 
 def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:

@@ -66,7 +66,7 @@ def _conv2(geometry: Geometry, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 def _shifted_filter(geometry: Geometry, inputs: Mapping[str, Array]) -> Int8:
     """filter2 with K running (kh, kw, c), as the windows do."""
-    blocks = inputs["filter2"].reshape(geometry.cmid // C0, geometry.conv2.kernel**2, C0, geometry.cout)
+    blocks = inputs["filter2"].reshape(geometry.cmid // C0, geometry.conv2.taps, C0, geometry.cout)
     return cast(Int8, np.ascontiguousarray(blocks.transpose(1, 0, 2, 3)).reshape(-1, geometry.cout))
 
 

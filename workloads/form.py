@@ -204,7 +204,7 @@ def in_order(parts: Sequence[Part]) -> tuple[int, ...]:
 
 def whole_image(layer: Layer) -> tuple[Part, ...]:
     """The one part of a convolution without a plan: the whole image, with all its padding."""
-    return (Part(0, layer.out_height, Window(0, layer.height, (layer.conv.padding,) * 4, 0)),)
+    return (Part(0, layer.out_height, Window(0, layer.height, layer.conv.sides, 0)),)
 
 
 def one_step(layer: Layer) -> Tile:

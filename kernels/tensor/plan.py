@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.errors import UserError
-from golden.geometry import C0, ConvGeometry, GemmGeometry, Geometry
+from golden.geometry import C0, Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels.tensor.canvas import Canvas, canvas_of
 
 PROGRAMS = ("fused", "pass1", "pass2")
@@ -230,9 +230,18 @@ def _largest_divisor(number: int, multiple_of: int, limit: int) -> int:
 
 def plan_path(geometry: Geometry) -> Path:
     """The plan file of a geometry, whether it exists or not; its name has all numbers of the geometry."""
-    convs = "-".join(f"k{c.kernel}s{c.stride}p{c.padding}" for c in (geometry.conv1, geometry.conv2))
+    convs = "-".join(map(_named, (geometry.conv1, geometry.conv2)))
     channels = f"{geometry.cin}-{geometry.cmid}-{geometry.cout}"
     return PLANS / f"{geometry.height}x{geometry.width}-{channels}-{convs}.json"
+
+
+def _named(conv: Conv) -> str:
+    """The numbers of a convolution in the name of a plan file: `k3s2p1`, or `k1x7s1p0x0x3x3`."""
+
+    def joined(value: int | tuple[int, ...]) -> str:
+        return str(value) if isinstance(value, int) else "x".join(map(str, value))
+
+    return f"k{joined(conv.kernel)}s{joined(conv.stride)}p{joined(conv.padding)}"
 
 
 def read_plan(path: Path) -> dict[str, Tiling]:

@@ -87,7 +87,7 @@ def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
 
 def _reordered(matrix: Int8, layer: Layer, order: Sequence[int]) -> Int8:
     """A filter matrix [K, Cout] with K in another order than (c1, kh, kw, c0)."""
-    weights = layout.matrix_to_filter(matrix, layer.conv.kernel)  # [Cout, C, kh, kw]
+    weights = layout.matrix_to_filter(matrix, layer.conv)  # [Cout, C, kh, kw]
     return np.ascontiguousarray(weights.transpose(order)).reshape(matrix.shape)
 
 

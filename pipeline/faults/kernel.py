@@ -29,7 +29,7 @@ from pipeline.faults import spoils
 from pipeline.faults.origins import origins, requantised_by
 from pipeline.ground.words import counted
 from workloads.base import FaultModel
-from workloads.faults import Fault, band_class, moved_windows, no_place
+from workloads.faults import Fault, band_class, halo_rows, moved_windows, no_place, other_stride, padded_side
 from workloads.form import Convolution, Form, FormError, Loading
 
 
@@ -157,15 +157,13 @@ class _Faulty:
     def _other_stride(self, call: Call) -> Call:
         if not self._unfolds(call):
             return call
-        stride = call.operands["stride"]
-        assert isinstance(stride, tuple)
-        assert isinstance(stride[0], int)
-        wrong = 2 if stride[0] == 1 else stride[0] - 1
-        return replace(call, operands={**call.operands, "stride": (wrong, wrong)}, written={})
+        conv = self.convolution.layer.conv
+        wrong = tuple(other_stride(each) for each in (conv.stride_rows, conv.stride_columns))
+        return replace(call, operands={**call.operands, "stride": wrong}, written={})
 
     def _past_edge(self, body: Block) -> Block:
         spare = self.convolution.parts[0].window.spare
-        spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"), spare)
+        spoil = spoils.past_edge(padded_side(self.fault), spare)
         wanted = band_class(self.fault)
         spoiled = _spoiled(body, self._unfolds, spoil)
         return tuple(
@@ -278,7 +276,7 @@ _MAP_CHANGES: Mapping[str, Callable[[Layer], spoils.MapChange]] = {
     "nz-as-nd-mid": lambda layer: spoils.nz_as_nd,
     "nd-as-nz-mid": lambda layer: spoils.nd_as_nz,
     "planes-swapped-2": lambda layer: spoils.rotate_planes,
-    "halo-stale": lambda layer: spoils.stale_rows(layer.conv.kernel - layer.conv.stride, layer.width),
+    "halo-stale": lambda layer: spoils.stale_rows(halo_rows(layer.conv), layer.width),
 }
 """How a fault changes the second convolution's feature map in L1."""
 

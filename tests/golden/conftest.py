@@ -22,12 +22,13 @@ CONVS = st.builds(
 
 def _pair_fits(geometry: tuple[int, int, Conv, Conv]) -> bool:
     height, width, conv1, conv2 = geometry
-    return all(size >= conv1.kernel and conv1.out_size(size) >= conv2.kernel for size in (height, width))
+    mid_height, mid_width = conv1.out_height(height), conv1.out_width(width)
+    return _conv_fits((height, width, conv1)) and _conv_fits((mid_height, mid_width, conv2))
 
 
 def _conv_fits(geometry: tuple[int, int, Conv]) -> bool:
     height, width, conv = geometry
-    return min(height, width) >= conv.kernel
+    return height >= conv.kernel_rows and width >= conv.kernel_columns
 
 
 @pytest.fixture(scope="session")

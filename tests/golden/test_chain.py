@@ -23,9 +23,10 @@ CHAINS: Mapping[str, Any] = {"conv-pair": conv_pair, "conv": conv}
 
 def by_definition(image: np.ndarray, taps: np.ndarray, conv: Conv) -> np.ndarray:
     """Sums [Hout, Wout, Cout] of an image [H, W, Cin] and taps [kh, kw, Cin, Cout], window by window."""
-    image = np.pad(image.astype(np.int64), ((conv.padding,) * 2, (conv.padding,) * 2, (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(image, (conv.kernel, conv.kernel), axis=(0, 1))
-    return np.einsum("hwcij,ijco->hwo", windows[:: conv.stride, :: conv.stride], taps.astype(np.int64))
+    image = np.pad(image.astype(np.int64), (conv.sides[:2], conv.sides[2:], (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(image, taps.shape[:2], axis=(0, 1))
+    taken = windows[:: conv.stride_rows, :: conv.stride_columns]
+    return np.einsum("hwcij,ijco->hwo", taken, taps.astype(np.int64))
 
 
 def image_of(x: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -33,10 +34,11 @@ def image_of(x: np.ndarray, height: int, width: int) -> np.ndarray:
     return x.reshape(-1, height, width, 32).transpose(1, 2, 0, 3).reshape(height, width, -1)
 
 
-def taps_of(matrix: np.ndarray, kernel: int) -> np.ndarray:
+def taps_of(matrix: np.ndarray, conv: Conv) -> np.ndarray:
     """A filter kept as [K, Cout], K running (c1, kh, kw, c0), as [kh, kw, Cin, Cout]."""
-    taps = matrix.reshape(-1, kernel, kernel, 32, matrix.shape[1]).transpose(1, 2, 0, 3, 4)
-    return taps.reshape(kernel, kernel, -1, matrix.shape[1])
+    rows, columns = conv.kernel_rows, conv.kernel_columns
+    taps = matrix.reshape(-1, rows, columns, 32, matrix.shape[1]).transpose(1, 2, 0, 3, 4)
+    return taps.reshape(rows, columns, -1, matrix.shape[1])
 
 
 @pytest.mark.usefixtures("torch_installed")
@@ -65,7 +67,7 @@ def test_every_geometry_agrees_with_int64_arithmetic(
     computed = chain.compute(module.layers(geometry), tensors, variant)
     image = image_of(tensors["x"], geometry.height, geometry.width)
     for layer in module.layers(geometry):
-        taps = taps_of(tensors[layer.filter], layer.conv.kernel)
+        taps = taps_of(tensors[layer.filter], layer.conv)
         sums = by_definition(image, taps, layer.conv) + tensors[layer.bias]
         assert sums.shape == (layer.out_height, layer.out_width, layer.cout)
         output = computed.outputs[layer.output]

@@ -19,7 +19,7 @@ def test_mc62_has_the_shapes_and_work_of_the_specification() -> None:
     [(24, Conv(3, 2, 1), 12), (5, Conv(3, 1, 0), 3), (5, Conv(1, 3, 0), 2), (4, Conv(4, 7, 0), 1)],
 )
 def test_output_size(size: int, conv: Conv, wanted: int) -> None:
-    assert conv.out_size(size) == wanted
+    assert conv.out_height(size) == conv.out_width(size) == wanted
 
 
 @pytest.mark.parametrize(

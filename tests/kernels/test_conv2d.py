@@ -30,23 +30,23 @@ def case(geometry: ConvGeometry, seed: int) -> tuple[Arrays, npt.NDArray[np.int8
     random = np.random.default_rng(seed)
     conv, cin, cout = geometry.conv, geometry.cin, geometry.cout
     image = random.integers(-128, 128, (geometry.height, geometry.width, cin))
-    taps = random.integers(-128, 128, (conv.kernel, conv.kernel, cin, cout))
+    taps = random.integers(-128, 128, (conv.kernel_rows, conv.kernel_columns, cin, cout))
     bias = random.integers(-(2**15), 2**15, (1, cout))
     # Powers of two make ties.
     scales = np.where(np.arange(cout) % 2, 2.0**-10, random.uniform(-(2**-9), 2**-9, cout))
     table = vreq8.pack(scales, random.integers(-256, 256, cout))
 
-    padded = np.pad(image, ((conv.padding, conv.padding), (conv.padding, conv.padding), (0, 0)))
+    padded = np.pad(image, (conv.sides[:2], conv.sides[2:], (0, 0)))
     acc = np.zeros((geometry.out_height, geometry.out_width, cout), np.int64)
     for row in range(geometry.out_height):
         for column in range(geometry.out_width):
-            top, left = row * conv.stride, column * conv.stride
-            patch = padded[top : top + conv.kernel, left : left + conv.kernel]
+            top, left = row * conv.stride_rows, column * conv.stride_columns
+            patch = padded[top : top + conv.kernel_rows, left : left + conv.kernel_columns]
             acc[row, column] = np.tensordot(patch, taps, 3)
     y = vreq8.requantise((acc.reshape(-1, cout) + bias).astype(np.int32), table)
 
     planes = image.reshape(geometry.height, geometry.width, cin // 32, 32).transpose(2, 0, 1, 3)
-    by_plane = taps.reshape(conv.kernel, conv.kernel, cin // 32, 32, cout).transpose(2, 0, 1, 3, 4)
+    by_plane = taps.reshape(*taps.shape[:2], cin // 32, 32, cout).transpose(2, 0, 1, 3, 4)
     arrays: Arrays = {
         "x": planes.reshape(-1, 32).astype(np.int8),
         "filter": by_plane.reshape(-1, cout).astype(np.int8),
@@ -99,7 +99,8 @@ def plans(draw: st.DrawFn, limits: Limits) -> ConvPlan:
     conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
     # Output columns that are whole fractals, or nearly, allow low bands and so several of them.
     columns = draw(st.sampled_from([8, 16, 16, 4, 12, 17]))
-    width = max(kernel, (columns - 1) * conv.stride + kernel - 2 * conv.padding + draw(st.integers(0, 2)))
+    read = (columns - 1) * conv.stride_columns + kernel
+    width = max(kernel, read - sum(conv.sides[2:]) + draw(st.integers(0, 2)))
     height = draw(st.integers(kernel, 40))
     channels = st.sampled_from([32, 64, 96])
     geometry = ConvGeometry(height, width, draw(channels), draw(channels), conv)

@@ -50,9 +50,9 @@ def asked(draw: st.DrawFn) -> tuple[Conv, int, int, int, int]:
     kernel = draw(st.integers(1, 5))
     conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
     size = draw(st.integers(kernel, 40))
-    row = draw(st.integers(0, conv.out_size(size) - 1))
-    rows = draw(st.integers(1, conv.out_size(size) - row))
-    needed = min((rows - 1) * conv.stride + kernel, size)
+    row = draw(st.integers(0, conv.out_height(size) - 1))
+    rows = draw(st.integers(1, conv.out_height(size) - row))
+    needed = min((rows - 1) * conv.stride_rows + kernel, size)
     return conv, row, rows, size, draw(st.integers(needed, size))
 
 
@@ -64,12 +64,12 @@ def test_a_window_reads_the_rows_of_the_whole_image(case: tuple[Conv, int, int, 
     assert found.rows == held
     assert 0 <= found.row <= size - held
     assert min(top, bottom) >= 0
-    assert left == right == conv.padding
-    assert (held + top + bottom - conv.kernel) // conv.stride + 1 >= found.skip + rows
+    assert (left, right) == conv.sides[2:]
+    assert (held + top + bottom - conv.kernel_rows) // conv.stride_rows + 1 >= found.skip + rows
     for number in range(rows):
-        for tap in range(conv.kernel):
-            wanted = (row + number) * conv.stride - conv.padding + tap
-            buffered = (found.skip + number) * conv.stride - top + tap
+        for tap in range(conv.kernel_rows):
+            wanted = (row + number) * conv.stride_rows - conv.sides[0] + tap
+            buffered = (found.skip + number) * conv.stride_rows - top + tap
             inside = 0 <= buffered < held
             assert inside == (0 <= wanted < size)
             if inside:
@@ -241,7 +241,7 @@ def some_plan_fits(geometry: Geometry, l1: int) -> bool:
     """Whether any height of bands and any blocks of channels fit L1, tried one by one."""
 
     def held(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]:
-        read = min((rows - 1) * conv.stride + conv.kernel, height)
+        read = min((rows - 1) * conv.stride_rows + conv.kernel_rows, height)
         return read, next(each for each in range(read, read + 16) if each * width % 16 == 0)
 
     def blocks(channels: int) -> list[int]:
@@ -250,7 +250,7 @@ def some_plan_fits(geometry: Geometry, l1: int) -> bool:
     for rows in range(1, geometry.out_height + 1):
         mid_rows, mid_held = held(geometry.conv2, rows, geometry.mid_height, geometry.mid_width)
         _, x_held = held(geometry.conv1, mid_rows, geometry.height, geometry.width)
-        spanned = min(rows * geometry.conv2.stride, geometry.mid_height)
+        spanned = min(rows * geometry.conv2.stride_rows, geometry.mid_height)
         _, pass1_held = held(geometry.conv1, spanned, geometry.height, geometry.width)
         x, pass1_x = (each * geometry.width * geometry.cin for each in (x_held, pass1_held))
         mid = mid_held * geometry.mid_width * geometry.cmid

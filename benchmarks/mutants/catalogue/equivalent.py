@@ -148,7 +148,7 @@ MUTANTS = (
         PASS1,
         Edit(
             _PLAN,
-            "height = min(band_rows * geometry.conv2.stride, geometry.mid_height)",
+            "height = min(band_rows * geometry.conv2.stride_rows, geometry.mid_height)",
             "height = min(band_rows, geometry.mid_height)",
         ),
         case=STRIDE_1_2,

@@ -38,11 +38,12 @@ def test_windows_cut_by_shifting_are_those_of_the_convolution(
 ) -> None:
     canvas = canvas_of(geometry, step, out_step)
     mid, conv = mid_of(geometry), geometry.conv2
-    image = np.pad(mid.reshape(geometry.mid_height, geometry.mid_width), conv.padding)
+    sides = conv.sides[:2], conv.sides[2:]
+    image = np.pad(mid.reshape(geometry.mid_height, geometry.mid_width), sides)
     expected = [
-        image[y : y + conv.kernel, x : x + conv.kernel].reshape(-1)
-        for y in range(0, geometry.out_height * conv.stride, conv.stride)
-        for x in range(0, geometry.out_width * conv.stride, conv.stride)
+        image[y : y + conv.kernel_rows, x : x + conv.kernel_columns].reshape(-1)
+        for y in range(0, geometry.out_height * conv.stride_rows, conv.stride_rows)
+        for x in range(0, geometry.out_width * conv.stride_columns, conv.stride_columns)
     ]
 
     assert np.array_equal(windows_of(canvas, mid)[canvas.kept], expected)
