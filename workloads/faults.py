@@ -15,7 +15,7 @@ from golden.chain import INPUT, Layer
 from golden.errors import UserError
 from golden.geometry import C0, SIDES, Conv
 from kernels.plan import Window
-from workloads.form import Convolution, Form, Loading
+from workloads.form import Convolution, Form, Loading, Part
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
 """The steps of convolutions that follow each other, in order; each fault belongs to one step."""
@@ -203,6 +203,9 @@ def _all() -> Iterator[Fault]:
 _LAYOUTS_OF_X = frozenset({"planes-swapped-1", "x-nhwc"})
 """Faults in how x lies in GM. A program whose x the host packs cannot have them."""
 
+_MAPS_OF_SECOND = frozenset({"planes-swapped-2", "nz-as-nd-mid", "nd-as-nz-mid", "halo-stale"})
+"""Faults in how the whole feature map of the second convolution lies in L1."""
+
 FAULTS: Mapping[str, Fault] = {fault.id: fault for fault in _all()}
 """Every fault by its id."""
 
@@ -232,7 +235,12 @@ def no_place(fault: Fault, form: Form) -> str:
     if missing:
         return f"this program has no {('first', 'second')[missing[0] - 1]} convolution"
     first = form.convolution(1)
-    if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
+    second = form.convolution(2)
+    if fault.id in _MAPS_OF_SECOND and second is not None and second.by_planes:
+        return "L1 never holds the whole map of the second convolution, which comes in plane by plane"
+    if fault.step == "address" and (
+        first is None or first.loading is not Loading.GATHERED or first.by_planes
+    ):
         return "this program gathers no feature map beside the other tiles that stay in L1"
     if fault.step in ("load", "layout") and not fault.conv and first is None:
         return f"this program does not read {INPUT}"
@@ -355,7 +363,8 @@ def _padding_unread(fault: Fault, convolution: Convolution) -> str:
         return f"conv{fault.conv}'s windows never pass the {side} edge"
     if bands == "interior" and len(parts) < 3:
         return "there is no band between a first and a last"
-    if not any(part.window.padding[SIDES.index(side)] for part in parts):
+    of_class = {"first": parts[:1], "interior": parts[1:-1], "last": parts[-1:]}.get(bands, parts)
+    if not any(_reads_past(layer.conv, side, part) for part in of_class):
         return f"no band that this program computes has padding past the {side} edge of conv{fault.conv}"
     if bands and side in ("left", "right") and len(parts) == 1:
         return f"a single band: the same as {fault.family}-{fault.conv}"
@@ -371,6 +380,17 @@ def _passes(layer: Layer, side: str) -> bool:
     if side == "right":
         return (layer.out_width - 1) * conv.stride_columns - left + conv.kernel_columns > layer.width
     return True
+
+
+def _reads_past(conv: Conv, side: str, part: Part) -> bool:
+    """Whether a band reads padding past an edge; above and below there may be more of it than it reads."""
+    window = part.window
+    top = window.skip * conv.stride_rows - window.padding[0]
+    if side == "top":
+        return top < 0
+    if side == "bottom":
+        return top + (part.rows - 1) * conv.stride_rows + conv.kernel_rows > window.rows
+    return window.padding[SIDES.index(side)] > 0
 
 
 def halo_rows(conv: Conv) -> int:

@@ -106,6 +106,11 @@ class Convolution:
         return self.parameter or self.source
 
     @property
+    def by_planes(self) -> bool:
+        """Whether L1 never holds the whole feature map of a band, but one C1 plane of it at a time."""
+        return self.tile.planes > 0
+
+    @property
     def columns(self) -> int:
         """Output channels of an ACC tile."""
         return self.tile.columns or self.layer.cout

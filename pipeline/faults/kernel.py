@@ -21,6 +21,7 @@ from emulator.program import (
     each_block,
     evaluate,
     flat,
+    variables,
 )
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS
 from emulator.vreq8 import READINGS, requantise
@@ -175,7 +176,7 @@ class _Faulty:
         """Which bands each statement of a body works for: a single band is the first and the last.
 
         A band begins where its feature map is filled again after it was unfolded; a loop that fills and
-        unfolds one works for as many bands as it has rounds.
+        unfolds one works for as many bands as it has rounds, if it is not over blocks of output channels.
 
         Raises:
             FormError: the form has another number of bands than the body.
@@ -190,7 +191,7 @@ class _Faulty:
             if unfolded and fills:
                 band, unfolded = band + 1, False
             rounds = 1
-            if fills and unfolds and isinstance(statement, For):
+            if fills and unfolds and isinstance(statement, For) and not _over_blocks(statement):
                 rounds = evaluate(statement.stop, {}) - evaluate(statement.start, {})
             of = order[band : band + rounds]
             classes = {"first": 0 in of, "last": last in of, "interior": any(0 < one < last for one in of)}
@@ -211,18 +212,22 @@ class _Faulty:
             return block
         loop = block[loops[-1]]
         assert isinstance(loop, For)
-        inner = next((each for each in loop.body if _accumulates(each)), None)
-        if isinstance(inner, For):  # it comes to its steps slice by slice
-            last = Binary("==", LoopVar(loop.variable), Binary("-", loop.stop, 1))
-            right = If(inner.position, last, self._step_changed(inner), (inner,))
-            steps: Block = (replace(loop, body=_replaced(loop.body, inner, right), written=()),)
-        else:
-            steps = self._step_changed(loop)
-        return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
+        return (*block[: loops[-1]], *self._step_changed(loop), *block[loops[-1] + 1 :])
 
     def _step_changed(self, loop: For) -> Block:
-        """A K loop with its last step left out or done twice."""
+        """A K loop, or a loop that comes to its steps piece by piece, with its last step changed."""
         last = Binary("-", loop.stop, 1)
+        inner = [each for each in loop.body if isinstance(each, For) and _accumulates(each)]
+        if inner:
+            whole = If(
+                inner[-1].position,
+                Binary("==", LoopVar(loop.variable), last),
+                self._step_changed(inner[-1]),
+                (inner[-1],),
+            )
+            return (replace(loop, body=_replaced(loop.body, inner[-1], whole), written=()),)
+        if evaluate(loop.stop, {}) <= evaluate(loop.start, {}):
+            return (loop,)  # the only step begins the sum
         again = replace(loop, start=last, body=_each_call(loop.body, replace), written=())  # calls of its own
         shorter = replace(loop, stop=last, body=_each_call(loop.body, replace), written=())
         return (shorter,) if self.fault.family == "k-step-skipped" else (loop, again)
@@ -299,6 +304,17 @@ def _accumulates(statement: Statement) -> bool:
     return isinstance(statement, For) and any(
         (isinstance(step, Call) and step.operator == "tile.matmul_acc") or _accumulates(step)
         for step in statement.body
+    )
+
+
+def _over_blocks(loop: For) -> bool:
+    """Whether a loop is over blocks of output channels: tiles go to columns that it counts."""
+    return any(
+        isinstance(call, Call)
+        and call.operator.startswith("tile.fixpipe_")
+        and isinstance(offsets := call.operands["offsets"], tuple)
+        and loop.variable in variables(offsets[1])
+        for call in flat(loop.body)
     )
 
 

@@ -88,8 +88,8 @@ def _check_geometry(matrix: Matrix, path: KeyPath, entry: GeometryEntry) -> None
         for soc in sorted(socs):
             declared.plan(geometry, limits_of(soc), entry.plan_options)
     except PlanError as error:
-        option, value = next(iter(entry.plan_options.items()))
-        what = f"`{value}` cannot be tiled on {soc}: {error}; write another"
+        option = error.option or next(iter(entry.plan_options))
+        what = f"`{entry.plan_options[option]}` cannot be tiled on {soc}: {error}; write another"
         matrix.source.refuse((*path, option), what)
     except GeometryError as error:
         matrix.source.refuse((*path, *error.field.split(".")), str(error))

@@ -140,8 +140,14 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
         ),
         (
             "width: 16, cin: 32, cout: 32, band_rows: 4",
-            "width: 16, cin: 3200, cout: 32, band_rows: 16",
+            "width: 6000, cin: 32, cout: 32, band_rows: 16",
             "extra1.yaml:2: geometries.single.band_rows: `16` cannot be tiled on a2a3: ",
+        ),
+        (
+            "band_rows: 4",
+            "band_rows: 4, k_step: 48",
+            "extra1.yaml:2: geometries.single.k_step: `48` cannot be tiled on a2a3: "
+            "k_step is 48: must be a multiple of 32 that divides K, 288; ",
         ),
         ("k: 64", "k: 65", "extra1.yaml:3: geometries.product.k: k is 65: must be "),
         (
