@@ -19,8 +19,14 @@ from benchmarks.mutants.mutant import Case, Mutant
 _TWO_BY_TWO = ("fused", "pass1", "pass2")
 
 
-def _of(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
-    return fault(f"plan, {name}", programs, "plan.py", old, new, case)
+def _of(
+    name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR, file: str = "plan.py"
+) -> Mutant:
+    return fault(f"plan, {name}", programs, file, old, new, case)
+
+
+def _of_tile(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
+    return _of(f"ACC tile: {name}", programs, old, new, case, "tiles.py")
 
 
 MUTANTS = (
@@ -77,7 +83,7 @@ MUTANTS = (
     ),
     _of(
         "window: rows are not strided",
-        (*WITH_CONV1, "pass2"),
+        ("fused", "pass1"),
         "first = row * conv.stride_rows - above",
         "first = row - above",
     ),
@@ -96,14 +102,14 @@ MUTANTS = (
     _of(
         "x window: of the mid rows one further down",
         WITH_CONV1,
-        "return window(geometry.conv1, mid_row, mid_rows,",
-        "return window(geometry.conv1, mid_row + 1, mid_rows,",
+        "x = window(geometry.conv1, mid_row, mid_rows,",
+        "x = window(geometry.conv1, mid_row + 1, mid_rows,",
     ),
     _of(
         "bands: the x window is that of the rows of y",
         ("fused",),
-        "_x_window(geometry, mid.row, held, held)",
-        "_x_window(geometry, row, held, held)",
+        "_x_window(geometry, mid.row, held, held, streams)",
+        "_x_window(geometry, row, held, held, streams)",
     ),
     _of(
         "bands: the mid window is one row of y further down",
@@ -113,7 +119,7 @@ MUTANTS = (
     ),
     _of(
         "bands: the mid window is computed with conv1",
-        (*WITH_CONV1, "pass2"),
+        WITH_CONV2,
         "window(geometry.conv2, row, rows,",
         "window(geometry.conv1, row, rows,",
     ),
@@ -134,8 +140,8 @@ MUTANTS = (
     _of(
         "pass1: x windows of the mid rows one further down",
         ("pass1",),
-        "_x_window(geometry, row, rows, height)",
-        "_x_window(geometry, row + 1, rows, height)",
+        "_x_window(geometry, row, rows, height, streams)",
+        "_x_window(geometry, row + 1, rows, height, streams)",
     ),
     _of(
         "pass1: the last band is as high as the others",
@@ -163,27 +169,27 @@ MUTANTS = (
         "return held - held % row_unit(width), 0",
         UNITS,
     ),
-    _of(
-        "ACC tile: one K step too few",
+    _of_tile(
+        "one K step too few",
         (*WHOLE_K, "pass2"),
         "step, depth // step)",
         "step, depth // step - 1)",
     ),
-    _of(
-        "ACC tile: one K step too many",
+    _of_tile(
+        "one K step too many",
         (*WHOLE_K, "pass2"),
         "step, depth // step)",
         "step, depth // step + 1)",
     ),
-    _of(
-        "ACC tile: the last one of a band is left out if it is not whole",
+    _of_tile(
+        "the last one of a band is left out if it is not whole",
         ("fused", "pass1", "pass2"),
         "return -(-positions // self.positions)",
         "return max(positions // self.positions, 1)",
         NARROW,
     ),
-    _of(
-        "ACC tile: a last one that is not whole is one position short",
+    _of_tile(
+        "a last one that is not whole is one position short",
         ("fused", "first-tile-load", "pass1", "pass2"),
         "return positions - (self.count(positions) - 1) * self.positions",
         "return positions - (self.count(positions) - 1) * self.positions - 1",
@@ -192,22 +198,22 @@ MUTANTS = (
     _of(
         "conv1: the depth is that of conv2",
         WHOLE_K,
-        "geometry.depth1, columns, limits",
-        "geometry.depth2, columns, limits",
+        "geometry.depth1,\n        geometry.cmid,\n        LONGEST_STEP",
+        "geometry.depth2,\n        geometry.cmid,\n        LONGEST_STEP",
         STRIDE_1_2,
     ),
     _of(
         "conv1: the depth is that of conv2, which is more",
         WHOLE_K,
-        "geometry.depth1, columns, limits",
-        "geometry.depth2, columns, limits",
+        "geometry.depth1,\n        geometry.cmid,\n        LONGEST_STEP",
+        "geometry.depth2,\n        geometry.cmid,\n        LONGEST_STEP",
         RAGGED,
     ),
     _of(
         "conv2: the depth is that of conv1",
         WITH_CONV2,
-        "geometry.depth2, columns, limits",
-        "geometry.depth1, columns, limits",
+        "geometry.depth2,\n        geometry.cout,\n        C0",
+        "geometry.depth1,\n        geometry.cout,\n        C0",
         RAGGED,
     ),
     _of(

@@ -114,8 +114,8 @@ MUTANTS = (
     ),
     _conv(
         "plan: the depth is that of one tap less",
-        "depth, columns = geometry.depth, geometry.cout",
-        "depth, columns = geometry.depth - geometry.cin, geometry.cout",
+        "geometry.depth,\n        geometry.cout,",
+        "geometry.depth - geometry.cin,\n        geometry.cout,",
         "conv_plan.py",
     ),
     _conv(
