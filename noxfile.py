@@ -25,7 +25,7 @@ PATIENCE = ("--retries", "0", "--timeout", "10")
 """A host that cannot reach an index learns so at once."""
 
 OTHER_PYTHONS = ["3.10", "3.12", "3.13"]
-WITHOUT_WHEELS = ("torch", "pypto")
+WITHOUT_WHEELS = ("torch", "pypto", "ray")
 WORST_FIRST = (3, 2, 1, 4, 6, 5)
 """The pipeline's exit codes of red runs."""
 
@@ -177,6 +177,12 @@ def chaos(session: nox.Session) -> None:
 
 
 @nox.session(python=False, requires=["environment"])
+def cluster(session: nox.Session) -> None:
+    """Runs on real Ray clusters, the long tests too; needs Ray and namespaces."""
+    shared(session, "-m", "pytest", "tests/pipeline/run/cluster")
+
+
+@nox.session(python=False, requires=["environment"])
 def faults(session: nox.Session) -> None:
     """Inject every known fault with every profile: which profiles detect it, and how it is diagnosed."""
     shared(session, "-m", "pipeline.faults.matrix")
@@ -201,7 +207,7 @@ def lint(session: nox.Session) -> None:
     session.run(PYTHON, "-m", "ruff", "format", "--check", ".", external=True)
     programs = ENVIRONMENT / "bin"
     session.run(str(programs / "zizmor"), "--offline", "--strict-collection", ".github", external=True)
-    scripts = ("ci/nightly.sh", "ci/morning.sh", "ci/systemd/conclude.sh", ".ci/run")
+    scripts = ("ci/nightly.sh", "ci/morning.sh", "ci/slurm.sh", "ci/systemd/conclude.sh", ".ci/run")
     session.run(str(programs / "shellcheck"), *scripts, external=True)
 
 
@@ -221,7 +227,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(python=OTHER_PYTHONS)
 def portability(session: nox.Session) -> None:
-    """The tests on other Pythons, without torch and pypto: tests that need them are skipped with a reason."""
+    """The tests on other Pythons, without torch, pypto and Ray: what needs them is skipped with a reason."""
     project = nox.project.load_toml("pyproject.toml")["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     session.install(*(line for line in wanted if not line.startswith(WITHOUT_WHEELS)))

@@ -33,8 +33,8 @@ def plain_convolutions(geometry: Geometry) -> Callable[[], object]:
 
     def one(cin: int, height: int, width: int, cout: int, conv: Conv) -> Callable[[], torch.Tensor]:
         image = torch.rand(1, cin, height, width)
-        taps = torch.rand(cout, cin, conv.kernel, conv.kernel)
-        return lambda: torch.nn.functional.conv2d(image, taps, stride=conv.stride, padding=conv.padding)
+        taps = torch.rand(cout, cin, conv.kernel_rows, conv.kernel_columns)
+        return lambda: torch.nn.functional.conv2d(image, taps, stride=conv.stride, padding=conv.sides[::2])
 
     first = one(geometry.cin, geometry.height, geometry.width, geometry.cmid, geometry.conv1)
     second = one(geometry.cmid, geometry.mid_height, geometry.mid_width, geometry.cout, geometry.conv2)

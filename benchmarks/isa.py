@@ -65,7 +65,7 @@ def main() -> None:
         return
     program = build(PAIR, "fused")
     tensors = PAIR.definition.make("full-range@7", PAIR.geometry)
-    output = untouched_output(*PAIR.workload.output_of("fused", PAIR.geometry, PAIR.plan))
+    output = untouched_output(*PAIR.output_of("fused"))
     arrays = {**tensors.arrays(VARIANT), "y": output}
     given = {param.name: arrays[param.name] for param in program.main.params}
     rounds = []

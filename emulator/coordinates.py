@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from emulator.memory import Resident
 from emulator.program import Call, Spoil
-from emulator.sums import Accumulator, Found, Mask, Product, Right, Step, right_of, sums_of
+from emulator.sums import Accumulator, Found, Mask, Product, Right, right_of, sums_of
 from emulator.terms import FLAWED, NEVER, Ids, Numbering
 from emulator.tile import Array, Tensor, Tile, in_shape
 
@@ -23,13 +24,13 @@ class Coordinates:
     """Elements are ids of `emulator.terms`, numbered by `numbering`."""
 
     strict = True
+    by_steps = False
 
     def __init__(self, numbering: Numbering) -> None:
+        self.dtype: npt.DTypeLike = numbering.dtype
         self._numbering = numbering
         self._accumulators: dict[int, Accumulator] = {}
         self._right: Right | None = None
-        self._call: Call
-        self._loops: Mapping[str, int]
 
     def memory(self, size: int) -> Array:
         """One id for each byte; that of an element is at its first byte."""
@@ -41,33 +42,33 @@ class Coordinates:
         return in_shape(resident, memory[resident.address : resident.end : size])
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
-        """Keep it for what is found wrong in this step."""
-        self._call, self._loops = call, loops
+        """Nothing depends on it."""
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
         """Keep the operands and the bias row."""
-        added = None if bias is None or bias.data is None else bias.data[0].copy()
-        self._accumulators[acc.resident.address] = Accumulator(added)
-        self.accumulate(acc, a, b)
+        self.add_up(acc, a.data, b.data.copy(), bias, begins=True)
 
     def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
         """Keep the operands."""
-        assert a.data is not None
-        assert b.data is not None
+        self.add_up(acc, a.data, b.data.copy(), None, begins=False)
+
+    def add_up(self, acc: Tile, left: Array, right: Array, bias: Tile | None, *, begins: bool) -> None:
+        """Keep the operands and the bias row."""
+        if begins:
+            added = None if bias is None else bias.data[0].copy()
+            self._accumulators[acc.resident.address] = Accumulator(added)
         accumulator = self._accumulators[acc.resident.address]
-        accumulator.products.append(Product(self._step, a.data.copy(), b.data.copy()))
+        accumulator.products.append(Product(left.copy(), right))
         accumulator.ids = None
 
-    def settle(self, acc: Tile) -> None:
+    def settle(self, acc: Tile, rows: int) -> None:
         """Write which sums they are to the accumulator's data."""
-        assert acc.data is not None
-        acc.data[: acc.valid] = self._settled(acc)[1]
+        acc.data[:rows] = self._settled(acc, rows)[1]
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
         """The ids of the elements that the sums become with the entries of a table."""
-        assert scale.data is not None
         entries = scale.data[0]
-        accumulator, ids = self._settled(acc)
+        accumulator, ids = self._settled(acc, rows)
         result = np.full_like(ids, FLAWED)
         for found in accumulator.found:
             if found.block.table is not None:
@@ -84,16 +85,12 @@ class Coordinates:
         """Which sums [m, n] are taken for those that they are meant to be."""
         return found.good
 
-    @property
-    def _step(self) -> Step:
-        return Step(self._call, dict(self._loops))
-
     # -- sums
 
-    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+    def _settled(self, acc: Tile, rows: int) -> tuple[Accumulator, Ids]:
         accumulator = self._accumulators[acc.resident.address]
-        if accumulator.ids is None or accumulator.valid != acc.valid:
-            accumulator.valid = acc.valid
+        if accumulator.ids is None or accumulator.valid != rows:
+            accumulator.valid = rows
             left, right = accumulator.left, accumulator.right
             if self._right is None or not np.array_equal(right, self._right.ids):
                 self._right = right_of(self._numbering, right)  # often those of the sums before

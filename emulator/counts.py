@@ -71,7 +71,8 @@ def estimate(counts: Counts, soc: Soc) -> Estimate | None:
 
 def pair(source: Space | str, target: Space | str) -> tuple[str, str]:
     """The key of a memory pair; global memory is `GM`."""
+    # `_value_` is `value`, without the detour that enumerations make.
     return (
-        source if isinstance(source, str) else source.value,
-        target if isinstance(target, str) else target.value,
+        source if isinstance(source, str) else source._value_,
+        target if isinstance(target, str) else target._value_,
     )

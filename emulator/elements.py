@@ -14,7 +14,8 @@ import numpy.typing as npt
 from emulator import vreq8
 from emulator.memory import Resident
 from emulator.program import Call, Spoil
-from emulator.tile import Array, Tensor, Tile, in_shape
+from emulator.soc import Space
+from emulator.tile import Array, Place, Tensor, Tile, in_shape
 
 PADDING = 0
 """The element that img2col gives outside the image, whatever elements are."""
@@ -31,14 +32,20 @@ class Elements(Protocol):
         ...
 
     def view(self, resident: Resident, memory: Array) -> Array:
-        """The elements of a tile in its memory, in the shape of `Tile.data`; writing to them writes there."""
+        """The elements of a tile in its memory, as `Place.data` has them; writing to them writes there."""
         ...
 
     strict: bool
     """Whether the walk refuses to read what was never written, and outputs that are left partly unwritten."""
 
+    by_steps: bool
+    """Whether each operator must be done when the walk comes to it."""
+
+    dtype: npt.DTypeLike
+    """Of operands whose products are added up at once."""
+
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
-        """The walk comes to an operator; `loops` and what names have `held` are its own state, no copies."""
+        """Going by steps, it comes to an operator; `loops` and what names have `held` are its own state."""
         ...
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
@@ -49,12 +56,19 @@ class Elements(Protocol):
         """Add a product to sums."""
         ...
 
-    def settle(self, acc: Tile) -> None:
-        """Sums leave their accumulator as they are: its data must now hold them."""
+    def add_up(self, acc: Tile, left: Array, right: Array, bias: Tile | None, *, begins: bool) -> None:
+        """Begin sums with the product of two operands, with a bias row if there is one, or go on with it.
+
+        What `left` holds is valid for this call only.
+        """
         ...
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
-        """The valid sums, requantised [m, n]. Raises `vreq8.ScaleError` for a scale that is not finite."""
+    def settle(self, acc: Tile, rows: int) -> None:
+        """Sums of the first rows leave their accumulator as they are: its data must now hold them."""
+        ...
+
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
+        """Sums of the first rows, requantised [m, n]. Raises `vreq8.ScaleError` if a scale is not finite."""
         ...
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
@@ -62,13 +76,49 @@ class Elements(Protocol):
         ...
 
 
+class Memories:
+    """The memories of a core, with the places of tiles in them.
+
+    They hold elements while something is computed.
+    """
+
+    def __init__(self, capacity: Mapping[Space, int]) -> None:
+        self._capacity = capacity
+        self._places: list[Place] = []
+        self._elements: Elements | None = None
+        self._cells: Mapping[Space, Array] = {}
+
+    def hold(self, elements: Elements | None) -> None:
+        """Begin to hold elements, with nothing in them; with None, hold none."""
+        self._elements = elements
+        self._cells = {}
+        if elements is not None:
+            self._cells = {space: elements.memory(size) for space, size in self._capacity.items()}
+        for place in self._places:
+            self._fill(place)
+
+    def place(self, resident: Resident) -> Place:
+        """The place of a tile."""
+        place = Place(resident)
+        self._places.append(place)
+        self._fill(place)
+        return place
+
+    def _fill(self, place: Place) -> None:
+        place.data = None
+        if self._elements is not None:
+            place.data = self._elements.view(place.resident, self._cells[place.resident.type.space])
+
+
 class Numbers:
     """Elements are the numbers that a device computes with."""
 
     strict = True
+    dtype: npt.DTypeLike = np.float32
 
-    def __init__(self, reading: vreq8.Reading) -> None:
+    def __init__(self, reading: vreq8.Reading, *, by_steps: bool = False) -> None:
         self._reading = reading
+        self.by_steps = by_steps
 
     def memory(self, size: int) -> Array:
         """Bytes."""
@@ -82,36 +132,38 @@ class Numbers:
         """Nothing depends on it."""
 
     def multiply(self, acc: Tile, a: Tile, b: Tile, bias: Tile | None) -> None:
-        """Write the exact int32 product, with the bias."""
-        assert acc.data is not None
-        acc.data[:] = _product(a, b)
-        if bias is not None:
-            acc.data += bias.data
+        """Write the product."""
+        self.add_up(acc, a.data, b.data, bias, begins=True)
 
     def accumulate(self, acc: Tile, a: Tile, b: Tile) -> None:
-        """Add the exact int32 product."""
-        assert acc.data is not None
-        acc.data += _product(a, b)
+        """Add the product."""
+        self.add_up(acc, a.data, b.data, None, begins=False)
 
-    def settle(self, acc: Tile) -> None:
+    def add_up(self, acc: Tile, left: Array, right: Array, bias: Tile | None, *, begins: bool) -> None:
+        """Write or add the exact int32 product, and the bias."""
+        sums = acc.data
+        if begins:
+            sums[:] = _product(left, right)
+        else:
+            sums += _product(left, right)
+        if bias is not None:
+            sums += bias.data
+
+    def settle(self, acc: Tile, rows: int) -> None:
         """The sums are there already."""
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
         """The int8 of VREQ8."""
-        assert acc.data is not None
-        assert scale.data is not None
-        return vreq8.requantise(acc.data[: acc.valid], scale.data, self._reading)
+        return vreq8.requantise(acc.data[:rows], scale.data, self._reading)
 
     def spoil(self, spoil: Spoil, values: Mapping[str, Any], result: Tile | Tensor) -> None:
         """Call it."""
         spoil(values, result)
 
 
-def _product(a: Tile, b: Tile) -> npt.NDArray[np.int32]:
-    """The int32 product of int8 tiles, exact."""
-    assert a.data is not None
-    assert b.data is not None
-    left, right = a.data.astype(np.float32), b.data.astype(np.float32)
+def _product(a: Array, b: Array) -> npt.NDArray[np.int32]:
+    """The int32 product of int8 matrices, which may be given as float32; exact."""
+    left, right = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
     total = (left[:, :_EXACT_DEPTH] @ right[:_EXACT_DEPTH]).astype(np.int32)
     for start in range(_EXACT_DEPTH, left.shape[1], _EXACT_DEPTH):
         part = slice(start, start + _EXACT_DEPTH)

@@ -1,22 +1,26 @@
-"""Walks a typed program on a soc: it checks and counts everything, and in a run it also computes."""
+"""Walks a typed program on a soc: it checks and counts everything, and finds out what there is to compute.
+
+Nothing that is found depends on data. So one walk serves all runs of a program: its actions are kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from emulator import vreq8
+from emulator.actions import Accumulate, Action, Cut, Fill, Multiply, Pad, Requantise, Spoiled, Store, Unfold
 from emulator.counts import Counts, Estimate, estimate, pair
-from emulator.elements import PADDING, Elements, Numbers
+from emulator.elements import Elements, Memories, Numbers
 from emulator.errors import AccessError
-from emulator.image import tap_rows, window_of
+from emulator.image import Window, tap_rows, window_of
 from emulator.memory import MemoryMap, place
 from emulator.program import (
     Bind,
+    Block,
     Call,
     For,
     Function,
@@ -25,13 +29,16 @@ from emulator.program import (
     Operand,
     Program,
     Ref,
-    Statement,
     TileType,
     evaluate,
     valued,
 )
+from emulator.schedule import Schedule
 from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc, Space
 from emulator.tile import Array, Tensor, Tile
+
+_KEPT = 4
+"""Walked programs that are kept."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +60,13 @@ def compile_program(program: Program, soc: Soc) -> Report:
         AccessError: a read or write is outside its tile, tensor or image; a read is of bytes never written;
             an output is left partly unwritten.
     """
-    tensors = [
-        Tensor(param.name, param.type, None, _mask(param.type.shape, param.type.out))
-        for param in program.main.params
-    ]
-    return _walk(program, soc, tensors)
+    return _walked(program, soc).report
 
 
 def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant: str = "vreq8") -> Report:
     """Walk and compute. Outputs are written in place, as a device would.
+
+    The walk is that of an earlier run of the same program, or of its compilation, if it is still kept.
 
     Args:
         program: the typed program.
@@ -82,11 +87,20 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
         if array.shape != param.type.shape or array.dtype != param.type.dtype.numpy:
             wanted = f"{list(param.type.shape)} {param.type.dtype.value}"
             raise ValueError(f"{param.name} is {list(array.shape)} {array.dtype}: must be {wanted}")
-    return walk_program(program, soc, arrays, Numbers(vreq8.READINGS[variant]))
+    numbers = Numbers(vreq8.READINGS[variant])
+    if not program.spoiled:
+        try:
+            _walked(program, soc)
+        except AccessError:  # what comes before it is computed, and may be refused for its data
+            numbers.by_steps = True
+    return walk_program(program, soc, arrays, numbers)
 
 
 def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elements: Elements) -> Report:
     """Walk with elements of any kind. Outputs are written in place.
+
+    What there is to do is done after the walk, or step by step if the elements ask for it, or if faults are
+    injected: they may read and change what no operator does.
 
     Args:
         program: the typed program.
@@ -97,76 +111,132 @@ def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elemen
     Raises:
         CapacityError, AccessError: as `compile_program`.
     """
-    tensors = [
-        Tensor(param.name, param.type, arrays[param.name], _mask(param.type.shape, param.type.out))
-        for param in program.main.params
-    ]
-    return _walk(program, soc, tensors, elements)
+    if elements.by_steps or program.spoiled:
+        return _Walk(program, soc, arrays, elements, lambda action: action.do(elements)).run()
+    walked = _walked(program, soc)
+    walked.run(arrays, elements)
+    return walked.report
 
 
-def _mask(shape: tuple[int, ...], out: bool) -> npt.NDArray[np.bool_] | None:
-    return np.zeros(shape, bool) if out else None
+@dataclass(frozen=True)
+class _Walked:
+    """A program that was walked without elements: its actions, and where they find elements in a run."""
+
+    report: Report
+    tensors: Sequence[Tensor]
+    memories: Sequence[Memories]
+    schedule: Schedule
+
+    def run(self, arrays: Mapping[str, Array], elements: Elements) -> None:
+        """Compute. Outputs are written in place; nothing of the run is kept."""
+        try:
+            for tensor in self.tensors:
+                tensor.data = arrays[tensor.name]
+            for memories in self.memories:
+                memories.hold(elements)
+            self.schedule.do(elements)
+        finally:
+            for tensor in self.tensors:
+                tensor.data = None
+            for memories in self.memories:
+                memories.hold(None)
 
 
-def _walk(program: Program, soc: Soc, tensors: Sequence[Tensor], elements: Elements | None = None) -> Report:
-    counts = Counts()
-    memory = {
-        name: place(function, soc.capacity)
-        for name, function in program.functions.items()
-        if not function.orchestration
-    }
-    held = {tensor.name: tensor for tensor in tensors}
-    for statement in program.main.body:
-        if isinstance(statement, Invoke):
-            function = program.functions[statement.function]
-            arguments = [held[name] for name in statement.arguments]
-            _Core(function, memory[function.name], soc, counts, elements).run(arguments)
-            outputs = [
-                tensor for param, tensor in zip(function.params, arguments, strict=True) if param.type.out
-            ]
-            held.update(zip(statement.targets, outputs, strict=True))
-    for tensor in tensors:
-        strict = elements is None or elements.strict
-        if strict and tensor.written is not None and not tensor.written.all():
-            missing = int(tensor.written.size - tensor.written.sum())
-            first = [int(index) for index in np.argwhere(~tensor.written)[0]]
-            raise AccessError(
-                program.main.position,
-                f"output {tensor.name}",
-                f"{missing} of {tensor.written.size} elements never written, the first at {first}",
+_walks: dict[tuple[int, int], _Walked] = {}
+"""The last walks, by the identities of program and soc: both live as long as their walk, which has them."""
+
+
+def _walked(program: Program, soc: Soc) -> _Walked:
+    """The walk without data, which may be an earlier one. Raises as `compile_program`."""
+    key = id(program), id(soc)
+    if key not in _walks:
+        schedule = Schedule()
+        walk = _Walk(program, soc, {}, None, schedule.add)
+        report = walk.run()
+        if len(_walks) == _KEPT:
+            del _walks[next(iter(_walks))]
+        _walks[key] = _Walked(report, walk.tensors, walk.memories, schedule)
+    return _walks[key]
+
+
+Perform = Callable[[Action], None]
+"""What becomes of an action that the walk comes to: it is done, or kept."""
+
+
+class _Walk:
+    """A walk through the functions of a program; `elements` is None if nothing is computed on the way."""
+
+    def __init__(
+        self,
+        program: Program,
+        soc: Soc,
+        arrays: Mapping[str, Array],
+        elements: Elements | None,
+        perform: Perform,
+    ) -> None:
+        self.program = program
+        self.soc = soc
+        self.elements = elements
+        self.perform = perform
+        self.counts = Counts()
+        self.memories: list[Memories] = []
+        self.tensors = [
+            Tensor(
+                param.name,
+                param.type,
+                arrays.get(param.name),
+                np.zeros(param.type.shape, bool) if param.type.out else None,
             )
-    return Report(program, soc, memory, counts, estimate(counts, soc))
+            for param in program.main.params
+        ]
 
+    @property
+    def strict(self) -> bool:
+        """Whether what was never written is refused."""
+        return self.elements is None or self.elements.strict
 
-def _flat(statements: Sequence[Statement], loops: dict[str, int]) -> Iterator[Statement]:
-    """The statements as they run: loops unrolled, branches decided; `loops` holds the current indices."""
-    for statement in statements:
-        if isinstance(statement, For):
-            for index in range(evaluate(statement.start, loops), evaluate(statement.stop, loops)):
-                loops[statement.variable] = index
-                yield from _flat(statement.body, loops)
-            loops.pop(statement.variable, None)
-        elif isinstance(statement, If):
-            yield from _flat(
-                statement.then if evaluate(statement.condition, loops) else statement.orelse, loops
-            )
-        else:
-            yield statement
+    def run(self) -> Report:
+        """Walk. Raises as `compile_program`."""
+        program = self.program
+        memory = {
+            name: place(function, self.soc.capacity)
+            for name, function in program.functions.items()
+            if not function.orchestration
+        }
+        held = {tensor.name: tensor for tensor in self.tensors}
+        for statement in program.main.body:
+            if isinstance(statement, Invoke):
+                function = program.functions[statement.function]
+                arguments = [held[name] for name in statement.arguments]
+                _Core(self, function, memory[function.name]).run(arguments)
+                outputs = [
+                    tensor for param, tensor in zip(function.params, arguments, strict=True) if param.type.out
+                ]
+                held.update(zip(statement.targets, outputs, strict=True))
+        for tensor in self.tensors:
+            if self.strict and tensor.written is not None and not tensor.written.all():
+                missing = int(tensor.written.size - tensor.written.sum())
+                first = [int(index) for index in np.argwhere(~tensor.written)[0]]
+                raise AccessError(
+                    program.main.position,
+                    f"output {tensor.name}",
+                    f"{missing} of {tensor.written.size} elements never written, the first at {first}",
+                )
+        return Report(program, self.soc, memory, self.counts, estimate(self.counts, self.soc))
 
 
 class _Core:
     """One InCore function on one core: its memories, the tiles alive in them, the loop it is in."""
 
-    def __init__(
-        self, function: Function, memory: MemoryMap, soc: Soc, counts: Counts, elements: Elements | None
-    ) -> None:
+    def __init__(self, walk: _Walk, function: Function, memory: MemoryMap) -> None:
+        self._walk = walk
         self._function = function
         self._memory = memory
-        self._counts = counts
-        self._elements = elements
-        self._cells = (
-            {space: elements.memory(size) for space, size in soc.capacity.items()} if elements else {}
-        )
+        self._memories = Memories(walk.soc.capacity)
+        self._memories.hold(walk.elements)
+        walk.memories.append(self._memories)
+        self._counts = walk.counts
+        self._perform = walk.perform
         self._names: dict[str, Tile | Tensor] = {}
         self._loops: dict[str, int] = {}
         self._lives: dict[int, Tile] = {}
@@ -174,19 +244,33 @@ class _Core:
 
     def run(self, arguments: Sequence[Tensor]) -> None:
         self._names.update(zip((param.name for param in self._function.params), arguments, strict=True))
-        for statement in _flat(self._function.body, self._loops):
+        self._block(self._function.body)
+
+    def _block(self, block: Block) -> None:
+        """Walk statements as they run: every round of a loop, and the branches that are taken."""
+        for statement in block:
             if isinstance(statement, Call):
-                self._call = statement
-                if self._elements is not None:
-                    self._elements.reach(statement, self._loops, self._names)
-                result = _STEPS[statement.operator](self, statement.operands)
-                self._names[statement.target] = result
-                if statement.spoil is not None and self._elements is not None:
-                    values = {name: self._value(operand) for name, operand in statement.operands.items()}
-                    self._elements.spoil(statement.spoil, values, result)
-                self._counts.operations[statement.operator] += 1
+                self._operator(statement)
+            elif isinstance(statement, For):
+                for index in range(self._number(statement.start), self._number(statement.stop)):
+                    self._loops[statement.variable] = index
+                    self._block(statement.body)
+                self._loops.pop(statement.variable, None)
+            elif isinstance(statement, If):
+                self._block(statement.then if self._number(statement.condition) else statement.orelse)
             elif isinstance(statement, Bind):
                 self._names[statement.target] = self._names[statement.source]
+
+    def _operator(self, call: Call) -> None:
+        self._call = call
+        elements = self._walk.elements
+        if elements is not None:
+            elements.reach(call, self._loops, self._names)
+        result = self._names[call.target] = _STEPS[call.operator](self, call.operands)
+        if call.spoil is not None and elements is not None:
+            values = {name: self._value(operand) for name, operand in call.operands.items()}
+            self._perform(Spoiled(call.spoil, values, result))
+        self._counts.operations[call.operator] += 1
 
     # -- operands
 
@@ -195,7 +279,7 @@ class _Core:
 
     def _unwritten(self, problem: str) -> None:
         """Refuse what was never written, unless a walk is to go on."""
-        if self._elements is None or self._elements.strict:
+        if self._walk.strict:
             self._refuse(problem)
 
     def _held(self, ref: Any) -> Any:
@@ -212,11 +296,11 @@ class _Core:
         return held
 
     def _number(self, expr: Any) -> int:
-        return evaluate(expr, self._loops)
+        return expr if type(expr) is int else evaluate(expr, self._loops)
 
     def _numbers(self, exprs: Any) -> tuple[int, int]:
         row, column = exprs
-        return evaluate(row, self._loops), evaluate(column, self._loops)
+        return self._number(row), self._number(column)
 
     def _value(self, operand: Operand) -> Any:
         return self._held(operand) if isinstance(operand, Ref) else valued(operand, self._loops)
@@ -224,23 +308,19 @@ class _Core:
     def _new(self, *, full: bool = True) -> Tile:
         earlier = self._lives.get(id(self._call))
         if earlier is None:
-            resident = self._memory.at(self._call)
-            data = None
-            if self._elements is not None:
-                data = self._elements.view(resident, self._cells[resident.type.space])
-            tile = Tile(resident, data, full=full)
+            where = self._memories.place(self._memory.at(self._call))
         else:
-            earlier.ended = True
-            tile = Tile(earlier.resident, earlier.data, full=full)
+            where, earlier.ended = earlier.place, True
+        tile = Tile(where, full=full)
         self._lives[id(self._call)] = tile
         return tile
 
     def _inside(
         self, what: str, offset: tuple[int, int], shape: tuple[int, ...], bounds: tuple[int, ...]
     ) -> None:
-        for start, size, bound in zip(offset, shape, bounds, strict=True):
-            if start < 0 or start + size > bound:
-                self._refuse(f"{list(shape)} at {list(offset)} is outside {what} of shape {list(bounds)}")
+        (row, column), (rows, columns), (height, width) = offset, shape, bounds
+        if row < 0 or row + rows > height or column < 0 or column + columns > width:
+            self._refuse(f"{list(shape)} at {list(offset)} is outside {what} of shape {list(bounds)}")
 
     def _aligned(self, what: str, value: int, unit: int) -> None:
         if value % unit:
@@ -260,7 +340,7 @@ class _Core:
         if not tile.holds(*offset, shape):
             self._unwritten(f"{list(shape)} at {list(offset)} of tile {name} holds bytes never written")
 
-    def _read_gm(self, tensor: Tensor, offset: tuple[int, int], shape: tuple[int, int]) -> Array | None:
+    def _read_gm(self, tensor: Tensor, offset: tuple[int, int], shape: tuple[int, int]) -> None:
         self._inside(f"tensor {tensor.name}", offset, shape, tensor.type.shape)
         where = tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
         if tensor.written is not None and not tensor.written[where].all():
@@ -268,44 +348,50 @@ class _Core:
                 f"{list(shape)} at {list(offset)} of output {tensor.name} is read before it is written"
             )
         self._counts.read[tensor.name] += shape[0] * shape[1] * tensor.type.dtype.size
-        return None if tensor.data is None else tensor.data[where]
 
-    def _write_gm(self, tensor: Tensor, offset: tuple[int, int], shape: tuple[int, int]) -> Array | None:
-        """Record the write; when computing, return the rectangle to write to."""
+    def _write_gm(self, tensor: Tensor, offset: tuple[int, int], shape: tuple[int, int]) -> None:
         self._inside(f"tensor {tensor.name}", offset, shape, tensor.type.shape)
         assert tensor.written is not None  # the reader refuses writes to inputs
         where = tuple(slice(start, start + size) for start, size in zip(offset, shape, strict=True))
         tensor.written[where] = True
         self._counts.written[tensor.name] += shape[0] * shape[1] * tensor.type.dtype.size
-        return None if tensor.data is None else tensor.data[where]
 
     def _move(self, source: Space | str, target: Space | str, size: int) -> None:
         self._counts.moved[pair(source, target)] += size
 
-    def _fill(self, tile: Tile, offset: tuple[int, int], shape: tuple[int, int], block: Array | None) -> Tile:
+    def _fill(
+        self,
+        tile: Tile,
+        target: tuple[int, int],
+        tensor: Tensor,
+        source: tuple[int, int],
+        shape: tuple[int, int],
+    ) -> Tile:
         """Bring a GM block into a tile at an offset."""
-        self._inside(f"tile {tile.resident.name}", offset, shape, tile.resident.type.shape)
-        self._nz_position(tile, offset)
+        self._inside(f"tile {tile.resident.name}", target, shape, tile.resident.type.shape)
+        self._nz_position(tile, target)
         self._move("GM", tile.resident.type.space, shape[0] * shape[1] * tile.resident.type.dtype.size)
-        tile.mark(*offset, shape)
-        if block is not None:
-            tile.put(*offset, block)
+        tile.mark(*target, shape)
+        self._perform(Fill(tile, target, tensor, source, shape))
         return tile
 
     # -- operators
 
     def _load(self, operands: Mapping[str, Any]) -> Tile:
+        tensor: Tensor = self._held(operands["tensor"])
         offset, shape = self._numbers(operands["offsets"]), operands["shape"]
-        block = self._read_gm(self._held(operands["tensor"]), offset, shape)
-        return self._fill(self._new(full=False), (0, 0), shape, block)
+        self._read_gm(tensor, offset, shape)
+        return self._fill(self._new(full=False), (0, 0), tensor, offset, shape)
 
     def _create(self, operands: Mapping[str, Any]) -> Tile:
         return self._new(full=False)
 
     def _gather_row(self, operands: Mapping[str, Any]) -> Tile:
-        shape = operands["shapes"]
-        block = self._read_gm(self._held(operands["tensor"]), self._numbers(operands["src_offset"]), shape)
-        return self._fill(self._held(operands["tile"]), self._numbers(operands["dst_offset"]), shape, block)
+        tensor: Tensor = self._held(operands["tensor"])
+        source, shape = self._numbers(operands["src_offset"]), operands["shapes"]
+        self._read_gm(tensor, source, shape)
+        tile: Tile = self._held(operands["tile"])
+        return self._fill(tile, self._numbers(operands["dst_offset"]), tensor, source, shape)
 
     def _set_validshape(self, operands: Mapping[str, Any]) -> Tile:
         tile: Tile = self._held(operands["tile"])
@@ -323,8 +409,7 @@ class _Core:
         rest = (rows - tile.valid, columns)
         if rest[0]:
             tile.mark(tile.valid, 0, rest)
-            if tile.data is not None:
-                tile.put(tile.valid, 0, np.full(rest, PADDING, tile.data.dtype))
+            self._perform(Pad(tile, tile.valid, rest[0]))
         tile.valid = rows
         return tile
 
@@ -333,8 +418,7 @@ class _Core:
         self._source(tile, offset, shape)
         result = self._new()
         self._move(tile.resident.type.space, result.resident.type.space, result.resident.type.size)
-        if result.data is not None:
-            result.data[:] = tile.get(*offset, shape)
+        self._perform(Cut(result, tile, *offset, *shape))
         return result
 
     def _move_tile(self, operands: Mapping[str, Any]) -> Tile:
@@ -364,25 +448,23 @@ class _Core:
             self._refuse(f"position [{pos_m}, {pos_k}]: positions are 16-bit")
         result = self._new()
         self._move(Space.Mat, Space.Left, count * depth)
-        if image.written is None and result.data is None:
-            return result
-        for group in range(depth // FRACTAL_DEPTH):
-            plane, tap = divmod(pos_k // FRACTAL_DEPTH + group, taps)
-            index, outside = tap_rows(window, pos_m, count, divmod(tap, window.kernel[1]))
-            if image.written is not None:
-                read = index if outside is None else index[~outside]
-                if not image.written[read, plane * FRACTAL_DEPTH].all():
-                    self._unwritten(
-                        f"window tap {divmod(tap, window.kernel[1])} of C1 plane {plane} reads bytes of "
-                        f"{image.resident.name} never written"
-                    )
-            if result.data is not None:
-                assert image.data is not None
-                unfolded = image.data[plane].take(index, axis=0)
-                if outside is not None:
-                    unfolded[outside] = PADDING
-                result.data[:, group * FRACTAL_DEPTH : (group + 1) * FRACTAL_DEPTH] = unfolded
+        if image.written is not None:
+            self._taps_written(image, window, (pos_m, pos_k), (count, depth))
+        self._perform(Unfold(result, image, window, pos_m, pos_k, count, depth))
         return result
+
+    def _taps_written(self, image: Tile, window: Window, at: tuple[int, int], shape: tuple[int, int]) -> None:
+        """Refuse a part of an unfolded image that reads what was never written."""
+        taps = window.kernel[0] * window.kernel[1]
+        for group in range(shape[1] // FRACTAL_DEPTH):
+            plane, number = divmod(at[1] // FRACTAL_DEPTH + group, taps)
+            tap = divmod(number, window.kernel[1])
+            index, outside = tap_rows(window, at[0], shape[0], tap)
+            read = index if outside is None else index[~outside]
+            if not image.holds_at(read, plane * FRACTAL_DEPTH):
+                self._unwritten(
+                    f"window tap {tap} of C1 plane {plane} reads bytes of {image.resident.name} never written"
+                )
 
     def _operands(self, operands: Mapping[str, Any]) -> tuple[Tile, Tile]:
         """The operands of a product, which is counted."""
@@ -395,15 +477,13 @@ class _Core:
         a, b = self._operands(operands)
         bias = self._held(operands["bias"]) if "bias" in operands else None
         result = self._new()
-        if self._elements is not None:
-            self._elements.multiply(result, a, b, bias)
+        self._perform(Multiply(result, a, b, bias))
         return result
 
     def _matmul_acc(self, operands: Mapping[str, Any]) -> Tile:
         a, b = self._operands(operands)
         acc: Tile = self._held(operands["acc"])
-        if self._elements is not None:
-            self._elements.accumulate(acc, a, b)
+        self._perform(Accumulate(acc, a, b))
         return acc
 
     def _leaving(self, operand: Any) -> tuple[int, int]:
@@ -411,14 +491,11 @@ class _Core:
         acc: Tile = self._held(operand)
         return acc.valid, acc.resident.type.shape[1]
 
-    def _requantised(self, operands: Mapping[str, Any]) -> Array | None:
+    def _requantise(
+        self, operands: Mapping[str, Any], rows: int, target: Tile | Tensor, offset: tuple[int, int]
+    ) -> None:
         acc, scale = self._held(operands["acc"]), self._held(operands["scale"])
-        if self._elements is None:
-            return None
-        try:
-            return self._elements.requantise(acc, scale)
-        except vreq8.ScaleError as error:
-            self._refuse(str(error))
+        self._perform(Requantise(self._call, acc, rows, scale, target, offset))
 
     def _fixpipe_requant(self, operands: Mapping[str, Any]) -> Tile:
         tile: Tile = self._held(operands["tile"])
@@ -427,32 +504,26 @@ class _Core:
         self._nz_position(tile, offset)
         self._move(Space.Acc, Space.Mat, shape[0] * shape[1])
         tile.mark(*offset, shape)
-        block = self._requantised(operands)
-        if block is not None:
-            tile.put(*offset, block)
+        self._requantise(operands, shape[0], tile, offset)
         return tile
 
     def _fixpipe_store(self, operands: Mapping[str, Any]) -> Tensor:
         tensor: Tensor = self._held(operands["tensor"])
-        shape = self._leaving(operands["acc"])
-        target = self._write_gm(tensor, self._numbers(operands["offsets"]), shape)
+        shape, offset = self._leaving(operands["acc"]), self._numbers(operands["offsets"])
+        self._write_gm(tensor, offset, shape)
         self._move(Space.Acc, "GM", shape[0] * shape[1])
-        if target is not None:
-            target[:] = self._requantised(operands)
+        self._requantise(operands, shape[0], tensor, offset)
         return tensor
 
     def _store(self, operands: Mapping[str, Any]) -> Tensor:
         tensor: Tensor = self._held(operands["tensor"])
         tile: Tile = self._held(operands["tile"])
         typed: TileType = tile.resident.type
-        shape = (tile.valid, typed.shape[1])
+        shape, offset = (tile.valid, typed.shape[1]), self._numbers(operands["offsets"])
         self._source(tile, (0, 0), shape)
-        target = self._write_gm(tensor, self._numbers(operands["offsets"]), shape)
+        self._write_gm(tensor, offset, shape)
         self._move(typed.space, "GM", shape[0] * shape[1] * typed.dtype.size)
-        if target is not None:
-            if self._elements is not None and typed.space is Space.Acc:
-                self._elements.settle(tile)
-            target[:] = tile.get(0, 0, shape)
+        self._perform(Store(tile, shape[0], tensor, offset))
         return tensor
 
 

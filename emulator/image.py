@@ -8,6 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from emulator.soc import FRACTAL_DEPTH
+
 
 @dataclass(frozen=True, eq=False)  # compared by identity, which makes look-ups quick: see `window_of`
 class Window:
@@ -47,3 +49,27 @@ def tap_rows(
     inside = (rows >= 0) & (rows < window.image[0]) & (columns >= 0) & (columns < window.image[1])
     index = np.where(inside, rows * window.image[1] + columns, 0)
     return index, None if inside.all() else ~inside
+
+
+Table = tuple[npt.NDArray[np.int32], npt.NDArray[np.intp] | None]
+"""An index [m, groups] of a tile's groups of C0 elements, and the places in it that are outside the image."""
+
+
+def unfolded(window: Window, pos_m: int, count: int, pos_k: int, depth: int, pixels: int) -> Table:
+    """Where `count` positions of an unfolded image, `depth` elements of K each, lie in a tile.
+
+    The tile is [C1, pixels, C0]. They begin at position `pos_m` and element `pos_k`, which is a multiple of
+    C0, as `depth` is. The places [n] are counted row by row, None if there are none; the index there is that
+    of another group.
+    """
+    taps = window.kernel[0] * window.kernel[1]
+    index = np.empty((count, depth // FRACTAL_DEPTH), np.int32)
+    mask = np.zeros(index.shape, bool)
+    for number in range(index.shape[1]):
+        plane, tap = divmod(pos_k // FRACTAL_DEPTH + number, taps)
+        rows, outside = tap_rows(window, pos_m, count, divmod(tap, window.kernel[1]))
+        index[:, number] = rows + plane * pixels
+        if outside is not None:
+            mask[:, number] = outside
+    places = np.flatnonzero(mask)
+    return index, places if places.size else None

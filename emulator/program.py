@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -104,18 +105,18 @@ Expr = int | LoopVar | Binary
 """An index: a constant, a loop variable, or arithmetic on them."""
 
 
-_OPERATIONS = {
-    "+": int.__add__,
-    "-": int.__sub__,
-    "*": int.__mul__,
-    "//": int.__floordiv__,
-    "%": int.__mod__,
-    "==": int.__eq__,
-    "!=": int.__ne__,
-    "<": int.__lt__,
-    "<=": int.__le__,
-    ">": int.__gt__,
-    ">=": int.__ge__,
+_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
 
 
@@ -125,7 +126,11 @@ def evaluate(expr: Expr, loops: Mapping[str, int]) -> int:
         return expr
     if isinstance(expr, LoopVar):
         return loops[expr.name]
-    return _OPERATIONS[expr.op](evaluate(expr.left, loops), evaluate(expr.right, loops))
+    left, right = expr.left, expr.right
+    return _OPERATIONS[expr.op](
+        left if type(left) is int else evaluate(left, loops),
+        right if type(right) is int else evaluate(right, loops),
+    )
 
 
 def variables(expr: Operand) -> frozenset[str]:
@@ -301,7 +306,17 @@ class Program:
         )
 
     @property
+    def calls(self) -> Iterator[Call]:
+        """The calls of operators in its functions, as they are written."""
+        statements = flat(statement for function in self.functions.values() for statement in function.body)
+        return (statement for statement in statements if isinstance(statement, Call))
+
+    @property
     def operators(self) -> frozenset[str]:
         """The operators that it calls, such as `tile.img2col`."""
-        statements = flat(statement for function in self.functions.values() for statement in function.body)
-        return frozenset(statement.operator for statement in statements if isinstance(statement, Call))
+        return frozenset(call.operator for call in self.calls)
+
+    @property
+    def spoiled(self) -> bool:
+        """Whether an injected fault changes what an operator gives."""
+        return any(call.spoil is not None for call in self.calls)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from emulator.blame import Finding, Task, blame
+from emulator.blame import NOTHING, Finding, Task, blame
 from emulator.errors import AccessError
 from emulator.terms import FLAWED
 
@@ -18,7 +18,7 @@ class Proof:
     """Whether a program is right.
 
     Attributes:
-        checked: elements of the outputs.
+        checked: elements of the outputs that must be something.
         wrong: how many of them are not as defined; all of them if the program is refused.
         words: what the first wrong one must hold, or why the program is refused; empty if it is right.
         findings: the lines to blame, the one that explains most first.
@@ -44,12 +44,12 @@ def prove(task: Task) -> Proof:
         CapacityError: a memory is over its capacity.
     """
     numbering, wanted = task.numbering, task.wanted
-    checked = sum(ids.size for ids in wanted.values())
+    checked = sum(int(np.count_nonzero(ids != NOTHING)) for ids in wanted.values())
     try:
         outputs = task.walked()
     except AccessError as error:
         return _blamed(Proof(checked, checked, str(error)), task)
-    places = {name: outputs[name] != ids for name, ids in wanted.items()}
+    places = task.differing(outputs)
     count = sum(int(mask.sum()) for mask in places.values())
     if not count:
         return Proof(checked)

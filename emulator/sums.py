@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from emulator.elements import PADDING
-from emulator.program import Call
 from emulator.terms import ZERO, Block, Ids, Index, Numbering
 
 Mask = npt.NDArray[np.bool_]
@@ -31,18 +30,9 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Step:
-    """An operator as it ran: the call, and the rounds of the loops around it."""
-
-    call: Call
-    rounds: Mapping[str, int]
-
-
-@dataclass(frozen=True)
 class Product:
-    """The operands of a product, ids [m, k] and [k, n], and where they were multiplied."""
+    """The operands of a product, ids [m, k] and [k, n]."""
 
-    step: Step
     left: Ids
     right: Ids
 
@@ -141,6 +131,8 @@ def _by_terms(block: Block, at: Index, left: Ids, codes: Ids, bias: Ids | None) 
         codes: of the right operands of these columns.
         bias: the bias row of the accumulator.
     """
+    met = (codes != ZERO).any(axis=1)  # what is multiplied by 0 is no term
+    left, codes = left[:, met], codes[met]
     depth, column, own = split(block, codes)
     depths, columns = middle(depth, own, 1), middle(column, own, 0)
     known = depths >= 0

@@ -17,12 +17,20 @@ from emulator.image import tap_rows, window_of
 from emulator.meant import meant
 from emulator.program import Call, Ref, valued
 from emulator.soc import FRACTAL_DEPTH
-from emulator.sums import Accumulator, Found, Mask, Step, middle, split
-from emulator.terms import FLAWED, NEVER, Block, Ids, Index, Numbering
+from emulator.sums import Accumulator, Found, Mask, middle, split
+from emulator.terms import FLAWED, NEVER, ZERO, Block, Ids, Index, Numbering
 from emulator.tile import Array, Tensor, Tile
 
 _FEW = 0.25
 """Share of an accumulator's sums below which flawed ones need not be known."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator as it ran: the call, and the rounds of the loops around it."""
+
+    call: Call
+    rounds: Mapping[str, int]
 
 
 Line = tuple[str, int, str]
@@ -149,6 +157,7 @@ class Leave(Event):
         entries: the table, ids [n], if any.
         ids: what they are meant to be, [m, n]; `FLAWED` where that cannot be said.
         good: which of them are so, with all their terms, their bias and their entry.
+        cut: the operator that said how many rows leave; None if all do.
     """
 
     products: tuple[Multiply, ...]
@@ -157,12 +166,14 @@ class Leave(Event):
     entries: Ids | None
     ids: Ids
     good: Mask
+    cut: Event | None
 
 
 class Recorder(Coordinates):
     """Elements are ids; `finish` gives what was recorded."""
 
     strict = False
+    by_steps = True
 
     def __init__(self, numbering: Numbering) -> None:
         super().__init__(numbering)
@@ -171,13 +182,13 @@ class Recorder(Coordinates):
         self._added: dict[int, list[Multiply]] = {}
         self._meant: dict[int, tuple[Block, Index, Index] | None] = {}
         self._rights: dict[bytes, Ids] = {}
+        self._cuts: dict[Buffer, Event] = {}
         self._open: tuple[Call, Mapping[str, Tile | Tensor], dict[str, Any]] | None = None
 
     def reach(self, call: Call, loops: Mapping[str, int], held: Mapping[str, Tile | Tensor]) -> None:
         """Record the operator before, whose result now has its name, and note what this one reads."""
         self.finish()
-        super().reach(call, loops, held)
-        noted: dict[str, Any] = {"step": self._step}
+        noted: dict[str, Any] = {"step": Step(call, dict(loops))}
         for name, operand in call.operands.items():
             noted[name] = held.get(operand.name) if isinstance(operand, Ref) else valued(operand, loops)
         if (source := noted.get(_SOURCE.get(call.operator, ""))) is not None:
@@ -199,7 +210,10 @@ class Recorder(Coordinates):
             event: Event = Multiply(*common, (0, 0), target.shape, a, b, bias, left, right)
             self._added[noted["accumulator"]].append(event)  # type: ignore[arg-type]
         elif "leaves" in noted:
-            event = Leave(*common, noted["offsets"], noted["leaves"][-1].shape, *noted["leaves"])
+            cut = self._cuts.get(self.buffer(noted.get("acc") or noted["tile"]))
+            products, bias, scale, entries, ids, good = noted["leaves"]
+            made = (products, bias, scale, entries, ids, good)
+            event = Leave(*common, noted["offsets"], good.shape, *made, cut)
         elif kind in ("load", "move", "extract", "img2col"):
             noted["from"] = noted.get("offsets") or (noted.get("row", 0), noted.get("col", 0))
             source = self.buffer(noted[_SOURCE[call.operator]])
@@ -213,6 +227,9 @@ class Recorder(Coordinates):
             source = self.buffer(noted["tile"])
             shape = (noted["tile"].valid, source.shape[1])
             event = Copy(*common, noted["offsets"], shape, source, noted["held"])
+        elif kind == "set_validshape":
+            self._cuts[target] = Event(*common, (0, 0), (noted["valid_rows"], target.shape[1]))
+            return
         else:  # no elements came from elsewhere
             target.changed |= kind == "fillpad_inplace"
             return
@@ -253,9 +270,9 @@ class Recorder(Coordinates):
         super().accumulate(acc, a, b)
         self._note(acc, a, b, None)
 
-    def _settled(self, acc: Tile) -> tuple[Accumulator, Ids]:
+    def _settled(self, acc: Tile, rows: int) -> tuple[Accumulator, Ids]:
         """As on coordinates; sums that are flawed are those that they are meant to be."""
-        accumulator, ids = super()._settled(acc)
+        accumulator, ids = super()._settled(acc, rows)
         if id(accumulator) not in self._meant:
             flawed = ids == FLAWED
             known = meant(self._numbering, accumulator) if flawed.mean() > _FEW else None
@@ -265,17 +282,16 @@ class Recorder(Coordinates):
                 ids[flawed] = block.sum_ids(positions, columns)[flawed]
         return accumulator, ids
 
-    def settle(self, acc: Tile) -> None:
+    def settle(self, acc: Tile, rows: int) -> None:
         """As on coordinates; the sums leave."""
-        super().settle(acc)
-        accumulator, ids = self._settled(acc)
+        super().settle(acc, rows)
+        accumulator, ids = self._settled(acc, rows)
         self._leave(accumulator, None, None, ids, self._good(accumulator, ids))
 
-    def requantise(self, acc: Tile, scale: Tile) -> Array:
+    def requantise(self, acc: Tile, rows: int, scale: Tile) -> Array:
         """The ids that the sums are meant to be, whatever their entries."""
-        assert scale.data is not None
         entries = scale.data[0].copy()
-        accumulator, ids = self._settled(acc)
+        accumulator, ids = self._settled(acc, rows)
         result = np.full_like(ids, FLAWED)
         good = self._good(accumulator, ids)
         for found in accumulator.found:
@@ -298,7 +314,8 @@ class Recorder(Coordinates):
         depths = middle(depth, own, 1)
         left = accumulator.left[:, depths >= 0]
         same = left == found.block.left(np.maximum(found.positions, 0), depths[depths >= 0])
-        most = same.sum(axis=1) * 2 > accumulator.left.shape[1]
+        met = int((right != ZERO).any(axis=1).sum())  # what is multiplied by 0 is no term
+        most = same.sum(axis=1) * 2 > met
         which: Mask = found.good | (most & (found.positions >= 0))[:, None]
         return which
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +59,9 @@ def requantise(
         ScaleError: a scale is NaN or infinite.
     """
     value = rounded(acc, table, reading)
-    signed = (table.reshape(-1) >> np.uint64(46)) & np.uint64(1) == 1
-    low = np.where(signed, np.float32(-128), np.float32(0))
-    high = np.where(signed, np.float32(127), np.float32(255))
-    np.clip(value, low, high, out=value)
+    entries = _decoded(table.tobytes(), reading)
+    np.maximum(value, entries.low, out=value)
+    np.minimum(value, entries.high, out=value)
     return value.astype(np.int16).astype(np.int8)
 
 
@@ -69,22 +69,16 @@ def rounded(
     acc: npt.NDArray[np.int32], table: npt.NDArray[np.uint64], reading: Reading
 ) -> npt.NDArray[np.float32 | np.float64]:
     """The value [M, N] before it is saturated: a whole number. Raises as `requantise`."""
-    entries = table.reshape(-1)
-    scale = (entries & np.uint64(reading.scale_bits)).astype(np.uint32).view(np.float32)
-    if not np.isfinite(scale).all():
-        channel = int(np.argmin(np.isfinite(scale)))
-        raise ScaleError(f"channel {channel} of the scale table holds {scale[channel]}: must be finite")
-    offset = ((entries >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int32)
-    if reading.offset_signed:
-        offset = np.where(offset > 255, offset - 512, offset)
+    entries = _decoded(table.tobytes(), reading)
     if reading.exact:
-        return _in_integers(acc.astype(np.int64), scale, offset, None)
+        return _in_integers(acc.astype(np.int64), entries.scale, entries.offset, None)
     if reading.fused:
-        return _in_integers(acc.astype(np.float32).astype(np.int64), scale, offset, _FP32_BITS)
-    shift = offset.astype(np.float32)
+        wide = acc.astype(np.float32).astype(np.int64)
+        return _in_integers(wide, entries.scale, entries.offset, _FP32_BITS)
+    shift = entries.offset.astype(np.float32)
     value = acc.astype(np.float32)
     with np.errstate(over="ignore"):  # an infinite product saturates
-        value *= scale
+        value *= entries.scale
     if reading.add_after_rounding:
         np.clip(value, -256, 255, out=value)
         np.rint(value, out=value)
@@ -93,6 +87,32 @@ def rounded(
         value += shift
         _round(value, reading.half_away)
     return value
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """A table as a reading has it: for each channel a scale, an offset, the least and the largest output."""
+
+    scale: npt.NDArray[np.float32]
+    offset: npt.NDArray[np.int32]
+    low: npt.NDArray[np.float32]
+    high: npt.NDArray[np.float32]
+
+
+@lru_cache(maxsize=16)
+def _decoded(table: bytes, reading: Reading) -> _Entries:
+    """The entries of a table, which serves many accumulators. Raises as `requantise`."""
+    entries = np.frombuffer(table, np.uint64)
+    scale = (entries & np.uint64(reading.scale_bits)).astype(np.uint32).view(np.float32)
+    if not np.isfinite(scale).all():
+        channel = int(np.argmin(np.isfinite(scale)))
+        raise ScaleError(f"channel {channel} of the scale table holds {scale[channel]}: must be finite")
+    offset = ((entries >> np.uint64(37)) & np.uint64(0x1FF)).astype(np.int32)
+    if reading.offset_signed:
+        offset = np.where(offset > 255, offset - 512, offset)
+    signed = (entries >> np.uint64(46)) & np.uint64(1) == 1
+    low = np.where(signed, np.float32(-128), np.float32(0))
+    return _Entries(scale, offset, low, np.where(signed, np.float32(127), np.float32(255)))
 
 
 def _round(value: npt.NDArray[np.float32], half_away: bool) -> None:

@@ -101,8 +101,8 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
         TensorsError: the scales cannot be packed for the variant, or the variant is unknown.
         TorchError: the golden must be computed, and torch cannot be imported.
     """
-    key = _key(wanted)
-    path = folder / f"{key}.golden"
+    path = entry_of(wanted, folder)
+    key = path.stem
     definition, geometry, source = wanted.definition, wanted.geometry, wanted.source
     notes = []
     try:
@@ -156,12 +156,22 @@ def _unwritable(tensors: Tensors) -> Tensors:
     return Tensors(tensors.specs, copies)
 
 
+def entry_of(wanted: Wanted, folder: Path) -> Path:
+    """The file in which `golden_for` looks for an entry. Arguments and errors are those of `golden_for`."""
+    return folder / f"{_key(wanted)}.golden"
+
+
+def notes_in(folder: Path) -> list[Path]:
+    """The files of the notes in a folder, which `whose` reads."""
+    return sorted(path for _, _, path in _uses(folder, ".output"))
+
+
 def is_cached(wanted: Wanted, folder: Path) -> bool:
     """Whether `golden_for` would find an entry, and so would not need torch.
 
     Arguments and errors are those of `golden_for`. A folder that cannot be entered counts as empty.
     """
-    path = folder / f"{_key(wanted)}.golden"
+    path = entry_of(wanted, folder)
     try:
         return path.exists()
     except OSError:
@@ -215,9 +225,18 @@ def _workload_digest(definition: Definition, geometry: Any) -> hashlib._Hash:
     digest = hashlib.sha256(sources_digest())
     for path in definition.sources:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
-    facts = {"workload": definition.name, "geometry": dataclasses.asdict(geometry)}
+    facts = {"workload": definition.name, "geometry": _shapes(geometry)}
     digest.update(json.dumps(facts, sort_keys=True).encode())
     return digest
+
+
+def _shapes(geometry: Any) -> dict[str, Any]:
+    """The fields of a geometry, without those that may be left out and have their default."""
+    return {
+        field.name: _shapes(value) if dataclasses.is_dataclass(value) else value
+        for field in dataclasses.fields(geometry)
+        if (value := getattr(geometry, field.name)) != field.default or not field.metadata.get("optional")
+    }
 
 
 def _key(wanted: Wanted) -> str:

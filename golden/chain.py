@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -24,10 +25,11 @@ class Layer:
 
     Attributes:
         height, width: size of its input image, in pixels.
-        cin, cout: channels of its input and output; multiples of 32.
-        conv: kernel, stride and padding.
+        cin, cout: channels of its input and output.
+        conv: kernel, stride, padding and dilation.
         suffix: suffix of the names of its filter, bias and table: its number, or empty.
         output: name of its output tensor.
+        groups: into which its channels are divided; each group of the output reads its group of the input.
     """
 
     height: int
@@ -37,21 +39,38 @@ class Layer:
     conv: Conv
     suffix: str
     output: str
+    groups: int = 1
 
     @property
     def out_height(self) -> int:
         """Rows of its output."""
-        return self.conv.out_size(self.height)
+        return self.conv.out_height(self.height)
 
     @property
     def out_width(self) -> int:
         """Columns of its output."""
-        return self.conv.out_size(self.width)
+        return self.conv.out_width(self.width)
 
     @property
     def depth(self) -> int:
-        """K of the convolution as a matrix product: C1 * kh * kw * C0."""
-        return self.conv.kernel**2 * self.cin
+        """K of the convolution as a matrix product: kh * kw * the channels that an output channel reads."""
+        return self.conv.taps * self.reads
+
+    @property
+    def reads(self) -> int:
+        """Channels of its input that an output channel reads: those of its group."""
+        return self.cin // self.groups
+
+    def taps_and_channels(self, depths: Index) -> tuple[Index, Index]:
+        """The tap, row by row, and the channel of its group that depths of its sums have.
+
+        Depth runs as in the filter: (c1, kh, kw, c0), c0 fastest; the last C1 plane may have fewer channels.
+        """
+        area, whole = self.conv.taps, self.reads // C0
+        plane = np.minimum(depths // (area * C0), whole)
+        channels = np.where(plane < whole, C0, self.reads % C0 or C0)  # of the plane
+        tap, within = np.divmod(depths - plane * (area * C0), channels)
+        return tap, plane * C0 + within
 
     @property
     def filter(self) -> str:
@@ -96,56 +115,66 @@ class Computed:
 
 def specs_of(chain: Chain) -> tuple[TensorSpec, ...]:
     """The tensors of a chain: the image, each layer's filter, bias and table, then the outputs."""
-    int8, int32, uint64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.uint64)
     first = chain[0]
-    specs = [TensorSpec(INPUT, (first.cin // C0 * first.height * first.width, C0), int8, Role.IMAGE)]
+    planes = -(-first.cin // C0)
+    specs = [
+        TensorSpec(INPUT, (planes * first.height * first.width, C0), "int8", Role.IMAGE, channels=first.cin)
+    ]
     for layer in chain:
         specs += [
-            TensorSpec(layer.filter, (layer.depth, layer.cout), int8, Role.FILTER),
-            TensorSpec(layer.bias, (1, layer.cout), int32, Role.BIAS, of=layer.filter),
-            TensorSpec(layer.scale, (1, layer.cout), uint64, Role.TABLE),
+            TensorSpec(layer.filter, (layer.depth, layer.cout), "int8", Role.FILTER),
+            TensorSpec(layer.bias, (1, layer.cout), "int32", Role.BIAS, of=layer.filter),
+            TensorSpec(layer.scale, (1, layer.cout), "uint64", Role.TABLE),
         ]
     outputs = (
-        TensorSpec(layer.output, (layer.out_height * layer.out_width, layer.cout), int8, Role.OUTPUT)
+        TensorSpec(layer.output, (layer.out_height * layer.out_width, layer.cout), "int8", Role.OUTPUT)
         for layer in chain
     )
     return (*specs, *outputs)
 
 
 def terms_of(chain: Chain) -> tuple[Sums, ...]:
-    """What the sums of a chain hold: a block for each layer, one column for each output channel."""
+    """What the sums of a chain hold: a block for each group of each layer, a column for each channel."""
     images = [INPUT, *(layer.output for layer in chain)]
     return tuple(
-        Sums(
-            (layer.out_height * layer.out_width, layer.depth, layer.cout),
-            left=(image, _windows(layer, in_planes=image == INPUT)),
-            right=(layer.filter, matrix(layer.cout)),
-            result=(layer.output, matrix(layer.cout)),
-            bias=(layer.bias, row),
-            table=(layer.scale, row),
-        )
+        _sums(layer, image, group)
         for layer, image in zip(chain, images, strict=False)
+        for group in range(layer.groups)
     )
 
 
-def _windows(layer: Layer, *, in_planes: bool) -> Callable[[Index, Index], Index]:
-    """The pixels that a layer's windows cover, in an image of C1 planes or of NHWC rows.
+def _sums(layer: Layer, image: str, group: int) -> Sums:
+    """What the sums of one group of a layer hold."""
+    columns = layer.cout // layer.groups
+    first = group * columns
+    return Sums(
+        (layer.out_height * layer.out_width, layer.depth, columns),
+        left=(image, _windows(layer, group, in_planes=image == INPUT)),
+        right=(layer.filter, matrix(layer.cout, first)),
+        result=(layer.output, matrix(layer.cout, first)),
+        bias=(layer.bias, partial(row, first=first)),
+        table=(layer.scale, partial(row, first=first)),
+    )
 
-    Depth runs as in the filter: (c1, kh, kw, c0), c0 fastest.
-    """
-    conv, height, width = layer.conv, layer.height, layer.width
+
+def _windows(layer: Layer, group: int, *, in_planes: bool) -> Callable[[Index, Index], Index]:
+    """The pixels that the windows of a layer's group cover, in an image of C1 planes or of NHWC rows."""
+    conv, height, width, first = layer.conv, layer.height, layer.width, group * layer.reads
     unit, plane = (C0, height * width * C0) if in_planes else (layer.cin, C0)
-    bits = 32 if height * width * layer.cin < 2**31 else 64  # 32 are much faster
+    bits = 32 if height * width * (layer.cin + C0) < 2**31 else 64  # 32 are much faster
     kind, outside = np.dtype(f"int{bits}"), -(2 ** (bits - 1))  # negative with any offset added
-    taps = np.arange(conv.kernel**2)
+    (top, _, left, _), taps = conv.sides, np.arange(conv.taps)
+    tap_row, tap_column = np.divmod(taps, conv.kernel_columns)
+    tap_row, tap_column = tap_row * conv.dilation_rows, tap_column * conv.dilation_columns
 
     def elements(positions: Index, depths: Index) -> Index:
-        down = (positions // layer.out_width * conv.stride - conv.padding)[:, None] + taps // conv.kernel
-        right = (positions % layer.out_width * conv.stride - conv.padding)[:, None] + taps % conv.kernel
+        down = (positions // layer.out_width * conv.stride_rows - top)[:, None] + tap_row
+        right = (positions % layer.out_width * conv.stride_columns - left)[:, None] + tap_column
         inside = (down >= 0) & (down < height) & (right >= 0) & (right < width)
         pixels = np.where(inside, (down * width + right) * unit, outside).astype(kind)
-        c1, tap = np.divmod(depths // C0, taps.size)
-        found: Index = pixels[:, tap] + (c1 * plane + depths % C0).astype(kind)
+        tap, channel = layer.taps_and_channels(depths)
+        c1, c0 = np.divmod(first + channel, C0)
+        found: Index = pixels[:, tap] + (c1 * plane + c0).astype(kind)
         return found
 
     return elements
@@ -170,9 +199,11 @@ def compute(chain: Chain, tensors: Tensors, variant: str = "vreq8") -> Computed:
 
 def image_of(chain: Chain, x: Int8) -> Int8:
     """The image of a chain, converted from NC1HWC0 to NHWC rows [H*W, C]."""
-    return layout.nc1hwc0_to_nhwc(x, chain[0].height, chain[0].width)
+    first = chain[0]
+    rows = layout.nc1hwc0_to_nhwc(x, first.height, first.width)
+    return rows if rows.shape[1] == first.cin else np.ascontiguousarray(rows[:, : first.cin])
 
 
 def sums_of(layer: Layer, rows: Int8, taps: Int8) -> Int32:
     """Sums of a layer without bias, int32 [Hout*Wout, Cout], from its input as NHWC rows and its filter."""
-    return convolve(rows, layer.height, layer.width, taps, layer.conv)
+    return convolve(rows, layer.height, layer.width, taps, layer.conv, layer.groups)

@@ -15,7 +15,8 @@ from golden.terms import Sums
 
 def layers(geometry: ConvGeometry) -> tuple[Layer]:
     """The one convolution: `x`, `filter`, `bias`, `scale` to `y`."""
-    return (Layer(geometry.height, geometry.width, geometry.cin, geometry.cout, geometry.conv, "", "y"),)
+    shapes = geometry.height, geometry.width, geometry.cin, geometry.cout, geometry.conv
+    return (Layer(*shapes, suffix="", output="y", groups=geometry.groups),)
 
 
 def specs(geometry: ConvGeometry) -> tuple[TensorSpec, ...]:

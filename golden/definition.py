@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from types import UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -27,8 +28,8 @@ class Definition:
 
     Attributes:
         name: the name of the workload in the matrix.
-        geometry: a frozen dataclass of its shapes, whose fields are integers or dataclasses of this kind; it
-            validates itself and raises `GeometryError`.
+        geometry: a frozen dataclass of its shapes, whose fields are integers, tuples of so many integers, or
+            dataclasses of this kind; it validates itself and raises `GeometryError`.
         specs: the tensors of a geometry.
         profiles: its data profiles by name.
         compute: the golden: a function of a geometry, its inputs and the name of a variant that returns each
@@ -145,7 +146,7 @@ def _misfit(arrays: object, forms: list[_Form], wanted: str) -> str:
 
 
 def _check_shapes(kind: type[Any]) -> None:
-    """Refuse a type that is not a dataclass of integers and of such dataclasses."""
+    """Refuse a type that is not a dataclass of integers, of tuples of integers and of such dataclasses."""
     if not (isinstance(kind, type) and is_dataclass(kind)):
         what = kind.__name__ if isinstance(kind, type) else f"(a {type(kind).__name__})"
         raise TypeError(f"geometry type {what} is not a dataclass")
@@ -154,6 +155,16 @@ def _check_shapes(kind: type[Any]) -> None:
         hint = hints[field.name]
         if is_dataclass(hint):
             _check_shapes(cast(type[Any], hint))
-        elif hint is not int:
-            what = hint.__name__ if isinstance(hint, type) else hint
+        elif not _whole(hint):
+            what = hint.__name__ if isinstance(hint, type) and not get_origin(hint) else hint
             raise TypeError(f"{kind.__name__}.{field.name} is {what}: a geometry holds whole numbers only")
+
+
+def _whole(hint: Any) -> bool:
+    """Whether a field holds a whole number, a tuple of so many of them, or either."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is tuple:
+        return bool(parts) and all(part is int for part in parts)
+    if kind in (Union, UnionType):  # msgspec tells no tuple from another
+        return all(map(_whole, parts)) and sum(get_origin(part) is tuple for part in parts) < 2
+    return hint is int

@@ -6,8 +6,12 @@ for the distributions of `numpy.random.Generator`, and a seed must give the same
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class Draw:

@@ -16,11 +16,10 @@ from golden.terms import Sums, matrix
 
 def specs(geometry: GemmGeometry) -> tuple[TensorSpec, ...]:
     """`a` int8 [m, k] and `b` int8 [k, n] give `c` int32 [m, n]."""
-    int8, int32 = np.dtype(np.int8), np.dtype(np.int32)
     return (
-        TensorSpec("a", (geometry.m, geometry.k), int8, Role.MATRIX),
-        TensorSpec("b", (geometry.k, geometry.n), int8, Role.MATRIX),
-        TensorSpec("c", (geometry.m, geometry.n), int32, Role.OUTPUT),
+        TensorSpec("a", (geometry.m, geometry.k), "int8", Role.MATRIX),
+        TensorSpec("b", (geometry.k, geometry.n), "int8", Role.MATRIX),
+        TensorSpec("c", (geometry.m, geometry.n), "int32", Role.OUTPUT),
     )
 
 

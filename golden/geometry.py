@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, field
+from types import MappingProxyType
+from typing import Annotated, TypeVar
 
 from golden.errors import UserError
 
@@ -12,6 +14,9 @@ C0 = 32
 FRACTAL_ROWS = 16
 """Rows of a matrix in one fractal of the cube."""
 
+OPTIONAL = MappingProxyType({"optional": True})
+"""Metadata of a shape that may be left out; where it has its default, it is no part of a geometry's name."""
+
 _SUM_LIMIT = 2**31
 _IMAGE_LIMIT = 2**16 - 1
 
@@ -19,59 +24,193 @@ _IMAGE_LIMIT = 2**16 - 1
 class GeometryError(UserError, ValueError):  # msgspec reports a ValueError as an error of what it decodes
     """A geometry breaks a rule; the message names the field, its value and the rule.
 
-    `field` is that field, such as `cin` or `conv1.kernel`.
+    `field` is that field, such as `cin` or `conv1.kernel`; `part` says which of several numbers is wrong,
+    such as `top`.
     """
 
-    def __init__(self, field: str, value: int, rule: str) -> None:
-        super().__init__(f"{field} is {value}: must be {rule}")
+    def __init__(self, field: str, value: object, rule: str, part: str = "") -> None:
+        super().__init__(f"{field}{part and f' ({part})'} is {value}: must be {rule}")
         self.field = field
 
 
-def _require(holds: bool, field: str, value: int, rule: str) -> None:
+def _require(holds: bool, field: str, value: object, rule: str, part: str = "") -> None:
     if not holds:
-        raise GeometryError(field, value, rule)
+        raise GeometryError(field, value, rule, part)
 
 
 def _check_size(field: str, value: int) -> None:
     _require(1 <= value <= _IMAGE_LIMIT, field, value, "1..65535 (16 bits)")
 
 
+def _check_channels(field: str, value: int) -> None:
+    _require(value >= 1, field, value, "at least 1")
+
+
+def _whole_blocks(channels: int) -> int:
+    """Channels of whole C0 blocks that hold so many."""
+    return -(-channels // C0) * C0
+
+
 def _check_multiple(field: str, value: int, unit: int) -> None:
     _require(value > 0 and value % unit == 0, field, value, f"a positive multiple of {unit}")
 
 
+Pair = tuple[int, int]
+"""Rows and columns."""
+
+Sides = tuple[int, int, int, int]
+"""Top, bottom, left and right."""
+
+DIRECTIONS = ("rows", "columns")
+"""The directions of an image, in the order of a pair."""
+
+SIDES = ("top", "bottom", "left", "right")
+"""The edges of an image, in the order of the numbers of a padding."""
+
+_Parts = TypeVar("_Parts", Pair, Sides)
+
+
+def _normal(field: str, value: int | _Parts, parts: tuple[str, ...]) -> int | _Parts:
+    """A value of a convolution as it is kept: one number if its parts are alike."""
+    if isinstance(value, int):
+        return value
+    names = ", ".join(parts)
+    _require(len(value) == len(parts), field, list(value), f"a whole number or {len(parts)}: {names}")
+    return value[0] if len(set(value)) == 1 else value
+
+
 @dataclass(frozen=True)
 class Conv:
-    """One square convolution: kernel size, stride and zero padding, in pixels, the same on all sides."""
+    """One convolution: kernel size, stride, zero padding and dilation, in pixels.
 
-    kernel: int = 3
-    stride: int = 1
-    padding: int = 1
+    Each is one number, or one for each direction or side; parts that are alike become one number. Dilation is
+    the distance from one tap of a window to the next.
 
-    def out_size(self, size: int) -> int:
-        """Output rows (or columns) for `size` input rows (or columns)."""
-        return (size + 2 * self.padding - self.kernel) // self.stride + 1
+    Raises:
+        GeometryError: a value has the wrong number of parts.
+    """
 
-
-def _check_conv(field: str, conv: Conv, height: int, width: int, channels: int) -> None:
-    """Check one convolution of an image; `field` is its name in the geometry."""
-    _require(1 <= conv.kernel <= 255, f"{field}.kernel", conv.kernel, "1..255")
-    _require(1 <= conv.stride <= 255, f"{field}.stride", conv.stride, "1..255")
-    _require(
-        0 <= conv.padding < conv.kernel,
-        f"{field}.padding",
-        conv.padding,
-        f"at least 0 and below the kernel ({conv.kernel})",
+    kernel: Annotated[int | Pair, "a whole number, or a list [rows, columns]"] = 3
+    stride: Annotated[int | Pair, "a whole number, or a list [rows, columns]"] = 1
+    padding: Annotated[int | Sides, "a whole number, or a list [top, bottom, left, right]"] = 1
+    dilation: Annotated[int | Pair, "a whole number, or a list [rows, columns]"] = field(
+        default=1, metadata=OPTIONAL
     )
-    for side, size in (("height", height), ("width", width)):
-        _require(size >= conv.kernel, f"{field} input {side}", size, f"at least the kernel ({conv.kernel})")
-    worst = conv.kernel**2 * channels * 128 * 128
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", _normal("kernel", self.kernel, DIRECTIONS))
+        object.__setattr__(self, "stride", _normal("stride", self.stride, DIRECTIONS))
+        object.__setattr__(self, "padding", _normal("padding", self.padding, SIDES))
+        object.__setattr__(self, "dilation", _normal("dilation", self.dilation, DIRECTIONS))
+
+    @property
+    def kernel_rows(self) -> int:
+        """Rows of the kernel."""
+        return self.kernel if isinstance(self.kernel, int) else self.kernel[0]
+
+    @property
+    def kernel_columns(self) -> int:
+        """Columns of the kernel."""
+        return self.kernel if isinstance(self.kernel, int) else self.kernel[1]
+
+    @property
+    def stride_rows(self) -> int:
+        """Input rows from one output row to the next."""
+        return self.stride if isinstance(self.stride, int) else self.stride[0]
+
+    @property
+    def stride_columns(self) -> int:
+        """Input columns from one output column to the next."""
+        return self.stride if isinstance(self.stride, int) else self.stride[1]
+
+    @property
+    def sides(self) -> Sides:
+        """Padding at the top, bottom, left and right."""
+        return (self.padding,) * 4 if isinstance(self.padding, int) else self.padding
+
+    @property
+    def dilation_rows(self) -> int:
+        """Rows from one tap to the next."""
+        return self.dilation if isinstance(self.dilation, int) else self.dilation[0]
+
+    @property
+    def dilation_columns(self) -> int:
+        """Columns from one tap to the next."""
+        return self.dilation if isinstance(self.dilation, int) else self.dilation[1]
+
+    @property
+    def window_rows(self) -> int:
+        """Rows from the first to the last that a window reads: those of the kernel, and those between."""
+        return (self.kernel_rows - 1) * self.dilation_rows + 1
+
+    @property
+    def window_columns(self) -> int:
+        """Columns from the first to the last that a window reads."""
+        return (self.kernel_columns - 1) * self.dilation_columns + 1
+
+    @property
+    def device(self) -> Conv:
+        """What programs compute for it: a kernel with zeros between the taps; itself if there are none."""
+        if self.dilation == 1:
+            return self
+        return Conv((self.window_rows, self.window_columns), self.stride, self.padding)
+
+    @property
+    def taps(self) -> int:
+        """Pixels that a window reads."""
+        return self.kernel_rows * self.kernel_columns
+
+    def out_height(self, height: int) -> int:
+        """Output rows for `height` input rows."""
+        top, bottom, _, _ = self.sides
+        return (height + top + bottom - self.window_rows) // self.stride_rows + 1
+
+    def out_width(self, width: int) -> int:
+        """Output columns for `width` input columns."""
+        _, _, left, right = self.sides
+        return (width + left + right - self.window_columns) // self.stride_columns + 1
+
+
+def _check_conv(field: str, conv: Conv, height: int, width: int) -> None:
+    """Check one convolution of an image; `field` is its name in the geometry."""
+    for name, value in (("kernel", conv.kernel), ("stride", conv.stride), ("dilation", conv.dilation)):
+        for part, size in _parts(value, DIRECTIONS):
+            _require(1 <= size <= 255, f"{field}.{name}", size, "1..255", part)
+    for part, size in (("rows", conv.window_rows), ("columns", conv.window_columns)):
+        _require(size <= 255, f"{field}.dilation", conv.dilation, f"small enough for windows of 255 {part}")
+    square = isinstance(conv.device.kernel, int)
+    what = "the kernel" if conv.dilation == 1 else "the window"
+    for part, size in _parts(conv.padding if square else conv.sides, SIDES):
+        vertical = part in SIDES[:2]
+        kernel = conv.window_rows if vertical else conv.window_columns
+        whose = what if square else f"{what}'s {DIRECTIONS[not vertical]}"
+        _require(
+            0 <= size < kernel, f"{field}.padding", size, f"at least 0 and below {whose} ({kernel})", part
+        )
+    # Padding is below the window at each side: without dilation each window then has a pixel of the image.
+    for side, size, kernel, padding in (
+        ("height", height, conv.window_rows, sum(conv.sides[:2])),
+        ("width", width, conv.window_columns, sum(conv.sides[2:])),
+    ):
+        helps = padding if conv.dilation == 1 else 0
+        less = f" less the padding of both sides ({padding})" if helps else ""
+        _require(size + helps >= kernel, f"{field} input {side}", size, f"at least {what} ({kernel}){less}")
+
+
+def _check_sum(field: str, depth: int) -> None:
+    """Check that sums of so many products fit int32, whatever is multiplied; `field` is the convolution."""
+    worst = depth * 128 * 128
     _require(
         worst < _SUM_LIMIT,
         f"{field} worst sum",
         worst,
-        "kernel*kernel*channels*128*128 below 2**31 (int32)",
+        "the kernel's rows*columns*channels*128*128 below 2**31 (int32)",
     )
+
+
+def _parts(value: int | Pair | Sides, names: tuple[str, ...]) -> list[tuple[str, int]]:
+    """The numbers of a value, each with its name; one number has none."""
+    return [("", value)] if isinstance(value, int) else list(zip(names, value, strict=True))
 
 
 @dataclass(frozen=True)
@@ -80,7 +219,7 @@ class Geometry:
 
     Args:
         height, width: size of the input image.
-        cin, cmid, cout: channels of x, mid and y; multiples of 32.
+        cin, cmid, cout: channels of x, mid and y.
         conv1, conv2: the two convolutions.
 
     Raises:
@@ -98,41 +237,63 @@ class Geometry:
     def __post_init__(self) -> None:
         _check_size("height", self.height)
         _check_size("width", self.width)
-        _check_multiple("cin", self.cin, C0)
-        _check_multiple("cmid", self.cmid, C0)
-        _check_multiple("cout", self.cout, C0)
-        _check_conv("conv1", self.conv1, self.height, self.width, self.cin)
-        _check_conv("conv2", self.conv2, self.mid_height, self.mid_width, self.cmid)
+        _check_channels("cin", self.cin)
+        _check_channels("cmid", self.cmid)
+        _check_channels("cout", self.cout)
+        _check_conv("conv1", self.conv1, self.height, self.width)
+        _check_conv("conv2", self.conv2, self.mid_height, self.mid_width)
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        _check_sum("conv1", self.depth1)
+        _check_sum("conv2", self.depth2)
+
+    @property
+    def device(self) -> Geometry:
+        """What programs compute for it, once the host has packed its tensors; itself if nothing is packed.
+
+        The channels are whole C0 blocks, and no convolution is dilated.
+        """
+        packed = _PackedGeometry(
+            self.height,
+            self.width,
+            _whole_blocks(self.cin),
+            _whole_blocks(self.cmid),
+            _whole_blocks(self.cout),
+            self.conv1.device,
+            self.conv2.device,
+        )
+        return self if astuple(packed) == astuple(self) else packed
 
     @property
     def mid_height(self) -> int:
         """Rows of mid."""
-        return self.conv1.out_size(self.height)
+        return self.conv1.out_height(self.height)
 
     @property
     def mid_width(self) -> int:
         """Columns of mid."""
-        return self.conv1.out_size(self.width)
+        return self.conv1.out_width(self.width)
 
     @property
     def out_height(self) -> int:
         """Rows of y."""
-        return self.conv2.out_size(self.mid_height)
+        return self.conv2.out_height(self.mid_height)
 
     @property
     def out_width(self) -> int:
         """Columns of y."""
-        return self.conv2.out_size(self.mid_width)
+        return self.conv2.out_width(self.mid_width)
 
     @property
     def depth1(self) -> int:
-        """K of conv1 as a matrix product: C1 * kh * kw * C0."""
-        return self.conv1.kernel**2 * self.cin
+        """K of conv1 as a matrix product: kh * kw * cin."""
+        return self.conv1.taps * self.cin
 
     @property
     def depth2(self) -> int:
         """K of conv2 as a matrix product."""
-        return self.conv2.kernel**2 * self.cmid
+        return self.conv2.taps * self.cmid
 
     @property
     def macs(self) -> int:
@@ -141,14 +302,23 @@ class Geometry:
         return conv1 + self.out_height * self.out_width * self.depth2 * self.cout
 
 
+class _PackedGeometry(Geometry):
+    """A pair as programs compute it. Its sums are those of the user's geometry, and terms of zeros."""
+
+    def _check_sums(self) -> None:
+        """They are checked already."""
+
+
 @dataclass(frozen=True)
 class ConvGeometry:
     """Shapes of one convolution with requantisation, int8 in and out, batch 1, in pixels and channels.
 
     Args:
         height, width: size of the input image.
-        cin, cout: channels of x and y; multiples of 32.
+        cin, cout: channels of x and y.
         conv: the convolution.
+        groups: into which the channels of x and of y are divided; each group of y reads its group of x.
+            Depthwise is as many groups as channels.
 
     Raises:
         GeometryError: a rule of a convolution is broken.
@@ -159,33 +329,57 @@ class ConvGeometry:
     cin: int
     cout: int
     conv: Conv
+    groups: int = field(default=1, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         _check_size("height", self.height)
         _check_size("width", self.width)
-        _check_multiple("cin", self.cin, C0)
-        _check_multiple("cout", self.cout, C0)
-        _check_conv("conv", self.conv, self.height, self.width, self.cin)
+        _check_channels("cin", self.cin)
+        _check_channels("cout", self.cout)
+        divides = self.groups >= 1 and self.cin % self.groups == 0 == self.cout % self.groups
+        _require(divides, "groups", self.groups, f"a divisor of cin ({self.cin}) and of cout ({self.cout})")
+        _check_conv("conv", self.conv, self.height, self.width)
+        self._check_sums()
+
+    def _check_sums(self) -> None:
+        _check_sum("conv", self.depth)
+
+    @property
+    def device(self) -> ConvGeometry:
+        """What programs compute for it, once the host has packed its tensors; itself if nothing is packed.
+
+        The channels are whole C0 blocks, in one group, and the convolution is not dilated.
+        """
+        cin, cout = _whole_blocks(self.cin), _whole_blocks(self.cout)
+        packed = _PackedConvGeometry(self.height, self.width, cin, cout, self.conv.device)
+        return self if astuple(packed) == astuple(self) else packed
 
     @property
     def out_height(self) -> int:
         """Rows of y."""
-        return self.conv.out_size(self.height)
+        return self.conv.out_height(self.height)
 
     @property
     def out_width(self) -> int:
         """Columns of y."""
-        return self.conv.out_size(self.width)
+        return self.conv.out_width(self.width)
 
     @property
     def depth(self) -> int:
-        """K of the convolution as a matrix product: C1 * kh * kw * C0."""
-        return self.conv.kernel**2 * self.cin
+        """K of the convolution as a matrix product: kh * kw * the channels of x that an output reads."""
+        return self.conv.taps * (self.cin // self.groups)
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the convolution."""
         return self.out_height * self.out_width * self.depth * self.cout
+
+
+class _PackedConvGeometry(ConvGeometry):
+    """A convolution as programs compute it; see `_PackedGeometry`."""
+
+    def _check_sums(self) -> None:
+        """They are checked already."""
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,19 @@ Every function works on any dtype and returns a contiguous array.
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.geometry import C0, Conv
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 FRACTAL_ROWS = 16
 """Rows of one NZ fractal; its columns are `C0`."""
 
-T = TypeVar("T", bound=np.generic)
+T = TypeVar("T", bound="np.generic")
 
 
 class LayoutError(ValueError):
@@ -28,15 +30,15 @@ def _require(holds: bool, what: str, shape: tuple[int, ...], rule: str) -> None:
 
 
 def nchw_to_nc1hwc0(image: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Image [1, C, H, W] to [C1*H*W, C0]. Raises `LayoutError` unless N is 1 and C a multiple of 32."""
-    _require(
-        image.ndim == 4 and image.shape[0] == 1 and image.shape[1] % C0 == 0,
-        "image",
-        image.shape,
-        f"[1, C, H, W] with C a multiple of {C0}",
-    )
+    """Image [1, C, H, W] to [C1*H*W, C0], with zeros for what the last C1 plane has no channel for.
+
+    Raises:
+        LayoutError: N is not 1.
+    """
+    _require(image.ndim == 4 and image.shape[0] == 1, "image", image.shape, "[1, C, H, W]")
     _, channels, height, width = image.shape
-    planes = image.reshape(channels // C0, C0, height, width)
+    whole = np.pad(image[0], ((0, -channels % C0), (0, 0), (0, 0)))
+    planes = whole.reshape(-1, C0, height, width)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)).reshape(-1, C0)
 
 
@@ -76,33 +78,36 @@ def nz_to_nd(fractals: npt.NDArray[T]) -> npt.NDArray[T]:
 
 
 def filter_to_matrix(weights: npt.NDArray[T]) -> npt.NDArray[T]:
-    """Filter [Cout, Cin, kh, kw] to [K, Cout], K running (c1, kh, kw, c0), c0 fastest: the img2col order."""
-    _require(
-        weights.ndim == 4 and weights.shape[1] % C0 == 0,
-        "filter",
-        weights.shape,
-        f"[Cout, Cin, kh, kw] with Cin a multiple of {C0}",
-    )
-    cout, cin, kernel_height, kernel_width = weights.shape
-    blocks = weights.reshape(cout, cin // C0, C0, kernel_height, kernel_width)
-    return np.ascontiguousarray(blocks.transpose(1, 3, 4, 2, 0)).reshape(-1, cout)
+    """Filter [Cout, Cin, kh, kw] to [K, Cout], K running (c1, kh, kw, c0), c0 fastest: the img2col order.
 
-
-def matrix_to_filter(matrix: npt.NDArray[T], kernel: int) -> npt.NDArray[T]:
-    """Filter matrix [K, Cout] of a square kernel back to [Cout, Cin, kernel, kernel].
+    The last C1 plane may have fewer than C0 channels.
 
     Raises:
-        LayoutError: unless K is a multiple of kernel*kernel*32.
+        LayoutError: it has not four axes.
     """
+    _require(weights.ndim == 4, "filter", weights.shape, "[Cout, Cin, kh, kw]")
+    cout, cin = weights.shape[:2]
+    planes = (weights[:, first : first + C0] for first in range(0, cin, C0))
+    rows = [plane.transpose(2, 3, 1, 0).reshape(-1, cout) for plane in planes]
+    return np.ascontiguousarray(np.concatenate(rows))
+
+
+def matrix_to_filter(matrix: npt.NDArray[T], conv: Conv) -> npt.NDArray[T]:
+    """Filter matrix [K, Cout] of a convolution back to [Cout, Cin, kh, kw].
+
+    Raises:
+        LayoutError: unless K is a multiple of kh*kw.
+    """
+    rows, columns, cout = conv.kernel_rows, conv.kernel_columns, matrix.shape[-1]
     _require(
-        matrix.ndim == 2 and matrix.shape[0] % (kernel * kernel * C0) == 0,
+        matrix.ndim == 2 and matrix.shape[0] % conv.taps == 0,
         "filter matrix",
         matrix.shape,
-        f"[K, Cout] with K a multiple of {kernel}*{kernel}*{C0}",
+        f"[K, Cout] with K a multiple of {rows}*{columns}",
     )
-    cout = matrix.shape[1]
-    blocks = matrix.reshape(-1, kernel, kernel, C0, cout)
-    return np.ascontiguousarray(blocks.transpose(4, 0, 3, 1, 2)).reshape(cout, -1, kernel, kernel)
+    planes = (matrix[first : first + conv.taps * C0] for first in range(0, len(matrix), conv.taps * C0))
+    blocks = [plane.reshape(rows, columns, -1, cout) for plane in planes]
+    return np.ascontiguousarray(np.concatenate(blocks, axis=2).transpose(3, 2, 0, 1))
 
 
 def img2col(
@@ -120,22 +125,24 @@ def img2col(
         rows: the image in NC1HWC0.
         height: rows of the image, in pixels.
         width: its columns.
-        conv: kernel and stride, and the padding of all sides if `padding` is not given.
+        conv: kernel, stride and dilation, and the padding if `padding` is not given.
         padding: top, bottom, left, right, for a band of an image.
 
     Raises:
         LayoutError: the rows do not fill whole planes, or the padded image is smaller than the kernel.
     """
-    top, bottom, left, right = padding if padding is not None else (conv.padding,) * 4
+    top, bottom, left, right = padding if padding is not None else conv.sides
     planes = np.pad(_planes(rows, height, width), ((0, 0), (top, bottom), (left, right), (0, 0)))
     _require(
-        min(planes.shape[1:3]) >= conv.kernel,
+        planes.shape[1] >= conv.window_rows and planes.shape[2] >= conv.window_columns,
         "padded image",
         planes.shape[1:3],
-        f"at least the kernel ({conv.kernel})",
+        f"at least the kernel ({conv.window_rows} x {conv.window_columns})",
     )
-    windows = np.lib.stride_tricks.sliding_window_view(planes, (conv.kernel, conv.kernel), axis=(1, 2))
-    taken = windows[:, :: conv.stride, :: conv.stride]
+    window = conv.window_rows, conv.window_columns
+    windows = np.lib.stride_tricks.sliding_window_view(planes, window, axis=(1, 2))
+    taken = windows[:, :: conv.stride_rows, :: conv.stride_columns]
+    taken = taken[..., :: conv.dilation_rows, :: conv.dilation_columns]
     ordered = np.ascontiguousarray(taken.transpose(1, 2, 0, 4, 5, 3))
     return ordered.reshape(ordered.shape[0] * ordered.shape[1], -1)
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from golden import layout, vreq8
 from golden.chain import INPUT, Chain, Layer, image_of, sums_of
@@ -21,6 +20,9 @@ from golden.draw import Draw
 from golden.geometry import C0, Conv
 from golden.profiles import Profile
 from golden.specs import Array, Int8, Int32
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Recipe = Callable[[Chain, Draw], Mapping[str, Array]]
 
@@ -52,7 +54,7 @@ _NEAR_TAPS = (144, 72)
 
 def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """Few small values, cycling biases and offsets; scales 1/16 and 1/32."""
-    x = draw.int8(-3, 3, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-3, 3, shape))
     filters = [draw.int8(-2, 2, _filter(layer)) for layer in chain]
     requants = [_cycling(*cycle, layer.cout) for layer, cycle in zip(chain, _SMALL, strict=False)]
     return _named(chain, x, filters, requants)
@@ -60,7 +62,7 @@ def small(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
 def full_range(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """All int8 values in x and filters; each output covers the whole range and saturates at both ends."""
-    x = draw.every_int8(_image(chain))
+    x = _image(chain, draw.every_int8)
     filters = [draw.every_int8(_filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _spread)
 
@@ -72,7 +74,7 @@ def ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     of mid would be even (ties go to even), and an offset that is off by one would not show in y. Therefore
     odd channels have taps +-1. Few taps of an output channel are non-zero, so that few outputs saturate.
     """
-    x = draw.int8(-2, 2, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-2, 2, shape))
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _TIES_TAPS, strict=False)]
     requants = [_cycling((1, -2, -3, 0, 5, 3), 1 / 2, (0, 1, -1, 2, -2), layer.cout) for layer in chain]
     return _named(chain, x, filters, requants)
@@ -83,17 +85,18 @@ def near_ties(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
     The values are few and the taps sparse: the sums of a channel lie close together, all near one tie.
     """
-    x = draw.int8(-2, 2, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-2, 2, shape))
     filters = [_sparse(draw, layer, count) for layer, count in zip(chain, _NEAR_TAPS, strict=False)]
     return _fitted(chain, draw, x, filters, _near)
 
 
 def edges(chain: Chain, draw: Draw) -> Mapping[str, Array]:
     """All elements in the outermost rows and columns of x are non-zero; all others are 0."""
-    image = draw.int8(1, 255, _image(chain)).reshape(-1, chain[0].height, chain[0].width, C0)
+    x = _image(chain, lambda shape: draw.int8(1, 255, shape))
+    image = x.reshape(-1, chain[0].height, chain[0].width, C0)
     image[:, 1:-1, 1:-1] = 0
     filters = [draw.int8(-8, 8, _filter(layer)) for layer in chain]
-    return _fitted(chain, draw, image.reshape(-1, C0), filters, _centred)
+    return _fitted(chain, draw, x, filters, _centred)
 
 
 def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
@@ -101,7 +104,7 @@ def channels(chain: Chain, draw: Draw) -> Mapping[str, Array]:
 
     float19 has 1024 scales in an octave, and an offset has 512 values: with more channels they repeat.
     """
-    x = draw.int8(-128, 127, _image(chain))
+    x = _image(chain, lambda shape: draw.int8(-128, 127, shape))
     filters = [draw.int8(-32, 32, _filter(layer)) for layer in chain]
     return _fitted(chain, draw, x, filters, _own)
 
@@ -119,15 +122,15 @@ def impulse(row_parity: int, column_parity: int) -> Recipe:
 
     def build(chain: Chain, draw: Draw) -> Mapping[str, Array]:
         first = chain[0]
-        row = _nearest_centre([(layer.conv, layer.height) for layer in chain], row_parity)
-        column = _nearest_centre([(layer.conv, layer.width) for layer in chain], column_parity)
+        row = _nearest_centre([_rows_of(layer) for layer in chain], row_parity)
+        column = _nearest_centre([_columns_of(layer) for layer in chain], column_parity)
         channel = int(draw.integers(0, first.cin - 1, (1,))[0])
-        x = np.zeros(_image(chain), np.int8)
+        x = _image(chain, lambda shape: np.zeros(shape, np.int8))
         x[(channel // C0 * first.height + row) * first.width + column, channel % C0] = 1
 
-        distance = (np.arange(first.cin) - channel) % first.cin
-        filters = [_distinct_taps(np.repeat(distance[:, None], first.cout, axis=1), first.conv.kernel)]
-        filters += [_distinct_taps(_linked(layer), layer.conv.kernel) for layer in chain[1:]]
+        distance = (np.arange(first.reads) - channel) % first.reads
+        filters = [_distinct_taps(np.repeat(distance[:, None], first.cout, axis=1), first.conv)]
+        filters += [_distinct_taps(_linked(layer), layer.conv) for layer in chain[1:]]
 
         def fit(sums: Int32, draw: Draw) -> _Requant:
             peak = max(1, int(np.abs(sums).max()))
@@ -140,8 +143,8 @@ def impulse(row_parity: int, column_parity: int) -> Recipe:
 
 def _linked(layer: Layer) -> npt.NDArray[np.int64]:
     """The rank [Cin, Cout] of each input channel that an output channel reads, -1 for the others."""
-    linked = min(layer.cin, layer.cout)
-    channel, out_channel = np.arange(layer.cin)[:, None], np.arange(layer.cout)[None, :]
+    linked = min(layer.reads, layer.cout)
+    channel, out_channel = np.arange(layer.reads)[:, None], np.arange(layer.cout)[None, :]
     return np.where(channel % linked == out_channel % linked, channel // linked, -1)
 
 
@@ -184,8 +187,9 @@ def _spread(sums: Int32, draw: Draw) -> _Requant:
     typical = _typical(sums)
     beyond = int(3.2 * typical)  # times 51 / typical is 163: past 127 and -128 by more than any offset below
     bias = draw.integers(-int(typical) // 2, int(typical) // 2, (count,))
-    bias[3::16] = beyond - sums[:, 3::16].max(axis=0)
-    bias[11::16] = -beyond - sums[:, 11::16].min(axis=0)
+    up, down = (3, 11) if count > 11 else (0, count - 1)
+    bias[up::16] = beyond - sums[:, up::16].max(axis=0)
+    bias[down::16] = -beyond - sums[:, down::16].min(axis=0)
     # Finer than float19, so that it drops less than half a step of some scales and more than that of others.
     scales = 51 / typical * draw.integers(2**20, 3 * 2**19, (count,)) / 2**20
     return _requant(bias, scales, draw.integers(-20, 20, (count,)))
@@ -205,7 +209,8 @@ def _own(sums: Int32, draw: Draw) -> _Requant:
     """A scale and an offset for each channel; the bias brings its median sum to an output within -48..48."""
     count = sums.shape[1]
     scales = _power_of_two_up_to(20 / _typical(sums)) * (1 + draw.shuffled(count) % 1024 / 1024)
-    offsets = vreq8.OFFSET_MIN + draw.shuffled(count) * (vreq8.OFFSET_MAX - vreq8.OFFSET_MIN) // (count - 1)
+    span = vreq8.OFFSET_MAX - vreq8.OFFSET_MIN
+    offsets = vreq8.OFFSET_MIN + draw.shuffled(count) * span // max(1, count - 1)
     wanted = draw.integers(-48, 48, (count,))
     return _requant(np.rint((wanted - offsets) / scales) - _median(sums), scales, offsets)
 
@@ -264,10 +269,20 @@ def _power_of_two_up_to(value: float) -> float:
     return math.ldexp(0.5, math.frexp(value)[1])
 
 
-def _image(chain: Chain) -> tuple[int, int]:
-    """Shape of the image that a chain reads."""
+def _image(chain: Chain, made: Callable[[tuple[int, ...]], Int8]) -> Int8:
+    """The image that a chain reads, int8 [C1*H*W, C0].
+
+    `made` gives the elements of whole C1 planes, and those of the channels of a last plane that has fewer.
+    """
     first = chain[0]
-    return first.cin // C0 * first.height * first.width, C0
+    planes, pixels = -(-first.cin // C0), first.height * first.width
+    if first.cin % C0 == 0:
+        return made((planes * pixels, C0))
+    real = np.zeros((planes, pixels, C0), bool)
+    real[:-1], real[-1, :, : first.cin % C0] = True, True
+    image = np.zeros((planes * pixels, C0), np.int8)
+    image[real.reshape(image.shape)] = made((first.cin * pixels,))
+    return image
 
 
 def _filter(layer: Layer) -> tuple[int, int]:
@@ -281,21 +296,21 @@ def _sparse(draw: Draw, layer: Layer, count: int) -> Int8:
     The taps go through the input channels in order, and in each round to another place of the window, so that
     they are spread evenly and an output channel reads even and odd input channels alike.
     """
-    cin, cout, kernel = layer.cin, layer.cout, layer.conv.kernel
-    area = kernel**2
+    cin, cout, conv = layer.reads, layer.cout, layer.conv
+    area, columns = conv.taps, conv.kernel_columns
     count = min(count, cin * area)
     order = np.arange(cout * count)
     channel, out_channel = order % cin, order // count
     tap = draw.shuffled(area)[(order // cin + channel) % area]
     size = np.where(out_channel % 2 == 0, 2, 1)
-    weights = np.zeros((cout, cin, kernel, kernel), np.int8)
-    weights[out_channel, channel, tap // kernel, tap % kernel] = size * (
+    weights = np.zeros((cout, cin, conv.kernel_rows, columns), np.int8)
+    weights[out_channel, channel, tap // columns, tap % columns] = size * (
         2 * draw.integers(0, 1, order.shape) - 1
     )
     return layout.filter_to_matrix(weights)
 
 
-def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
+def _distinct_taps(rank: npt.NDArray[np.int64], conv: Conv) -> Int8:
     """A filter [K, Cout] with taps that differ within an output channel.
 
     An input channel whose `rank` [Cin, Cout] is 0 has the first values, one of rank 1 the next, and so on; a
@@ -303,33 +318,56 @@ def _distinct_taps(rank: npt.NDArray[np.int64], kernel: int) -> Int8:
     The sum of the first few is always above 0, so a constant image shows too.
     """
     values = np.array([1, *(v for i in range(1, 127) for v in (i + 1, -i)), -127, -128], np.int8)
-    area = kernel**2
+    area = conv.taps
     # Neighbouring output channels start at different values, so that swapped channels show.
     turned = (np.arange(area)[:, None] + np.arange(rank.shape[1])) % area
     taps = values[(rank[:, None] * area + turned) % values.size] * (rank >= 0)[:, None]
-    return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(rank.shape[1], -1, kernel, kernel))
+    shape = rank.shape[1], -1, conv.kernel_rows, conv.kernel_columns
+    return layout.filter_to_matrix(taps.transpose(2, 0, 1).reshape(shape))
 
 
-def _nearest_centre(convs: Sequence[tuple[Conv, int]], parity: int) -> int:
+@dataclass(frozen=True)
+class _Lines:
+    """The rows of a layer, or its columns: those of its input and output, and what its windows are there."""
+
+    size: int
+    out: int
+    taps: range
+    stride: int
+    before: int
+
+
+def _rows_of(layer: Layer) -> _Lines:
+    conv = layer.conv
+    taps = range(0, conv.window_rows, conv.dilation_rows)
+    return _Lines(layer.height, layer.out_height, taps, conv.stride_rows, conv.sides[0])
+
+
+def _columns_of(layer: Layer) -> _Lines:
+    conv = layer.conv
+    taps = range(0, conv.window_columns, conv.dilation_columns)
+    return _Lines(layer.width, layer.out_width, taps, conv.stride_columns, conv.sides[2])
+
+
+def _nearest_centre(layers: Sequence[_Lines], parity: int) -> int:
     """The input row (or column) nearest the middle that reaches the last output, of this parity if possible.
 
     Args:
-        convs: each convolution with the size of its input, in rows (or columns).
+        layers: the rows (or columns) of each layer.
         parity: 0 even, 1 odd.
     """
-    last, last_size = convs[-1]
-    read = np.arange(last.out_size(last_size))
-    for conv, size in reversed(convs):
-        read = _read(conv, size, read)
+    read = np.arange(layers[-1].out)
+    for lines in reversed(layers):
+        read = _read(lines, read)
     fitting = read[read % 2 == parity]
     candidates = fitting if fitting.size else read
-    return int(candidates[np.abs(candidates - convs[0][1] // 2).argmin()])
+    return int(candidates[np.abs(candidates - layers[0].size // 2).argmin()])
 
 
-def _read(conv: Conv, size: int, outputs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The input rows, ascending, that some window of these output rows covers."""
-    rows = np.unique(outputs[:, None] * conv.stride - conv.padding + np.arange(conv.kernel))
-    return rows[(rows >= 0) & (rows < size)]
+def _read(lines: _Lines, outputs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The input rows (or columns), ascending, that some window of these output rows covers."""
+    read = np.unique(outputs[:, None] * lines.stride - lines.before + np.array(lines.taps))
+    return read[(read >= 0) & (read < lines.size)]
 
 
 def chain_profiles(chain_of: Callable[[Any], Chain], suffixes: Sequence[str]) -> Mapping[str, Profile]:

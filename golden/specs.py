@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from golden import vreq8
 from golden.errors import UserError
+from golden.geometry import C0
 
-Array = npt.NDArray[np.generic]
-Int8 = npt.NDArray[np.int8]
-Int32 = npt.NDArray[np.int32]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[np.generic]"
+Int8: TypeAlias = "npt.NDArray[np.int8]"
+Int32: TypeAlias = "npt.NDArray[np.int32]"
 
 
 class TensorsError(UserError):
@@ -39,9 +42,25 @@ class Role(str, Enum):
     """An output of the workload; a later program may read it back."""
 
 
+class _Dtype:
+    """A field that takes a dtype or its name, and gives the dtype: NumPy is needed only when it is read."""
+
+    def __get__(self, spec: object, owner: object = None) -> np.dtype[np.generic]:
+        if spec is None:
+            raise AttributeError  # there is no default
+        given: np.dtype[np.generic] | str = vars(spec)["dtype"]
+        return np.dtype(given)
+
+    def __set__(self, spec: object, given: np.dtype[np.generic] | str) -> None:
+        vars(spec)["dtype"] = given
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """One tensor in GM: its name, shape, dtype and role; `of` names the filter whose sums a bias is added to.
+
+    A dtype may be given by its name. `channels` are those of an image whose last C1 plane has fewer than C0:
+    the rest of it is 0. With 0 channels an image is taken as it is.
 
     Raises:
         TensorsError: the name of a table does not begin with `scale`.
@@ -49,9 +68,10 @@ class TensorSpec:
 
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    role: Role
+    dtype: _Dtype = _Dtype()
+    role: Role  # type: ignore[misc]  # mypy takes the descriptor before it for a default
     of: str = ""
+    channels: int = 0
 
     def __post_init__(self) -> None:
         if self.role is Role.TABLE and not self.name.startswith("scale"):
@@ -73,8 +93,9 @@ class Tensors:
             integer offsets [Cout] under the names of `TensorSpec.parts`, and is packed by `arrays`.
 
     Raises:
-        TensorsError: an array is missing or has another shape or dtype; a bias is so large that some image
-            could overflow int32; a scale or an offset cannot be encoded.
+        TensorsError: an array is missing or has another shape or dtype; an image is not 0 in channels that it
+            does not have; a bias is so large that some image could overflow int32; a scale or an offset
+            cannot be encoded.
     """
 
     specs: tuple[TensorSpec, ...]
@@ -86,6 +107,7 @@ class Tensors:
                 self.table(spec.name, "vreq8")
             elif spec.role is not Role.OUTPUT:
                 _check_form(spec, self.values)
+                _check_channels(spec, self.values)
             if spec.role is Role.BIAS:
                 bias, taps = (cast(Any, self.values[name]) for name in (spec.name, spec.of))
                 _check_bias(spec.name, bias, taps)
@@ -125,6 +147,21 @@ def _check_form(spec: TensorSpec, values: Mapping[str, Array]) -> None:
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise TensorsError(
             f"{spec.name}: is {array.dtype} {list(array.shape)}: must be {spec.dtype} {list(spec.shape)}"
+        )
+
+
+def _check_channels(spec: TensorSpec, values: Mapping[str, Array]) -> None:
+    """Refuse an image with elements in channels that it does not have."""
+    if not (first := spec.channels % C0):
+        return
+    planes = -(-spec.channels // C0)
+    last = values[spec.name].reshape(planes, -1, C0)[-1]
+    if (found := np.argwhere(last[:, first:])).size:
+        pixel, channel = found[0]
+        value = last[pixel, first + channel]
+        raise TensorsError(
+            f"{spec.name}: channel {spec.channels + channel} of pixel {pixel} is {value}: must be 0, "
+            f"as the image has {spec.channels} channels"
         )
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-Index = npt.NDArray[np.signedinteger]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Index: TypeAlias = "npt.NDArray[np.signedinteger]"
 """Positions, depths or columns; or elements of a tensor, counted row by row, negative for padding."""
 
 
@@ -42,11 +45,11 @@ class Sums:
     table: tuple[str, Callable[[Index], Index]] | None = None
 
 
-def matrix(width: int) -> Callable[[Index, Index], Index]:
-    """The elements of a matrix of `width` columns, from rows [m] and columns [n]."""
-    return lambda rows, columns: rows[:, None] * width + columns
+def matrix(width: int, first: int = 0) -> Callable[[Index, Index], Index]:
+    """The elements of a matrix of `width` columns, from rows [m] and columns [n], counted from a `first`."""
+    return lambda rows, columns: rows[:, None] * width + (columns + first)
 
 
-def row(columns: Index) -> Index:
-    """The elements of a matrix of one row."""
-    return columns
+def row(columns: Index, first: int = 0) -> Index:
+    """The elements of a matrix of one row, from columns [n], counted from a `first`."""
+    return columns + first

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.errors import UserError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 VARIANTS: tuple[str, ...] = (
     "vreq8",
@@ -37,8 +40,8 @@ _OFFSET_BITS = 0x1FF
 _SIGNED_SHIFT = 46
 _FIELD_BITS = _SCALE_BITS | _OFFSET_BITS << _OFFSET_SHIFT | 1 << _SIGNED_SHIFT
 
-Floats = npt.NDArray[np.float32 | np.float64]
-Table = npt.NDArray[np.uint64]
+Floats: TypeAlias = "npt.NDArray[np.float32 | np.float64]"
+Table: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 class Vreq8Error(UserError):

@@ -123,6 +123,108 @@ def conv2_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions:
     return conv2_tile
 
 
+def conv1_more(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
+    """A helper `(acc, map, filters, position, depth, row) -> acc`: adds K steps to a tile of `conv1_tile`.
+
+    They begin at `depth` in the K of the map, and at row `row` of the filters.
+
+    Args:
+        pl: the DSL.
+        shape: the convolution.
+        tile: the K loop over what is added.
+        window: the rows of the map and the padding around them.
+        positions: output positions that all tiles of the map compute.
+    """
+    more1_shape, more1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
+    more1_step, more1_steps = tile.step, tile.steps
+    padded = unfolded_padding(shape, window, tile, positions)
+    more1_image, more1_padding = (window.held, shape.width), padded
+    more1_kernel, more1_stride = shape.kernel, shape.stride
+
+    @pl.inline
+    def conv1_more(
+        more1_acc: Any,
+        more1_map: Any,
+        more1_taps: Any,
+        more1_position: Any,
+        more1_depth: Any,
+        more1_row: Any,
+    ) -> Any:
+        for more1_k in pl.range(more1_steps):
+            more1_a = pl.tile.img2col(
+                more1_map,
+                more1_position,
+                more1_depth + more1_k * more1_step,
+                more1_shape,
+                image_shape=more1_image,
+                kernel_size=more1_kernel,
+                stride=more1_stride,
+                padding=more1_padding,
+            )
+            more1_b = pl.tile.extract(
+                more1_taps,
+                more1_row + more1_k * more1_step,
+                0,
+                shape=more1_filter,
+                target_memory=pl.MemorySpace.Right,
+            )
+            more1_acc = pl.tile.matmul_acc(more1_acc, more1_a, more1_b)
+        return more1_acc
+
+    return conv1_more
+
+
+def conv2_more(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
+    """A helper `(acc, map, filters, position, depth, row) -> acc`: adds K steps to a tile of `conv2_tile`.
+
+    They begin at `depth` in the K of the map, and at row `row` of the filters.
+
+    Args:
+        pl: the DSL.
+        shape: the convolution.
+        tile: the K loop over what is added.
+        window: the rows of the map and the padding around them.
+        positions: output positions that all tiles of the map compute.
+    """
+    more2_shape, more2_filter = [tile.positions, tile.step], [tile.step, shape.channels]
+    more2_step, more2_steps = tile.step, tile.steps
+    padded = unfolded_padding(shape, window, tile, positions)
+    more2_image, more2_padding = (window.held, shape.width), padded
+    more2_kernel, more2_stride = shape.kernel, shape.stride
+
+    @pl.inline
+    def conv2_more(
+        more2_acc: Any,
+        more2_map: Any,
+        more2_taps: Any,
+        more2_position: Any,
+        more2_depth: Any,
+        more2_row: Any,
+    ) -> Any:
+        for more2_k in pl.range(more2_steps):
+            more2_a = pl.tile.img2col(
+                more2_map,
+                more2_position,
+                more2_depth + more2_k * more2_step,
+                more2_shape,
+                image_shape=more2_image,
+                kernel_size=more2_kernel,
+                stride=more2_stride,
+                padding=more2_padding,
+            )
+            more2_b = pl.tile.extract(
+                more2_taps,
+                more2_row + more2_k * more2_step,
+                0,
+                shape=more2_filter,
+                target_memory=pl.MemorySpace.Right,
+            )
+            more2_acc = pl.tile.matmul_acc(more2_acc, more2_a, more2_b)
+        return more2_acc
+
+    return conv2_more
+
+
 def load_plane(pl: Any, plan: Plan, number: int, window: Window) -> Any:
     """A helper `(plane0, x, x_row) -> plane`: C1 plane `number` of x as a tile, or `plane0` if there is none.
 
@@ -153,7 +255,7 @@ def load_plane(pl: Any, plan: Plan, number: int, window: Window) -> Any:
     return load_plane if number < plan.planes else no_plane
 
 
-def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window, positions: int) -> Any:
+def add_plane(pl: Any, plan: Plan, tile: Tile, number: int, window: Window, positions: int) -> Any:
     """A helper `(acc, plane, filters, position) -> acc`: adds C1 plane `number` to a tile, if x has it.
 
     Args:
@@ -164,39 +266,16 @@ def plane_tile(pl: Any, plan: Plan, tile: Tile, number: int, window: Window, pos
         window: x rows in the plane and the padding around them.
         positions: output positions that all tiles of the plane compute.
     """
-    shape = plan.shape1
-    plane_shape, plane_filter = [tile.positions, tile.step], [tile.step, shape.channels]
-    plane_step, plane_steps = tile.step, tile.steps
+    plane_more = conv1_more(pl, plan.shape1, tile, window, positions)
     plane_first = number * tile.steps * tile.step
-    padded = unfolded_padding(shape, window, tile, positions)
-    plane_image, plane_padding = (window.held, shape.width), padded
-    plane_kernel, plane_stride = shape.kernel, shape.stride
 
     @pl.inline
-    def plane_tile(plane_acc: Any, plane_map: Any, plane_taps: Any, plane_position: Any) -> Any:
-        for plane_k in pl.range(plane_steps):
-            plane_a = pl.tile.img2col(
-                plane_map,
-                plane_position,
-                plane_k * plane_step,
-                plane_shape,
-                image_shape=plane_image,
-                kernel_size=plane_kernel,
-                stride=plane_stride,
-                padding=plane_padding,
-            )
-            plane_b = pl.tile.extract(
-                plane_taps,
-                plane_first + plane_k * plane_step,
-                0,
-                shape=plane_filter,
-                target_memory=pl.MemorySpace.Right,
-            )
-            plane_acc = pl.tile.matmul_acc(plane_acc, plane_a, plane_b)
+    def add_plane(plane_acc: Any, plane_map: Any, plane_taps: Any, plane_position: Any) -> Any:
+        plane_acc = plane_more(plane_acc, plane_map, plane_taps, plane_position, 0, plane_first)
         return plane_acc
 
     @pl.inline
     def no_plane(plane_acc: Any, plane_map: Any, plane_taps: Any, plane_position: Any) -> Any:
         return plane_acc
 
-    return plane_tile if number < plan.planes else no_plane
+    return add_plane if number < plan.planes else no_plane

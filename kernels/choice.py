@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -18,12 +18,14 @@ _NEAR = 1.01
 class PlanError(UserError):
     """A geometry cannot be tiled; the message names the rule and the numbers.
 
-    `ratio` says by which factor the memory that is short most is exceeded, infinite for another rule.
+    `ratio` says by which factor the memory that is short most is exceeded, infinite for another rule;
+    `option` which option of the plan breaks it by itself, if one does.
     """
 
-    def __init__(self, message: str, ratio: float = inf) -> None:
+    def __init__(self, message: str, ratio: float = inf, option: str = "") -> None:
         super().__init__(message)
         self.ratio = ratio
+        self.option = option
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,32 @@ def check_memories(what: str, uses: Sequence[Use]) -> None:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """What L1 does not hold throughout a band: filters come in by pieces, x and mid by C1 planes.
+
+    If `whole` is true, filters come in by blocks of whole K only, for ACC tiles as a resident plan has them.
+    """
+
+    filters: bool = False
+    x: bool = False
+    mid: bool = False
+    whole: bool = False
+
+    def in_words(self, band_rows: int) -> str:
+        """A plan in bands of so many rows, in short."""
+        maps = " and ".join(name for name, by_planes in (("x", self.x), ("mid", self.mid)) if by_planes)
+        return (
+            f"bands of {band_rows} rows{', filters streamed' if self.filters else ''}"
+            f"{f', {maps} by planes' if maps else ''}"
+        )
+
+
+RESIDENT = Streams()
+STREAMED = Streams(filters=True)
+WHOLE_BLOCKS = Streams(filters=True, whole=True)
+
+
+@dataclass(frozen=True)
 class Account:
     """A plan in words and numbers.
 
@@ -84,8 +112,8 @@ class Banded(Protocol):
         """Output rows of every band but a shorter last one."""
 
     @property
-    def sliced(self) -> bool:
-        """Whether a filter comes in by slices of K, which is the last resort."""
+    def streams(self) -> Streams:
+        """What L1 does not hold throughout a band."""
 
     @property
     def work(self) -> Work:
@@ -118,14 +146,25 @@ class Shapes(Protocol):
 
 
 Geo = TypeVar("Geo", bound=Shapes)
-Tiled = Callable[[Geo, int, bool], BandedPlan]
-"""Makes the plan of a geometry for bands of a number of rows, streamed or not; raises PlanError."""
+Tiled = Callable[[Geo, int, Streams], BandedPlan]
+"""Makes the plan of a geometry for bands of a number of rows; raises PlanError."""
+Deeper = Callable[[Geo], Iterable[Streams]]
+"""How the maps of a geometry can come in by planes."""
 
 
 def search(
-    geometry: Geo, rates: Rates, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, fields: Sequence[str]
+    geometry: Geo,
+    rates: Rates,
+    tiled: Tiled[Geo, BandedPlan],
+    band_rows: int | None,
+    fields: Sequence[str],
+    deeper: Deeper[Geo],
 ) -> Considered[BandedPlan]:
     """Try all plans of a geometry.
+
+    Plans with filters in L1 throughout are compared with those that stream whole blocks, which have ACC tiles
+    of the same kind. If a streamed one is the best, the cheapest of those is taken with the ACC tiles that
+    are cheapest for each. Other plans are tried only if none of these fits.
 
     Args:
         geometry: what to tile.
@@ -133,6 +172,7 @@ def search(
         tiled: makes one plan.
         band_rows: output rows of a band, if only such plans are wanted.
         fields: the geometry's sizes, of which smaller ones are tried if no plan fits.
+        deeper: how maps can come in by planes.
 
     Raises:
         PlanError: no plan fits. The message is about the plan that exceeds a memory by the smallest factor,
@@ -140,26 +180,44 @@ def search(
     """
     found: list[BandedPlan] = []
     refused: list[PlanError] = []
-    for rows, streamed in _tried(geometry, band_rows):
-        try:
-            found.append(tiled(geometry, rows, streamed))
-        except PlanError as error:
-            refused.append(error)
+    for ways in ((RESIDENT, WHOLE_BLOCKS), (STREAMED, *deeper(geometry))):
+        for each in () if found else _tried(geometry, tiled, band_rows, ways):
+            if isinstance(each, PlanError):
+                refused.append(each)
+            else:
+                found.append(each)
     nearest = min(refused, key=lambda error: error.ratio, default=None)
     if found:
-        found = [plan for plan in found if not plan.sliced] or found
-        return Considered(cheapest(geometry.out_height, found, rates), tuple(found), nearest)
+        best = cheapest(geometry.out_height, found, rates)
+        if best.streams == STREAMED:
+            streamed = [plan for plan in found if plan.streams == STREAMED]
+            found = [tiled(geometry, plan.band_rows, STREAMED) for plan in streamed]
+            best = cheapest(geometry.out_height, found, rates)
+        return Considered(best, tuple(found), nearest)
     assert nearest is not None
-    raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields)}", nearest.ratio)
+    raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields, deeper)}", nearest.ratio)
 
 
-def _tried(geometry: Shapes, band_rows: int | None) -> Iterator[tuple[int, bool]]:
-    heights = range(1, geometry.out_height + 1) if band_rows is None else [band_rows]
-    return ((rows, streamed) for streamed in (False, True) for rows in heights)
+def _tried(
+    geometry: Geo, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, ways: Iterable[Streams]
+) -> Iterator[BandedPlan | PlanError]:
+    """Plans of all heights, or why there is none; higher bands need no less of any memory."""
+    for streams in ways:
+        for rows in range(1, geometry.out_height + 1) if band_rows is None else [band_rows]:
+            try:
+                yield tiled(geometry, rows, streams)
+            except PlanError as error:
+                yield error
+                if error.ratio < inf:
+                    break
 
 
 def _what_fits(
-    geometry: Geo, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, fields: Sequence[str]
+    geometry: Geo,
+    tiled: Tiled[Geo, BandedPlan],
+    band_rows: int | None,
+    fields: Sequence[str],
+    deeper: Deeper[Geo],
 ) -> str:
     """The nearest geometry that fits, in words: of all that differ in one field, the least reduced one."""
 
@@ -168,13 +226,8 @@ def _what_fits(
             smaller = replace(cast(Any, geometry), **{name: value})
         except ValueError:
             return False
-        for rows, streamed in _tried(smaller, band_rows):
-            try:
-                tiled(smaller, rows, streamed)
-            except PlanError:
-                continue
-            return True
-        return False
+        tried = _tried(smaller, tiled, band_rows, (RESIDENT, STREAMED, *deeper(smaller)))
+        return any(not isinstance(each, PlanError) for each in tried)
 
     nearest = []
     for name in fields:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
-from kernels import streamed
-from kernels.blocks import conv1_tile, load_plane, plane_tile
+from kernels import streamed_tile
+from kernels.blocks import add_plane, conv1_tile, load_plane
 from kernels.plan import MAX_PLANES, Plan
 from kernels.unfused_conv2d import one_plane
 
@@ -24,7 +24,7 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
         plan: the tiled geometry; the rows loaded are those of its first band.
     """
     if not plan.plain or plan.bands[0].x.spare:
-        return streamed.build_first_tile(pl, plan)
+        return streamed_tile.build_first_tile(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions
@@ -37,7 +37,7 @@ def build_first_tile_load(pl: Any, plan: Plan) -> Any:
     first_plane = conv1_tile(pl, plan.shape1, plane_loop, window, positions)
     load1, load2, load3 = (load_plane(pl, plan, number, window) for number in range(1, MAX_PLANES))
     add1, add2, add3 = (
-        plane_tile(pl, plan, plane_loop, number, window, positions) for number in range(1, MAX_PLANES)
+        add_plane(pl, plan, plane_loop, number, window, positions) for number in range(1, MAX_PLANES)
     )
 
     @pl.program
@@ -93,7 +93,7 @@ def build_first_tile_packed(pl: Any, plan: Plan) -> Any:
             the rows of zeros under them.
     """
     if plan.streamed:
-        return streamed.build_first_tile_packed(pl, plan)
+        return streamed_tile.build_first_tile_packed(pl, plan)
     geometry = plan.geometry
     window = plan.bands[0].x
     band_shape = [window.held * geometry.width, geometry.cin]
@@ -151,7 +151,7 @@ def build_first_tile_fused_alloc(pl: Any, plan: Plan) -> Any:
         plan: the tiled geometry.
     """
     if plan.streamed:
-        return streamed.build_first_tile_alloc(pl, plan)
+        return streamed_tile.build_first_tile_alloc(pl, plan)
     geometry = plan.geometry
     x_shape = [plan.planes * geometry.height * geometry.width, C0]
     positions, channels, ragged = plan.first_tile, geometry.cmid, plan.first_tile < plan.conv1.positions

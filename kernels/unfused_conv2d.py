@@ -7,13 +7,13 @@ from typing import Any
 
 from golden.geometry import C0
 from kernels import streamed
-from kernels.blocks import conv1_tile, conv2_tile, load_plane, plane_tile
+from kernels.blocks import add_plane, conv1_tile, conv2_tile, load_plane
 from kernels.plan import MAX_PLANES, Band, Plan, Tile, Window
 
 
 def one_plane(plan: Plan) -> Tile:
     """Conv1's ACC tile with the K loop over one C1 plane, in steps of C0."""
-    return replace(plan.conv1, step=C0, steps=plan.geometry.conv1.kernel**2)
+    return replace(plan.conv1, step=C0, steps=plan.geometry.conv1.taps)
 
 
 def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
@@ -32,7 +32,7 @@ def _mid_band(pl: Any, plan: Plan, rows: int, x_window: Window) -> Any:
     first_plane = conv1_tile(pl, plan.shape1, tile, x_window, band_pixels)
     load1, load2, load3 = (load_plane(pl, plan, number, x_window) for number in range(1, MAX_PLANES))
     add1, add2, add3 = (
-        plane_tile(pl, plan, tile, number, x_window, band_pixels) for number in range(1, MAX_PLANES)
+        add_plane(pl, plan, tile, number, x_window, band_pixels) for number in range(1, MAX_PLANES)
     )
 
     @pl.inline

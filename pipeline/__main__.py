@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 import sys
+from importlib import import_module
+from types import ModuleType
 
 
 def _open_streams() -> None:
@@ -21,6 +23,18 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(descriptor, mode))
 
 
+class Later(ModuleType):
+    """Stands for a module until one of its names is asked for, and has all of them from then on.
+
+    `importlib.util.LazyLoader` loads it as soon as a second module imports it.
+    """
+
+    def __getattr__(self, name: str) -> object:
+        del sys.modules[self.__name__]
+        self.__dict__.update(import_module(self.__name__).__dict__)
+        return getattr(self, name)
+
+
 def _guarded() -> int:
     """The exit code; an error of the pipeline itself must not end with 1, which means a mismatch.
 
@@ -31,6 +45,7 @@ def _guarded() -> int:
         _open_streams()
         if sys.argv[1:2] == ["list"]:
             gc.disable()  # it ends at once; looking for garbage would take a tenth of its time
+            sys.modules["numpy"] = Later("numpy")  # it computes nothing, and this would take half of it
         # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
         from pipeline.commands.cli import main
 

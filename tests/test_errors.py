@@ -6,6 +6,7 @@ import ast
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,11 @@ PACKAGES = (golden, kernels, pipeline)
 def import_everything() -> None:
     for package in PACKAGES:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith(("__main__", "migrations.env")):  # Alembic alone imports the latter
-                import_module(module.name)
+            if module.name.endswith(("__main__", "migrations.env")):  # Alembic alone imports the latter
+                continue
+            if module.name.startswith("pipeline.run.cluster") and find_spec("ray") is None:
+                continue
+            import_module(module.name)
 
 
 def heirs(parent: type[Exception]) -> Iterator[type[Exception]]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.__main__ import Later
+
 ROOT = Path(__file__).parents[1]
 
 WORKLOADS = ("conv_pair", "conv", "gemm")
@@ -26,7 +28,7 @@ LAYERS = (
     ("golden.recipes", "golden.cache"),
     ("golden",),
     ("kernels",),
-    ("workloads.form", "workloads.stages", "workloads.tensor_level"),
+    ("workloads.form", "workloads.packing", "workloads.stages", "workloads.tensor_level"),
     ("workloads.base",),
     ("workloads.own",),
     ("workloads", *(f"workloads.{name}_tensor" for name in WORKLOADS)),
@@ -200,6 +202,15 @@ def test_hypotheses_do_not_know_one_another() -> None:
         assert not imports(module) & hypotheses, module
 
 
+def test_one_module_alone_imports_ray() -> None:
+    importers = {module for module in SOURCES if any(name.split(".")[0] == "ray" for name in imports(module))}
+    assert importers == {"pipeline.run.cluster.liaison"}
+
+
+def test_the_actor_on_a_node_imports_nothing_of_ours() -> None:
+    assert not imports("pipeline.run.cluster.node") & set(SOURCES)
+
+
 @pytest.mark.parametrize("package", ["torch", "pypto"])
 def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> None:
     for module, path in SOURCES.items():
@@ -209,7 +220,18 @@ def test_frameworks_are_imported_late_and_where_they_belong(package: str) -> Non
             assert package not in {name.split(".")[0] for name in imported(statement)}, module
 
 
-HEAVY = ("torch", "pypto", "junit_xml", "rich", "asyncio", "matplotlib", "sqlalchemy", "alembic", "jinja2")
+HEAVY = (
+    "torch",
+    "pypto",
+    "junit_xml",
+    "rich",
+    "asyncio",
+    "matplotlib",
+    "sqlalchemy",
+    "alembic",
+    "jinja2",
+    "ray",
+)
 
 
 def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
@@ -227,8 +249,31 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
     assert loaded_by(code, HEAVY + late) == set()
 
 
+def test_listing_jobs_does_not_load_numpy() -> None:
+    code = """
+import runpy, sys
+sys.argv[1:] = ["list"]
+try:
+    runpy.run_module("pipeline", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0
+"""
+    assert loaded_by(code, ("numpy._core", "numpy.typing")) == set()
+
+
+def test_a_stand_in_for_a_module_has_what_the_module_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    later = Later("colorsys")
+    monkeypatch.setitem(sys.modules, "colorsys", later)
+    import colorsys as early
+
+    assert early is later
+    assert early.rgb_to_hsv(1.0, 0.0, 0.0) == (0.0, 1.0, 1.0)
+    assert sys.modules["colorsys"] is not later
+
+
 def test_a_run_begins_without_the_database() -> None:
-    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic", "jinja2"))
+    assert not loaded_by("import pipeline.commands.lanes", ("sqlalchemy", "alembic", "jinja2", "ray"))
 
 
 def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:

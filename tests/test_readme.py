@@ -162,13 +162,13 @@ def test_anchors_lead_to_headings(page: Path) -> None:
         assert anchor in slugs, (file, anchor)
 
 
-def parts_of_a_chain(tensors: Tensors, height: int, width: int, kernels: dict[str, int]) -> dict[str, Any]:
+def parts_of_a_chain(tensors: Tensors, height: int, width: int, convs: dict[str, Conv]) -> dict[str, Any]:
     """The tensors of convolutions as a framework has them: NCHW, [Cout, Cin, kh, kw], rows, int32 offsets."""
     return {
         name: nc1hwc0_to_nhwc(array, height, width).T.reshape(1, -1, height, width)
         if name == "x"
-        else matrix_to_filter(array, kernels[name])
-        if name in kernels
+        else matrix_to_filter(array, convs[name])
+        if name in convs
         else array.astype(np.int32).ravel()
         if name.startswith("offsets")
         else array.ravel()
@@ -183,10 +183,10 @@ GEMM = GemmGeometry(16, 64, 32)
 
 @pytest.mark.usefixtures("torch_installed")
 @pytest.mark.parametrize(
-    ("number", "file", "definition", "geometry", "kernels"),
+    ("number", "file", "definition", "geometry", "convs"),
     [
-        (0, "my-tensors.npz", conv_pair.DEFINITION, PAIR, {"filter1": 3, "filter2": 3}),
-        (1, "my-conv.npz", conv.DEFINITION, CONV, {"filter": 5}),
+        (0, "my-tensors.npz", conv_pair.DEFINITION, PAIR, {"filter1": Conv(), "filter2": Conv()}),
+        (1, "my-conv.npz", conv.DEFINITION, CONV, {"filter": CONV.conv}),
         (2, "my-gemm.npz", gemm.DEFINITION, GEMM, None),
     ],
     ids=["conv-pair", "conv", "gemm"],
@@ -198,12 +198,12 @@ def test_the_inputs_are_made_as_told(
     file: str,
     definition: Definition,
     geometry: Any,
-    kernels: dict[str, int] | None,
+    convs: dict[str, Conv] | None,
 ) -> None:
     tensors = definition.make("full-range", geometry)
     given = dict(tensors.values)
-    if kernels is not None:
-        given = parts_of_a_chain(tensors, geometry.height, geometry.width, kernels)
+    if convs is not None:
+        given = parts_of_a_chain(tensors, geometry.height, geometry.width, convs)
     examples = blocks("python", "docs/tensors.md")
     assert len(examples) == len(SHIPPED)
     monkeypatch.chdir(tmp_path)

@@ -20,6 +20,7 @@ from kernels.plan import Limits, PlanError, Tile, Window
 from kernels.tensor.plan import Capacities, TilingError
 from workloads.base import FaultModel, Frame, Kernel, TileProgram, Workload
 from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
+from workloads.packing import Packing, chain_packing
 from workloads.tensor_level import Launch, TensorLevel, TensorProgram, constants
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Layer",
     "Limits",
     "Loading",
+    "Packing",
     "Part",
     "PlanError",
     "Profile",
@@ -54,6 +56,7 @@ __all__ = [
     "Window",
     "Work",
     "Workload",
+    "chain_packing",
     "constants",
     "in_order",
     "one_step",

@@ -17,6 +17,7 @@ from golden.specs import Array, Role, TensorSpec
 from kernels.choice import Account
 from kernels.plan import Limits, Window
 from workloads.form import Form
+from workloads.packing import Packing
 from workloads.stages import ProgramRun, Stage, Takes, comparison, own_runs
 from workloads.tensor_level import TensorLevel, TensorProgram
 
@@ -131,6 +132,9 @@ class Workload:
         faults: what can be injected; None if there is no fault model.
         tensor_level: the programs for CANN's compiler; None if there are none.
         account: the plan in words and numbers; arguments and errors as of `plan`. None if it has none.
+        packing: from a geometry, how the host packs its tensors for the programs. Plan, forms, `account` and
+            what the host makes for a program are of the geometry that the packing gives as `device`. If it is
+            left out, nothing is packed.
 
     Raises:
         WorkloadError: a name is used twice, or refers to nothing that is declared.
@@ -146,6 +150,7 @@ class Workload:
     faults: FaultModel | None = None
     tensor_level: TensorLevel | None = None
     account: Callable[[Any, Limits, Mapping[str, int]], Account] | None = None
+    packing: Callable[[Any], Packing] = Packing
 
     def __post_init__(self) -> None:
         mistake = next(_mistakes(self), "")
@@ -206,7 +211,7 @@ class Workload:
         return Frame(1, self.spec(tensor, geometry).shape[0])
 
     def output_of(self, program: str, geometry: Any, plan: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        """Shape and dtype of the output parameter of a program."""
+        """Shape and dtype of the output parameter of a program; the geometry is that of the device."""
         entry = self.program(program)
         spec = self.spec(entry.tensor, geometry)
         return entry.shape(plan) if entry.shape is not None else spec.shape, spec.dtype

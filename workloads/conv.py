@@ -15,16 +15,16 @@ from kernels.plan import Limits
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_tensor import TENSOR_LEVEL
 from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
-
-BAND_ROWS = "band_rows"
+from workloads.packing import chain_packing
+from workloads.tiling import BAND_OPTION, BAND_ROWS, tile_options, written
 
 
 def _plan(geometry: ConvGeometry, limits: Limits, options: Mapping[str, int]) -> ConvPlan:
-    return make_conv_plan(geometry, limits, options.get(BAND_ROWS))
+    return make_conv_plan(geometry, limits, options.get(BAND_ROWS), written(options))
 
 
 def _account(geometry: ConvGeometry, limits: Limits, options: Mapping[str, int]) -> Account:
-    return account(geometry, limits, options.get(BAND_ROWS))
+    return account(geometry, limits, options.get(BAND_ROWS), written(options))
 
 
 def _frame(tensor: str, geometry: ConvGeometry, plan: ConvPlan | None) -> Frame:
@@ -61,8 +61,9 @@ WORKLOAD = Workload(
     plan=_plan,
     frame=_frame,
     example=ConvGeometry(16, 16, 32, 32, Conv(3, 1, 1)),
-    plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
+    plan_options={**BAND_OPTION, **tile_options()},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
     account=_account,
+    packing=chain_packing(layers),
 )

@@ -15,6 +15,7 @@ from golden.geometry import C0, Conv, Geometry
 from golden.specs import Array
 from kernels.choice import Account
 from kernels.plan import Band, Limits, Plan, Window, account, make_plan
+from kernels.tiles import Written
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.conv_pair_tensor import TENSOR_LEVEL
 from workloads.form import (
@@ -27,19 +28,23 @@ from workloads.form import (
     plane_by_plane,
     whole_image,
 )
+from workloads.packing import chain_packing
+from workloads.tiling import BAND_OPTION, BAND_ROWS, tile_options, written
 
 _CONV1 = ("filter1", "bias1", "scale1")
 _CONV2 = ("filter2", "bias2", "scale2")
 
-BAND_ROWS = "band_rows"
+
+def _written(options: Mapping[str, int]) -> tuple[Written, Written]:
+    return written(options, "1"), written(options, "2")
 
 
 def _plan(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Plan:
-    return make_plan(geometry, limits, options.get(BAND_ROWS))
+    return make_plan(geometry, limits, options.get(BAND_ROWS), _written(options))
 
 
 def _account(geometry: Geometry, limits: Limits, options: Mapping[str, int]) -> Account:
-    return account(geometry, limits, options.get(BAND_ROWS))
+    return account(geometry, limits, options.get(BAND_ROWS), _written(options))
 
 
 def _frame(tensor: str, geometry: Geometry, plan: Plan | None) -> Frame:
@@ -180,8 +185,9 @@ WORKLOAD = Workload(
     plan=_plan,
     frame=_frame,
     example=Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)),
-    plan_options={BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"},
+    plan_options={**BAND_OPTION, **tile_options("conv1", "1"), **tile_options("conv2", "2")},
     faults=FaultModel(_moved),
     tensor_level=TENSOR_LEVEL,
     account=_account,
+    packing=chain_packing(layers),
 )

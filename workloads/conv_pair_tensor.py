@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from golden import layout, vreq8
 from golden.geometry import C0, Geometry
@@ -22,6 +21,9 @@ from kernels.tensor.candidates import numbers
 from kernels.tensor.canvas import Canvas, Indices
 from kernels.tensor.plan import Tiling, may_fit, plan_path, tiling_by_rule, tiling_for, write_plan
 from workloads.tensor_level import Launch, TensorLevel, TensorProgram, TilingSearch, constants
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def _fused(geometry: Geometry, tiling: Tiling, inputs: Mapping[str, Array]) -> Launch:
@@ -66,7 +68,7 @@ def _conv2(geometry: Geometry, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 def _shifted_filter(geometry: Geometry, inputs: Mapping[str, Array]) -> Int8:
     """filter2 with K running (kh, kw, c), as the windows do."""
-    blocks = inputs["filter2"].reshape(geometry.cmid // C0, geometry.conv2.kernel**2, C0, geometry.cout)
+    blocks = inputs["filter2"].reshape(geometry.cmid // C0, geometry.conv2.taps, C0, geometry.cout)
     return cast(Int8, np.ascontiguousarray(blocks.transpose(1, 0, 2, 3)).reshape(-1, geometry.cout))
 
 
@@ -100,7 +102,7 @@ def _expected_y(
 
 
 def _requantised(sums: Int32, inputs: Mapping[str, Array], conv: str) -> Int8:
-    bias = cast(npt.NDArray[np.int32], inputs[f"bias{conv}"])
+    bias = cast("npt.NDArray[np.int32]", inputs[f"bias{conv}"])
     table = cast(vreq8.Table, inputs[f"scale{conv}"])
     return cast(Int8, vreq8.requantise(sums + bias, table, "vreq8"))
 

@@ -11,11 +11,11 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from golden.chain import INPUT
+from golden.chain import INPUT, Layer
 from golden.errors import UserError
-from golden.geometry import C0
+from golden.geometry import C0, SIDES, Conv
 from kernels.plan import Window
-from workloads.form import Convolution, Form, Loading
+from workloads.form import Convolution, Form, Loading, Part
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")
 """The steps of convolutions that follow each other, in order; each fault belongs to one step."""
@@ -85,7 +85,8 @@ _K_ORDER = {
     "k-order-ckhkw": "the filter's K runs (c, kh, kw)",
 }
 _CONVOLUTION = {
-    "wrong-stride": "img2col's stride is one less (2 if it is 1); the positions asked for stay the same",
+    "wrong-stride": "img2col's stride is one less in each direction (2 if it is 1); the positions asked for "
+    "stay the same",
     "k-step-skipped": "the last K step of every ACC tile is left out",
     "k-step-twice": "the last K step of every ACC tile is accumulated twice",
     "acc-not-reset": "every ACC tile of a band but its first accumulates onto the tile before, without bias",
@@ -94,9 +95,6 @@ _PAST_EDGE = (
     "the zero padding past the {side} edge is missing{bands}: a tap there reads the feature map's memory as "
     "a ring, at pixel (row * columns + column) modulo the pixels of the band's map, in its C1 plane"
 )
-_SIDES = ("top", "bottom", "left", "right")
-"""Edges of an image, in the order of a padding's numbers."""
-
 _BAND_CLASSES = {
     "top": ("-first",),
     "bottom": ("-last",),
@@ -205,6 +203,9 @@ def _all() -> Iterator[Fault]:
 _LAYOUTS_OF_X = frozenset({"planes-swapped-1", "x-nhwc"})
 """Faults in how x lies in GM. A program whose x the host packs cannot have them."""
 
+_MAPS_OF_SECOND = frozenset({"planes-swapped-2", "nz-as-nd-mid", "nd-as-nz-mid", "halo-stale"})
+"""Faults in how the whole feature map of the second convolution lies in L1."""
+
 FAULTS: Mapping[str, Fault] = {fault.id: fault for fault in _all()}
 """Every fault by its id."""
 
@@ -234,7 +235,12 @@ def no_place(fault: Fault, form: Form) -> str:
     if missing:
         return f"this program has no {('first', 'second')[missing[0] - 1]} convolution"
     first = form.convolution(1)
-    if fault.step == "address" and (first is None or first.loading is not Loading.GATHERED):
+    second = form.convolution(2)
+    if fault.id in _MAPS_OF_SECOND and second is not None and second.by_planes:
+        return "L1 never holds the whole map of the second convolution, which comes in plane by plane"
+    if fault.step == "address" and (
+        first is None or first.loading is not Loading.GATHERED or first.by_planes
+    ):
         return "this program gathers no feature map beside the other tiles that stay in L1"
     if fault.step in ("load", "layout") and not fault.conv and first is None:
         return f"this program does not read {INPUT}"
@@ -270,10 +276,10 @@ def can_show(fault: Fault, form: Form) -> str:
     if convolution is None:
         return ""
     layer, tile = convolution.layer, convolution.tile
+    if fault.family.startswith("k-order") and layer.conv.taps == 1:
+        return f"conv{number} has a kernel of 1"
     if fault.family in ("k-order-khkwc", "planes-swapped"):
         return _one_plane(f"conv{number}'s input", layer.cin)
-    if fault.family == "k-order-ckhkw":
-        return "" if layer.conv.kernel > 1 else f"conv{number} has a kernel of 1"
     if fault.family in ("x-nhwc", "nz-as-nd-mid", "nd-as-nz-mid"):
         return _one_plane(layer_input(convolution), layer.cin)
     if fault.family in ("k-step-skipped", "k-step-twice"):
@@ -335,22 +341,61 @@ def _one_plane(what: str, channels: int) -> str:
     return "" if channels > C0 else f"{what} has {C0} channels: one C1 plane, where both orders are the same"
 
 
+def padded_side(fault: Fault) -> str:
+    """The edge at which a fault leaves the zero padding out, one of `SIDES`; empty if it is another fault."""
+    side = fault.family.removeprefix("no-padding-")
+    return side if side in SIDES else ""
+
+
+def other_stride(stride: int) -> int:
+    """The stride that `wrong-stride` takes instead of one in a direction: one less, or 2 instead of 1."""
+    return stride - 1 or 2
+
+
 def _padding_unread(fault: Fault, convolution: Convolution) -> str:
-    side, bands = fault.family.removeprefix("no-padding-"), band_class(fault)
+    side, bands = padded_side(fault), band_class(fault)
     layer, parts = convolution.layer, convolution.parts
-    conv, size = layer.conv, layer.width if side in ("left", "right") else layer.height
-    reach = (conv.out_size(size) - 1) * conv.stride - conv.padding + conv.kernel
-    if conv.padding == 0:
+    if not any(layer.conv.sides):
         return f"conv{fault.conv} has no padding"
-    if side in ("right", "bottom") and reach <= size:
+    if not layer.conv.sides[SIDES.index(side)]:
+        return f"conv{fault.conv} has no padding at its {side}"
+    if not _passes(layer, side):
         return f"conv{fault.conv}'s windows never pass the {side} edge"
     if bands == "interior" and len(parts) < 3:
         return "there is no band between a first and a last"
-    if not any(part.window.padding[_SIDES.index(side)] for part in parts):
+    of_class = {"first": parts[:1], "interior": parts[1:-1], "last": parts[-1:]}.get(bands, parts)
+    if not any(_reads_past(layer.conv, side, part) for part in of_class):
         return f"no band that this program computes has padding past the {side} edge of conv{fault.conv}"
     if bands and side in ("left", "right") and len(parts) == 1:
         return f"a single band: the same as {fault.family}-{fault.conv}"
     return ""
+
+
+def _passes(layer: Layer, side: str) -> bool:
+    """Whether a window reads past an edge, which has padding; a stride may leave out the last of it."""
+    conv = layer.conv
+    top, _, left, _ = conv.sides
+    if side == "bottom":
+        return (layer.out_height - 1) * conv.stride_rows - top + conv.kernel_rows > layer.height
+    if side == "right":
+        return (layer.out_width - 1) * conv.stride_columns - left + conv.kernel_columns > layer.width
+    return True
+
+
+def _reads_past(conv: Conv, side: str, part: Part) -> bool:
+    """Whether a band reads padding past an edge; above and below there may be more of it than it reads."""
+    window = part.window
+    top = window.skip * conv.stride_rows - window.padding[0]
+    if side == "top":
+        return top < 0
+    if side == "bottom":
+        return top + (part.rows - 1) * conv.stride_rows + conv.kernel_rows > window.rows
+    return window.padding[SIDES.index(side)] > 0
+
+
+def halo_rows(conv: Conv) -> int:
+    """Input rows that an output row and the next one both read."""
+    return max(0, conv.kernel_rows - conv.stride_rows)
 
 
 def _halo_unread(form: Form) -> str:
@@ -358,7 +403,6 @@ def _halo_unread(form: Form) -> str:
     if second is None:
         return ""
     conv = second.layer.conv
-    halo = conv.kernel - conv.stride
     later = [second.parts[number].window for number in second.order[1:]]
-    read = any(window.skip * conv.stride - window.padding[0] < halo for window in later)
+    read = any(window.skip * conv.stride_rows - window.padding[0] < halo_rows(conv) for window in later)
     return "" if read else "no band reads mid rows that the band before has read"

@@ -66,7 +66,7 @@ class Convolution:
 
     Raises:
         FormError: the order does not name each part once, a part has no rows or reads rows outside the image,
-            or the tile is not of this convolution.
+            or the tile is not of this convolution; its layer is one for which the host has to pack.
     """
 
     number: int
@@ -81,6 +81,12 @@ class Convolution:
 
     def __post_init__(self) -> None:
         layer, tile = self.layer, self.tile
+        if layer.cin % C0 or layer.cout % C0 or layer.groups > 1 or layer.conv.dilation != 1:
+            self._refuse(
+                f"it has {layer.cin} and {layer.cout} channels in {layer.groups} groups, dilation "
+                f"{layer.conv.dilation}: must be what a program computes: multiples of {C0} channels in one "
+                "group, without dilation"
+            )
         if sorted(self.order) != list(range(len(self.parts))):
             self._refuse(
                 f"order {list(self.order)} must name each of its {len(self.parts)} parts once, from 0"
@@ -104,6 +110,11 @@ class Convolution:
     def read_from(self) -> str:
         """The program's parameter that holds the map; for a map in L1, the name that it would have in GM."""
         return self.parameter or self.source
+
+    @property
+    def by_planes(self) -> bool:
+        """Whether L1 never holds the whole feature map of a band, but one C1 plane of it at a time."""
+        return self.tile.planes > 0
 
     @property
     def columns(self) -> int:
@@ -204,7 +215,7 @@ def in_order(parts: Sequence[Part]) -> tuple[int, ...]:
 
 def whole_image(layer: Layer) -> tuple[Part, ...]:
     """The one part of a convolution without a plan: the whole image, with all its padding."""
-    return (Part(0, layer.out_height, Window(0, layer.height, (layer.conv.padding,) * 4, 0)),)
+    return (Part(0, layer.out_height, Window(0, layer.height, layer.conv.sides, 0)),)
 
 
 def one_step(layer: Layer) -> Tile:

@@ -176,11 +176,13 @@ def _wrong_numbers(subject: Any, name: str, program: Program, arrays: Mapping[st
     from pipeline.ground.memory import untouched_output
 
     entry = subject.program(name)
-    made = {key: make(subject.geometry, subject.plan, arrays) for key, make in entry.host.items()}
-    output = untouched_output(*subject.workload.output_of(name, subject.geometry, subject.plan))
-    given = {key: np.ascontiguousarray({**arrays, **made}[key]) for key in entry.inputs}
+    packed = subject.packing.packed(arrays)
+    made = {key: make(subject.device, subject.plan, packed) for key, make in entry.host.items()}
+    output = untouched_output(*subject.output_of(name))
+    given = {key: np.ascontiguousarray({**packed, **made}[key]) for key in entry.inputs}
     run_program(program, SOCS[SOC], {**given, entry.output: output})
-    return int((output != arrays[entry.tensor][: output.shape[0]]).sum())
+    whole = arrays[entry.tensor]
+    return int((subject.packing.cut(entry.tensor, output) != whole[: output.shape[0]]).sum())
 
 
 def _refusal(error: Exception, changed: frozenset[Chain], numbers: int | None = None) -> Outcome:

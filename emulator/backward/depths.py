@@ -6,7 +6,7 @@ import numpy as np
 
 from emulator.backward.lookup import positions
 from emulator.elements import PADDING
-from emulator.sums import middle, split
+from emulator.sums import Mask, middle, split
 from emulator.terms import Block, Ids, Index, Numbering
 
 _ROWS = 12
@@ -24,10 +24,11 @@ def depths_of(numbering: Numbering, block: Block, rows: Index, left: Ids, right:
         block: the block of the sums.
         rows: the position of each row [m]; -1 where none is demanded.
         left: the left operands of all products, ids [m, k].
-        right: the right operands, ids [k, n].
+        right: the right operands, ids [k, n]. Where all are 0 there need not be a depth.
     """
     depth, _, own = split(block, numbering.codes(right))
-    return _paired(_by_left(block, rows, left), middle(depth, own, 1), block.depth)
+    zeros: Mask = (right == PADDING).all(axis=1)
+    return _paired(_by_left(block, rows, left), middle(depth, own, 1), zeros, block.depth)
 
 
 def _by_left(block: Block, rows: Index, left: Ids) -> Index:
@@ -47,11 +48,12 @@ def _by_left(block: Block, rows: Index, left: Ids) -> Index:
     return np.where(data == 0, _PADDED, np.where(agree * 2 >= data, result, -1))
 
 
-def _paired(by_left: Index, by_right: Index, depth: int) -> Index:
+def _paired(by_left: Index, by_right: Index, zeros: Mask, depth: int) -> Index:
     """The side is right that has every depth exactly once; if both have, the one that has them in order."""
-    if ((by_left == by_right) | (by_left == _PADDED)).all() and (by_right >= 0).any():
+    alike = (by_left == by_right) | (by_left == _PADDED) | (zeros & (by_left < 0))
+    if alike.all() and (by_right >= 0).any():
         return by_right
-    left, right = (_once(side, depth) for side in (by_left, by_right))
+    left, right = (_once(side[~zeros | (side >= 0)], depth) for side in (by_left, by_right))
     if left and right:
         ordered = [bool((np.diff(side[side >= 0]) > 0).all()) for side in (by_left, by_right)]
         return by_left if ordered[0] and not ordered[1] else by_right
@@ -62,6 +64,7 @@ def _paired(by_left: Index, by_right: Index, depth: int) -> Index:
     if (by_right < 0).all() and by_right.size == depth:
         return np.arange(depth)
     known = np.where(by_right >= 0, by_right, by_left)
+    known[zeros & np.isin(by_left, by_right)] = -1
     if (known < 0).any() and known.size == depth:  # in the order in which they are defined
         return np.where(known >= 0, known, np.arange(depth))
     return known

@@ -137,15 +137,18 @@ def _of_products(sums: _Sums, numbering: Numbering, events: Sequence[Event]) -> 
     right = np.concatenate([product.right for product in products])
     sizes = [product.left.shape[1] for product in products]
     of = np.repeat(np.arange(len(products)), sizes)
-    depths = depths_of(numbering, block, sums.rows, left, right)
+    demanded = right[:, sums.columns >= 0]
+    depths = depths_of(numbering, block, sums.rows, left, demanded)
+    # What is multiplied by 0 does not matter.
+    zeros = (demanded == PADDING).all(axis=1)
     yield from _double(sums, depths, of)
-    yield from _missing(sums, depths, of, events)
+    if (depths[~zeros] >= 0).all():
+        yield from _missing(sums, depths, of, events)
     known, asked = depths >= 0, np.maximum(depths, 0)
     rows, columns = np.maximum(sums.rows, 0), np.maximum(sums.columns, 0)
     must_left = np.where((sums.rows >= 0)[:, None] & known, block.left(rows, asked), NOTHING)
     must_right = np.where((sums.columns >= 0) & known[:, None], block.right(asked, columns), NOTHING)
-    # What is multiplied by 0 does not matter.
-    must_left[:, (right == PADDING).all(axis=1)] = NOTHING
+    must_left[:, zeros] = NOTHING
     for number, product in enumerate(products):
         mine = of == number
         of_left, of_right = (
@@ -170,7 +173,7 @@ def _double(sums: _Sums, depths: Index, of: Index) -> Iterator[Suspicion]:
 def _missing(sums: _Sums, depths: Index, of: Index, events: Sequence[Event]) -> Iterator[Suspicion]:
     """Suspect what leaves terms out, if all terms that are there are known."""
     missing = np.setdiff1d(np.arange(sums.block.depth), depths)
-    if not missing.size or (depths < 0).any():
+    if not missing.size:
         return
     needed = sums.block.left(sums.rows[sums.rows >= 0], missing)
     missing = missing[(needed != PADDING).any(axis=0)]

@@ -10,7 +10,7 @@ from emulator.backward.lookup import Results, first
 from emulator.backward.suspicion import NOTHING, Fault, Suspicion
 from emulator.elements import PADDING
 from emulator.sums import Mask
-from emulator.terms import Ids
+from emulator.terms import NEVER, Ids
 from emulator.trace import Buffer, Copy, Event, Leave
 
 _WHOLE = 0.75
@@ -99,6 +99,30 @@ def wrong_place(store: Leave, other: Mask, demand: Ids, windows: Event | None) -
         windows,
         (belongs[0] - row, belongs[1] - column),
     )
+
+
+def left_out(writers: Sequence[Event], demand: Ids, place: tuple[int, int], count: int) -> Suspicion | None:
+    """Suspect the operator that leaves rows of a tile out, if a place without a writer is among them.
+
+    Args:
+        writers: what writes to the buffer.
+        demand: what is demanded of it and has no writer, ids in its shape.
+        place: the first row and column of these.
+        count: how many there are.
+    """
+    for store in writers:
+        if not isinstance(store, Leave) or store.cut is None:
+            continue
+        (row, column), columns = store.at, store.shape[1]
+        tile = slice(row, row + store.cut.target.shape[0])
+        if tile.start <= place[0] < tile.stop and column <= place[1] < column + columns:
+            needed = (demand[tile, column : column + columns] != NOTHING).any(axis=1)
+            rows = int(np.flatnonzero(needed)[-1]) + 1
+            wanted = int(demand[place])
+            return Suspicion(
+                Fault.CUT, store.cut, place, wanted, NEVER, count, right=(rows, columns), leave=store
+            )
+    return None
 
 
 def windows_of(

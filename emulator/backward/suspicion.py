@@ -39,6 +39,8 @@ class Fault(Enum):
     """It requantises what stays as it is, or the reverse."""
     STALE = "stale"
     """It is the last to write in its round, and leaves places as an earlier round wrote them."""
+    CUT = "cut"
+    """It leaves rows of a tile out that are needed after the others."""
     UNWRITTEN = "unwritten"
     """Nothing writes what is needed after what it writes."""
 
@@ -65,11 +67,12 @@ class Suspicion:
         count: elements of which this is so.
         demand: what its target should hold, ids in the shape of the event; `NOTHING` where that is open.
         also: an event that would be at fault instead: what is seen does not tell them apart.
-        right: where its rectangle should be, in its target if its place is wrong, else in its source; None
-            if no other offset would do, or if the fault is none of an offset.
+        right: where its rectangle should be, in its target if its place is wrong, else in its source; if it
+            leaves rows out, how many rows and columns should be valid. None if no other number would do, or
+            if the fault is none of a number.
         terms: the terms that are missing or double, if the fault is one of terms.
         of: the sum whose bias or table is wrong.
-        leave: where sums that lack terms leave their accumulator.
+        leave: where sums that lack terms, or of which some rows are left out, leave their accumulator.
         writers: what wrote elsewhere in a buffer in which nothing writes some places.
     """
 

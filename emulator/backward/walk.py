@@ -9,7 +9,7 @@ import numpy as np
 from emulator.backward.lookup import Results, first
 from emulator.backward.products import demands
 from emulator.backward.readers import Reading, copied, faulty_readers, movable
-from emulator.backward.stores import misplaced, windows_of, wrong_place
+from emulator.backward.stores import left_out, misplaced, windows_of, wrong_place
 from emulator.backward.suspicion import NOTHING, Fault, Suspicion
 from emulator.elements import PADDING
 from emulator.sums import Mask
@@ -166,6 +166,9 @@ class _Backward:
             if not missing.any() or not writers:
                 continue
             place = first(missing)
+            if (suspicion := left_out(writers, demand, place, int(missing.sum()))) is not None:
+                self.found.append(suspicion)
+                continue
             beside = sorted(writers, key=lambda event: (event.at, event.number))
             before = [event for event in beside if event.at <= place]
             after = [event for event in beside if event.at > place]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from emulator.backward import NOTHING
 from emulator.blame.finding import Finding, Hint, chain
 from emulator.blame.search import blame
 from emulator.blame.task import Task
 
-__all__ = ["Finding", "Hint", "Task", "blame", "chain"]
+__all__ = ["NOTHING", "Finding", "Hint", "Task", "blame", "chain"]

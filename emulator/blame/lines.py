@@ -8,7 +8,7 @@ from dataclasses import replace
 from emulator.backward import Fault, Suspicion
 from emulator.blame.finding import Finding, chain
 from emulator.errors import callers
-from emulator.gaps import loops_around, missing_round
+from emulator.gaps import around, loops_around, missing_round
 from emulator.program import Bind, Call, For, If, Invoke, Position, Program, Ref, flat
 from emulator.sources import leaves
 from emulator.terms import Numbering
@@ -31,6 +31,8 @@ def located(program: Program, finding: Finding, suspicion: Suspicion) -> Finding
             kind = "for" if isinstance(missing, For) else "if"
             lines = [*_origins(missing), finding.position, *lines]
             finding = replace(finding, position=missing.position, operator=kind, rounds={})
+    elif suspicion.fault is Fault.CUT:
+        lines += [each.position for each in around(program, call)]
     elif suspicion.fault in _LOOPS:
         calls = [each.step.call for each in (suspicion.event, suspicion.also) if each is not None]
         lines += [loop.position for each in calls for loop in loops_around(program, each)[:1]]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.backward import Suspicion, suspicions
+from emulator.backward import NOTHING, Suspicion, suspicions
 from emulator.coordinates import Coordinates
 from emulator.engine import walk_program
 from emulator.errors import AccessError, KernelError
 from emulator.program import Program
 from emulator.soc import Soc
+from emulator.sums import Mask
 from emulator.terms import NEVER, Ids, Numbering
 from emulator.trace import Recorder
 
@@ -26,7 +27,7 @@ class Task:
         soc: the soc whose capacities apply.
         numbering: the ids of the workload's elements.
         given: the ids of the inputs of `main`, by parameter.
-        wanted: the ids that the outputs must have, by parameter.
+        wanted: the ids that the outputs must have, by parameter; `NOTHING` where any may stand.
     """
 
     program: Program
@@ -55,7 +56,11 @@ class Task:
             outputs = self.walked()
         except (KernelError, ValueError, IndexError, AssertionError, KeyError):
             return float("inf")
-        return float(sum(int((outputs[name] != ids).sum()) for name, ids in self.wanted.items()))
+        return float(sum(int(mask.sum()) for mask in self.differing(outputs).values()))
+
+    def differing(self, outputs: Mapping[str, Ids]) -> dict[str, Mask]:
+        """Which elements of outputs, ids by parameter, are not what they must be."""
+        return {name: (outputs[name] != ids) & (ids != NOTHING) for name, ids in self.wanted.items()}
 
     def suspicions(self) -> list[Suspicion]:
         """The operators at fault, by a walk with records.

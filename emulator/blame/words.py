@@ -12,7 +12,7 @@ from emulator.repair import Change
 from emulator.terms import Numbering
 from emulator.trace import Multiply
 
-_OF_SUMS = (Fault.PLACE, Fault.TWICE, Fault.MISSING_TERMS, Fault.DISCARDED, Fault.UNWRITTEN)
+_OF_SUMS = (Fault.PLACE, Fault.TWICE, Fault.MISSING_TERMS, Fault.DISCARDED, Fault.CUT, Fault.UNWRITTEN)
 """Faults whose wanted id is that of a sum."""
 
 _PARTS: Mapping[str, tuple[str, ...]] = {
@@ -120,11 +120,20 @@ def _stale(numbering: Numbering, suspicion: Suspicion) -> str:
     )
 
 
+def _cut(numbering: Numbering, suspicion: Suspicion) -> str:
+    assert suspicion.leave is not None
+    valid, (rows, _) = suspicion.event.shape[0], suspicion.event.target.shape
+    return (
+        f"only {valid} of {rows} rows leave {suspicion.event.target.name}: {_unwritten(numbering, suspicion)}"
+    )
+
+
 def _unwritten(numbering: Numbering, suspicion: Suspicion) -> str:
     row, column = suspicion.place
+    target = (suspicion.leave or suspicion.event).target
     return (
         f"nothing writes {numbering.name(suspicion.wanted)} to [{row}, {column}] of "
-        f"{suspicion.event.target.name}, the first of {suspicion.count} elements without a writer"
+        f"{target.name}, the first of {suspicion.count} elements without a writer"
     )
 
 
@@ -152,6 +161,7 @@ _WORDS: Mapping[Fault, Callable[[Numbering, Suspicion], str]] = {
     Fault.BIAS: _bias,
     Fault.TABLE: _table,
     Fault.STALE: _stale,
+    Fault.CUT: _cut,
     Fault.UNWRITTEN: _unwritten,
 }
 """How the words of each fault are made; all others are of the elements that an operator reads."""

@@ -71,6 +71,8 @@ def _asked(suspicion: Suspicion) -> Sequence[_Asked]:
     if suspicion.fault is Fault.PLACE or kind in ("load", "gather_row"):
         name = "src_offset" if kind == "gather_row" else "offsets"
         return [_Asked(name, 0, row), _Asked(name, 1, column)]
+    if suspicion.fault is Fault.CUT:
+        return [_Asked("valid_rows", None, row)]
     if kind == "extract":
         return [_Asked("row", None, row), _Asked("col", None, column)]
     if kind == "img2col" and isinstance(event, Copy) and suspicion.demand is not None:

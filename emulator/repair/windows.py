@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -37,21 +37,33 @@ def windows(group: Sequence[Suspicion]) -> Iterator[Change]:
 
 def _others(operand: str, value: Any) -> Iterator[Mapping[int, int]]:
     """Other values, by the number of the list that changes; 0 for a number alone."""
-    near = range(AROUND + 1)
     if isinstance(value, int):
         yield from ({0: other} for other in range(max(0, value - AROUND), value + AROUND) if other != value)
     elif operand == "image_shape":
         yield dict(enumerate(reversed(value)))
     elif operand == "padding":
         for first in (2, 0):
-            pairs = ({first: one, first + 1: other} for one, other in product(near, repeat=2))
+            both = product(*map(_near, value[first : first + 2]))
+            pairs = ({first: one, first + 1: other} for one, other in both)
             # Those that leave the output its size come first: only their windows are elsewhere.
             yield from sorted(pairs, key=lambda pair: sum(pair.values()) != sum(value[first : first + 2]))
-        yield from (dict(enumerate(four)) for four in product(near, repeat=4))
+        yield from map(dict, map(enumerate, product(range(AROUND + 1), repeat=4)))
+        yield from map(dict, map(enumerate, permutations(value)))
     else:
-        yield from (dict.fromkeys(range(len(value)), other) for other in near[1:])
-        yield from ({at: other} for at in range(len(value)) for other in near[1:])
-        yield from (dict(enumerate(both)) for both in product(near[1:], repeat=len(value)))
+        around = [_near(number)[1:] for number in value]
+        yield from (dict.fromkeys(range(len(value)), other) for other in around[0])
+        yield from ({at: other} for at, others in enumerate(around) for other in others)
+        yield from map(dict, map(enumerate, product(*around)))
+
+
+def _near(number: int) -> list[int]:
+    """Small numbers, and those around a larger one; 0 comes first."""
+    small = range(AROUND + 1)
+    return (
+        [*small, *range(max(AROUND + 1, number - AROUND), number + AROUND + 1)]
+        if number > AROUND
+        else [*small]
+    )
 
 
 def _mends(suspicion: Suspicion, change: Change) -> bool:

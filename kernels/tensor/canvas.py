@@ -1,21 +1,24 @@
 """The canvas: mid with its padding, as the flat rows from which conv2's windows are cut by shifting.
 
 With stride 1 the padded image, row after row, is one plane: output row r of a flat output of the same width
-needs the rows r + kh*width + kw. With stride s, the pixels whose row and column have the same remainders
-modulo s form a plane of their own, and the same holds within each plane. Each row of the flat output has a
-few columns more than the image ("garbage"), which the host drops.
+needs the rows r + kh*width + kw. With strides, the pixels whose row and column have the same remainders
+modulo the strides form a plane of their own, and the same holds within each plane. Each row of the flat
+output has a few columns more than the image ("garbage"), which the host drops.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.geometry import Geometry
 
-Indices = npt.NDArray[np.intp]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Indices: TypeAlias = "npt.NDArray[np.intp]"
 
 
 @dataclass(frozen=True)
@@ -67,29 +70,29 @@ def canvas_of(geometry: Geometry, step: int = 1, out_step: int = 1) -> Canvas:
         out_step: the rows of the flat output are a multiple of this.
     """
     conv = geometry.conv2
-    stride = conv.stride
-    height = -(-(geometry.mid_height + 2 * conv.padding) // stride)
-    width = -(-(geometry.mid_width + 2 * conv.padding) // stride)
-    phases = min(stride, conv.kernel)
+    (top, bottom, left, right), down, across = conv.sides, conv.stride_rows, conv.stride_columns
+    height = -(-(geometry.mid_height + top + bottom) // down)
+    width = -(-(geometry.mid_width + left + right) // across)
+    row_phases, phases = min(down, conv.kernel_rows), min(across, conv.kernel_columns)
     cuts = tuple(
-        Cut(kh % stride * phases + kw % stride, kh // stride * width + kw // stride)
-        for kh in range(conv.kernel)
-        for kw in range(conv.kernel)
+        Cut(kh % down * phases + kw % across, kh // down * width + kw // across)
+        for kh in range(conv.kernel_rows)
+        for kw in range(conv.kernel_columns)
     )
     out_rows = _round_up(geometry.out_height * width, out_step)
     needed = max(height * width, out_rows + max(cut.shift for cut in cuts))
 
     row, column = np.divmod(np.arange(geometry.mid_height * geometry.mid_width), geometry.mid_width)
-    row, column = row + conv.padding, column + conv.padding
+    row, column = row + top, column + left
     plane_rows = _round_up(needed, step)
-    plane = row % stride * phases + column % stride
-    pixels = plane * plane_rows + row // stride * width + column // stride
-    read = (row % stride < phases) & (column % stride < phases)
+    plane = row % down * phases + column % across
+    pixels = plane * plane_rows + row // down * width + column // across
+    read = (row % down < row_phases) & (column % across < phases)
     row, column = np.divmod(np.arange(geometry.out_height * geometry.out_width), geometry.out_width)
     return Canvas(
         width=width,
         plane_rows=plane_rows,
-        planes=phases * phases,
+        planes=row_phases * phases,
         cuts=cuts,
         out_rows=out_rows,
         pixels=np.where(read, pixels, -1),

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from golden.errors import UserError
-from golden.geometry import C0, ConvGeometry, GemmGeometry, Geometry
+from golden.geometry import C0, Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels.tensor.canvas import Canvas, canvas_of
 
 PROGRAMS = ("fused", "pass1", "pass2")
@@ -118,12 +118,25 @@ def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tili
     """The tiling of a program: the searched one if the geometry has a plan file, else the one by rule.
 
     Raises:
-        TilingError: the geometry cannot be cut.
+        TilingError: the geometry cannot be cut, or is none that the programs compute.
     """
+    check_channels("conv1", geometry.cin, geometry.cmid)
+    check_channels("conv2", geometry.cmid, geometry.cout)
     path = plan_path(geometry)
     if path.is_file():
         return read_plan(path)[program]
     return tiling_by_rule(geometry, capacities)
+
+
+def check_channels(name: str, inputs: int, outputs: int) -> None:
+    """Refuse a convolution whose channels do not fill whole blocks: every layout and tile here has those.
+
+    Raises:
+        TilingError: a number of input or output channels is no multiple of 32.
+    """
+    for channels, which in ((inputs, "input"), (outputs, "output")):
+        if channels % C0:
+            raise TilingError(f"{name}: {channels} {which} channels: CANN's programs take multiples of {C0}")
 
 
 def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
@@ -148,6 +161,7 @@ def conv_tiling(geometry: ConvGeometry, capacities: Capacities) -> Product:
     Raises:
         TilingError: the channel count fits no tile, or a tensor exceeds 2**31 - 1 bytes.
     """
+    check_channels("conv", geometry.cin, geometry.cout)
     rows = geometry.out_height * geometry.out_width
     _check_tensor("columns of conv", rows, geometry.depth)
     return _product("conv", rows, geometry.depth, geometry.cout, capacities)
@@ -230,9 +244,18 @@ def _largest_divisor(number: int, multiple_of: int, limit: int) -> int:
 
 def plan_path(geometry: Geometry) -> Path:
     """The plan file of a geometry, whether it exists or not; its name has all numbers of the geometry."""
-    convs = "-".join(f"k{c.kernel}s{c.stride}p{c.padding}" for c in (geometry.conv1, geometry.conv2))
+    convs = "-".join(map(_named, (geometry.conv1, geometry.conv2)))
     channels = f"{geometry.cin}-{geometry.cmid}-{geometry.cout}"
     return PLANS / f"{geometry.height}x{geometry.width}-{channels}-{convs}.json"
+
+
+def _named(conv: Conv) -> str:
+    """The numbers of a convolution in the name of a plan file: `k3s2p1`, or `k1x7s1p0x0x3x3`."""
+
+    def joined(value: int | tuple[int, ...]) -> str:
+        return str(value) if isinstance(value, int) else "x".join(map(str, value))
+
+    return f"k{joined(conv.kernel)}s{joined(conv.stride)}p{joined(conv.padding)}"
 
 
 def read_plan(path: Path) -> dict[str, Tiling]:

@@ -21,6 +21,7 @@ from pipeline.commands.facts import (
     workload_facts,
 )
 from pipeline.commands.hosts import availability, device_pools, queue_limit, refuse_broken_toolchains
+from pipeline.commands.nodes import cluster_executor
 from pipeline.commands.options import LANES, REFERENCES
 from pipeline.commands.selection import check_inputs, read_matrix, select_jobs, tell
 from pipeline.commands.settings import (
@@ -102,7 +103,9 @@ def run_lane(
     settings = asked.settings
     if settings.inject:
         check_injection(settings.inject, asked.plan)
-    refuse_broken_toolchains(asked.plan)
+    on_cluster = arguments.executor == "ray"
+    if not on_cluster:  # else each node says it of itself
+        refuse_broken_toolchains(asked.plan)
     path = arguments.references or Path(settings.references or REFERENCES)
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
@@ -126,6 +129,8 @@ def run_lane(
     # The terminal comes last: it can then say that the files could not be written.
     listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
     host = Host(availability, clock)
+    if on_cluster:
+        host = replace(host, executor=cluster_executor(arguments, options))
     if asked.resumed:
         summary = resume_run(asked.resumed, options, listeners, host)
     else:
@@ -195,14 +200,14 @@ def _options(
         cache=cache,
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
-        pools=device_pools(asked.plan, arguments.devices),
+        pools={} if arguments.executor == "ray" else device_pools(asked.plan, arguments.devices),
         queue=queue_limit(arguments),
         settings=asked.settings,
         deadline=arguments.deadline,
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
         expected=expected(asked.plan, recorded, _macs_of),
-        builds=builds(asked.plan),
+        builds={} if arguments.executor == "ray" else builds(asked.plan),
         retries=RunOptions.retries if retries is None else retries,
         marks=(*RunOptions.marks, *(Mark(Pattern(text)) for text in asked.retries.patterns)),
         facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},
@@ -211,9 +216,9 @@ def _options(
 
 
 def _macs_of(job: Job) -> float:
-    """Multiply-accumulates of a job's geometry; 0 if its workload cannot be loaded."""
+    """Multiply-accumulates of a job's programs; 0 if its workload cannot be loaded."""
     try:
-        return float(subject_of(job).geometry.macs)
+        return float(subject_of(job).device.macs)
     except (WorkloadError, PlanError, AttributeError):  # a user's geometry may not say it
         return 0.0
 

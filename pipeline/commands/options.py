@@ -285,6 +285,10 @@ def _add_run(commands: Any, name: str, lane: Lane) -> None:
     _add(group, "--devices", "IDS", "use only the devices with these ids, such as 0,2")
     launcher = "lock the cards of this host, or get each card from the scheduler task-submit (default: local)"
     _add(group, "--launcher", None, launcher, choices=["local", "task-submit"], default="local")
+    executor = "run the jobs on this host, or on the nodes of a Ray cluster (default: local)"
+    _add(group, "--executor", None, executor, choices=["local", "ray"], default="local")
+    address = "address of the cluster's head, HOST:PORT (default: RAY_ADDRESS, else this host's cluster)"
+    _add(group, "--address", "ADDR", address)
     _add(group, "--queue", "TIME", "how long a job may wait for a card of task-submit (default: 1h)")
     retries = "retry a job up to N times after an infrastructure error (default: as in the matrix, else 2)"
     _add(group, "--retries", "N", retries, type=_whole(0))

@@ -106,10 +106,14 @@ def refuse_loop(option: str, path: Path) -> None:
 def refuse_unheeded(arguments: Namespace) -> None:
     """Raise `FilterError` if an option that selects jobs is given with `--resume` or `--failed`.
 
-    Also if `--queue` is given without `task-submit`.
+    Also if `--queue` is given without `task-submit`, or `--address` without `--executor ray`.
     """
     if arguments.queue is not None and arguments.launcher != "task-submit":
         raise FilterError(f"--queue does not go with --launcher {arguments.launcher}, only with task-submit")
+    if arguments.address is not None and arguments.executor != "ray":
+        raise FilterError(f"--address does not go with --executor {arguments.executor}, only with ray")
+    if arguments.executor == "ray" and arguments.launcher != "local":
+        raise FilterError(f"--launcher {arguments.launcher} does not go with --executor ray; leave one out")
     brought = next((name for name in ("resume", "failed") if getattr(arguments, name)), None)
     for name in ("geometry", "platform", "kernel", "profile", "id", "shard", "engines"):
         if brought and getattr(arguments, name, None):

@@ -18,6 +18,7 @@ from golden.errors import UserError
 from pipeline.commands.selection import read_matrix
 from pipeline.engines.base import CompileError
 from pipeline.engines.cann.search import search, search_of
+from pipeline.engines.process import HELPERS
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.words import closest, shown
 from pipeline.matrix.select import FilterError
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--matrix", action="append", default=[], help="overlay of the matrix, as in `list`")
     options = parser.parse_args(arguments)
     try:
-        _search(options.geometry, options.matrix, options.budget)
+        with HELPERS:
+            _search(options.geometry, options.matrix, options.budget)
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -114,13 +114,18 @@ def untouched(actual: Array, sentinel: int | None) -> npt.NDArray[np.bool_]:
     """Where an output [positions, channels] was never written: a whole block of a position is the sentinel.
 
     A block is 32 channels of an int8 output and 16 of a wider one. A store writes at least that, and a single
-    element can have the sentinel's value by chance.
+    int8 can have its value by chance. If the last block of such an output has fewer channels, as others were
+    cut off, it counts together with those of the next positions, as many as make a block.
     """
     if sentinel is None:
         return np.zeros(actual.shape, np.bool_)
     channels = actual.shape[1]
     block = C0 if actual.dtype.itemsize == 1 else _WIDE_BLOCK
     blocks = np.logical_and.reduceat(actual == sentinel, np.arange(0, channels, block), axis=1)
+    if (rest := channels % block) and block == C0:
+        positions, run = len(actual), -(-block // rest)
+        together = np.logical_and.reduceat(blocks[:, -1], np.arange(0, positions, run))
+        blocks[:, -1] = np.repeat(together, run)[:positions]
     whole: npt.NDArray[np.bool_] = np.repeat(blocks, block, axis=1)[:, :channels]
     return whole
 

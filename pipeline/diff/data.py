@@ -107,14 +107,15 @@ def examine(evidence: Evidence, diff: Diff, profile: str = "") -> Examined:
     if evidence.form is not None:
         layer, positions = model_of(evidence, evidence.form).last, np.arange(len(wrong))
         sums = layer.sums(layer.held, layer.windows(positions))
-        tie = _halfway(vreq8.unrounded(sums + layer.bias, layer.scale, layer.offsets, layer.variant))
-        rounded = layer.rounded(sums)
+        unrounded = vreq8.unrounded(sums + layer.bias, layer.scale, layer.offsets, layer.variant)
+        channels = slice(wrong.shape[1])  # a layer may have more than the workload
+        tie, rounded = _halfway(unrounded)[:, channels], layer.rounded(sums)[:, channels]
         saturation = np.select([rounded < -128, rounded > 127], [1, 2])
         labels_of += [
             ("ACC tile", _TILES, _places_of_tiles(layer, positions)[:, None]),
             ("rounding", _ROUNDING, tie.astype(np.int64)),
             ("saturation", _SATURATION, saturation),
-            ("offset", _OFFSETS, (layer.offsets < 0).astype(np.int64)),
+            ("offset", _OFFSETS, (layer.offsets[channels] < 0).astype(np.int64)),
         ]
         arrays = {"tie": tie, "saturated": saturation > 0}
         output = replace(output, ties=tie, tiles=layer.tiles(positions))

@@ -21,8 +21,9 @@ class Evidence:
     Attributes:
         form: what the program is made of; None where that is not described.
         frame: how the output is laid out.
-        tensors: the inputs of the workload.
-        outputs: the golden of each output of the workload by name.
+        tensors: the inputs of programs, as the host packs those of the workload.
+        outputs: what programs should give, by name: the golden of each output of the workload, with zeros in
+            channels that the workload does not have.
         variant: the requantisation that the platform declares and the golden follows.
         tensor: which output it is.
         actual: what the program gave, [positions, channels].

@@ -52,7 +52,7 @@ class EmulatorEngine:
         """Walk the program with data, and requantise as the platform's variant says, or with a fault."""
         subject, platform = request.subject, request.platform
         entry = subject.program(request.program)
-        output = untouched_output(*subject.workload.output_of(entry.name, subject.geometry, subject.plan))
+        output = untouched_output(*subject.output_of(entry.name))
         arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
         program = _program(request, arrays)
         tensors = {**arrays, entry.output: output}

@@ -6,9 +6,16 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
+
+HELPERS = ExitStack()
+"""How to end the processes that engines keep from one order to the next, for all orders of this process.
+
+Closing it ends them; whatever is needed later is started again.
+"""
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -30,9 +30,9 @@ def spoiled_inputs(
     Args:
         fault: the fault; one that is not in the inputs, or has no place in the program, changes nothing.
         form: of the program they are for.
-        tensors: the workload's inputs.
+        tensors: the inputs of programs, as the host packs the workload's.
         variant: the platform's, for which the tables are packed.
-        arrays: the right inputs, in the layouts of `golden.specs`, and what the host packed from them.
+        arrays: the right inputs, in the layouts of `golden.specs`, and what the host made of them.
     """
     if no_place(fault, form):
         return {**arrays}
@@ -87,7 +87,7 @@ def spoiled_output(fault: Fault, form: Form, output: Int8) -> Int8:
 
 def _reordered(matrix: Int8, layer: Layer, order: Sequence[int]) -> Int8:
     """A filter matrix [K, Cout] with K in another order than (c1, kh, kw, c0)."""
-    weights = layout.matrix_to_filter(matrix, layer.conv.kernel)  # [Cout, C, kh, kw]
+    weights = layout.matrix_to_filter(matrix, layer.conv)  # [Cout, C, kh, kw]
     return np.ascontiguousarray(weights.transpose(order)).reshape(matrix.shape)
 
 

@@ -55,9 +55,9 @@ def inputs_with(
         fault: the fault.
         subject: what the program is of.
         program: its name.
-        tensors: the workload's inputs.
+        tensors: the inputs of programs, as the host packs the workload's.
         variant: for which the tables are packed.
-        given: outputs of the workload that the program reads.
+        given: outputs of the workload that the program reads, as programs give them.
 
     Raises:
         PlanError: the host packs by the plan, and the geometry cannot be tiled.
@@ -65,7 +65,7 @@ def inputs_with(
     entry, form = subject.program(program), subject.form(program)
     right = {**tensors.arrays(variant), **given}
     # The host packs the right x: a program that it packs x for has no fault in the layout of x.
-    packed = {name: pack(subject.geometry, subject.plan, right) for name, pack in entry.host.items()}
+    packed = {name: pack(subject.device, subject.plan, right) for name, pack in entry.host.items()}
     arrays = {**right, **packed}
     if fault is not None and form is not None:
         arrays = spoiled_inputs(fault, form, tensors, variant, arrays)

@@ -21,6 +21,7 @@ from emulator.program import (
     each_block,
     evaluate,
     flat,
+    variables,
 )
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS
 from emulator.vreq8 import READINGS, requantise
@@ -29,7 +30,7 @@ from pipeline.faults import spoils
 from pipeline.faults.origins import origins, requantised_by
 from pipeline.ground.words import counted
 from workloads.base import FaultModel
-from workloads.faults import Fault, band_class, moved_windows, no_place
+from workloads.faults import Fault, band_class, halo_rows, moved_windows, no_place, other_stride, padded_side
 from workloads.form import Convolution, Form, FormError, Loading
 
 
@@ -157,15 +158,13 @@ class _Faulty:
     def _other_stride(self, call: Call) -> Call:
         if not self._unfolds(call):
             return call
-        stride = call.operands["stride"]
-        assert isinstance(stride, tuple)
-        assert isinstance(stride[0], int)
-        wrong = 2 if stride[0] == 1 else stride[0] - 1
-        return replace(call, operands={**call.operands, "stride": (wrong, wrong)}, written={})
+        conv = self.convolution.layer.conv
+        wrong = tuple(other_stride(each) for each in (conv.stride_rows, conv.stride_columns))
+        return replace(call, operands={**call.operands, "stride": wrong}, written={})
 
     def _past_edge(self, body: Block) -> Block:
         spare = self.convolution.parts[0].window.spare
-        spoil = spoils.past_edge(self.fault.family.removeprefix("no-padding-"), spare)
+        spoil = spoils.past_edge(padded_side(self.fault), spare)
         wanted = band_class(self.fault)
         spoiled = _spoiled(body, self._unfolds, spoil)
         return tuple(
@@ -177,7 +176,7 @@ class _Faulty:
         """Which bands each statement of a body works for: a single band is the first and the last.
 
         A band begins where its feature map is filled again after it was unfolded; a loop that fills and
-        unfolds one works for as many bands as it has rounds.
+        unfolds one works for as many bands as it has rounds, if it is not over blocks of output channels.
 
         Raises:
             FormError: the form has another number of bands than the body.
@@ -192,7 +191,7 @@ class _Faulty:
             if unfolded and fills:
                 band, unfolded = band + 1, False
             rounds = 1
-            if fills and unfolds and isinstance(statement, For):
+            if fills and unfolds and isinstance(statement, For) and not _over_blocks(statement):
                 rounds = evaluate(statement.stop, {}) - evaluate(statement.start, {})
             of = order[band : band + rounds]
             classes = {"first": 0 in of, "last": last in of, "interior": any(0 < one < last for one in of)}
@@ -213,18 +212,22 @@ class _Faulty:
             return block
         loop = block[loops[-1]]
         assert isinstance(loop, For)
-        inner = next((each for each in loop.body if _accumulates(each)), None)
-        if isinstance(inner, For):  # it comes to its steps slice by slice
-            last = Binary("==", LoopVar(loop.variable), Binary("-", loop.stop, 1))
-            right = If(inner.position, last, self._step_changed(inner), (inner,))
-            steps: Block = (replace(loop, body=_replaced(loop.body, inner, right), written=()),)
-        else:
-            steps = self._step_changed(loop)
-        return (*block[: loops[-1]], *steps, *block[loops[-1] + 1 :])
+        return (*block[: loops[-1]], *self._step_changed(loop), *block[loops[-1] + 1 :])
 
     def _step_changed(self, loop: For) -> Block:
-        """A K loop with its last step left out or done twice."""
+        """A K loop, or a loop that comes to its steps piece by piece, with its last step changed."""
         last = Binary("-", loop.stop, 1)
+        inner = [each for each in loop.body if isinstance(each, For) and _accumulates(each)]
+        if inner:
+            whole = If(
+                inner[-1].position,
+                Binary("==", LoopVar(loop.variable), last),
+                self._step_changed(inner[-1]),
+                (inner[-1],),
+            )
+            return (replace(loop, body=_replaced(loop.body, inner[-1], whole), written=()),)
+        if evaluate(loop.stop, {}) <= evaluate(loop.start, {}):
+            return (loop,)  # the only step begins the sum
         again = replace(loop, start=last, body=_each_call(loop.body, replace), written=())  # calls of its own
         shorter = replace(loop, stop=last, body=_each_call(loop.body, replace), written=())
         return (shorter,) if self.fault.family == "k-step-skipped" else (loop, again)
@@ -278,7 +281,7 @@ _MAP_CHANGES: Mapping[str, Callable[[Layer], spoils.MapChange]] = {
     "nz-as-nd-mid": lambda layer: spoils.nz_as_nd,
     "nd-as-nz-mid": lambda layer: spoils.nd_as_nz,
     "planes-swapped-2": lambda layer: spoils.rotate_planes,
-    "halo-stale": lambda layer: spoils.stale_rows(layer.conv.kernel - layer.conv.stride, layer.width),
+    "halo-stale": lambda layer: spoils.stale_rows(halo_rows(layer.conv), layer.width),
 }
 """How a fault changes the second convolution's feature map in L1."""
 
@@ -301,6 +304,17 @@ def _accumulates(statement: Statement) -> bool:
     return isinstance(statement, For) and any(
         (isinstance(step, Call) and step.operator == "tile.matmul_acc") or _accumulates(step)
         for step in statement.body
+    )
+
+
+def _over_blocks(loop: For) -> bool:
+    """Whether a loop is over blocks of output channels: tiles go to columns that it counts."""
+    return any(
+        isinstance(call, Call)
+        and call.operator.startswith("tile.fixpipe_")
+        and isinstance(offsets := call.operands["offsets"], tuple)
+        and loop.variable in variables(offsets[1])
+        for call in flat(loop.body)
     )
 
 

@@ -118,7 +118,7 @@ def rotate_planes(data: Array) -> None:
 
 def stale_rows(rows: int, width: int) -> MapChange:
     """The first rows of every map, of so many pixels each, are those of the first map."""
-    pixels = max(0, rows) * width
+    pixels = rows * width
     first: list[Array] = []
 
     def change(data: Array) -> None:

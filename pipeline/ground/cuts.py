@@ -50,7 +50,7 @@ def cuts_of(subject: Subject, program: str) -> tuple[Cut, ...]:
         form = subject.form(program)
         if form is not None:
             return tuple(map(_of, form.convolutions))
-        (positions, *_), _ = subject.workload.output_of(program, subject.geometry, subject.plan)
+        (positions, *_), _ = subject.output_of(program)
         frame = subject.frame(entry.tensor)
     except WorkloadError:
         return ()

@@ -131,6 +131,9 @@ ATTEMPT = "attempt_"
 RAN_IN = "ran_in"
 """The fact of a result that names the run in which its job ran last, if the job cannot run now."""
 
+PACKING = "packing"
+"""The fact that says how the host packs the tensors of a job's geometry, if its programs compute another."""
+
 INJECTED = "injected"
 """The fact of a stage or a result that names the fault committed in it."""
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from emulator import soc
 from emulator.soc import SOCS, Space
 from kernels.cost import Rates
 from kernels.plan import Limits
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _BYTE = 0xAA
 

@@ -83,11 +83,11 @@ def _mistakes(program: Program, subject: Subject, name: str, inputs: Mapping[str
         yield f"main marks {written or 'nothing'} as pl.Out, the declaration says {entry.output}"
     forms = {
         spec.name: (spec.shape, spec.dtype)
-        for spec in workload.definition.specs(subject.geometry)
+        for spec in workload.definition.specs(subject.device)
         if spec.name not in entry.host
     }
     forms |= {made: (inputs[made].shape, inputs[made].dtype) for made in entry.host if made in inputs}
-    forms[entry.output] = workload.output_of(name, subject.geometry, subject.plan)
+    forms[entry.output] = subject.output_of(name)
     for param in params:
         if param.name in forms:
             shape, dtype = forms[param.name]

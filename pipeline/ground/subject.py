@@ -20,12 +20,17 @@ from pipeline.ground.memory import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
 from workloads.form import Form, FormError
 from workloads.own import blamed, reason_of
+from workloads.packing import Packing
 from workloads.registry import workload_named
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A workload in one geometry, of the workload's type, on one soc, whose limits apply to the plan."""
+    """A workload in one geometry, of the workload's type, on one soc, whose limits apply to the plan.
+
+    `geometry` is the user's, as data and golden have it. Programs compute the geometry `device`, for which
+    the host packs the tensors.
+    """
 
     workload: Workload
     geometry: Any
@@ -38,9 +43,19 @@ class Subject:
         return self.workload.definition
 
     @cached_property
+    def packing(self) -> Packing:
+        """How the host packs the tensors for the programs."""
+        return self.workload.packing(self.geometry)
+
+    @property
+    def device(self) -> Any:
+        """The geometry that the programs compute."""
+        return self.packing.device
+
+    @cached_property
     def plan(self) -> Any:
         """How the geometry is tiled. Raises `PlanError` if it cannot be tiled; the message names the rule."""
-        return self.workload.plan(self.geometry, limits_of(self.soc), self.plan_options)
+        return self.workload.plan(self.device, limits_of(self.soc), self.plan_options)
 
     @property
     def plan_or_none(self) -> Any:
@@ -64,13 +79,17 @@ class Subject:
         if form is None:
             return None
         try:
-            return form(self.geometry, self.plan_or_none)
+            return form(self.device, self.plan_or_none)
         except FormError as error:
             raise WorkloadError(f"workload {self.workload.name}: form of {program}: {error}") from error
 
     def frame(self, tensor: str) -> Frame:
         """How an output is laid out for the diff."""
         return self.workload.frame_of(tensor, self.geometry, self.plan_or_none)
+
+    def output_of(self, program: str) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of what a program gives. Raises `PlanError` if the geometry cannot be tiled."""
+        return self.workload.output_of(program, self.device, self.plan)
 
 
 def workload_of(job: Job) -> Workload:
@@ -110,20 +129,30 @@ def geometry_of(workload: Workload, shapes: Mapping[str, Any]) -> Any:
         raise WorkloadError(f"{what}: {reason_of(cause)}") from error
 
 
+_KEPT = 4
+_subjects: dict[tuple[object, ...], Subject] = {}
+"""The last subjects. Plan, programs and walks of one serve all that is done with it, with any profile."""
+
+
 def subject_of(job: Job, platform: Platform | None = None) -> Subject:
-    """The subject of a job, on its own platform or on another one.
+    """The subject of a job, on its own platform or on another one: the same object while it is kept.
 
     Raises:
         WorkloadError: its workload cannot be loaded, or has no geometry or no specs for the job's shapes.
     """
     workload = workload_of(job)
     soc = (platform or job.platform).soc
-    try:
-        geometry = geometry_of(workload, job.geometry)
-    except GeometryError as error:  # the matrix accepted it: the file was changed
-        raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
-    workload.definition.specs(geometry)
-    return Subject(workload, geometry, soc, job.plan_options)
+    key = (workload, msgspec.json.encode([job.geometry, job.plan_options]), soc)
+    if key not in _subjects:
+        try:
+            geometry = geometry_of(workload, job.geometry)
+        except GeometryError as error:  # the matrix accepted it: the file was changed
+            raise WorkloadError(f"a geometry of workload {workload.name}: {error}") from error
+        workload.definition.specs(geometry)
+        if len(_subjects) == _KEPT:
+            del _subjects[next(iter(_subjects))]
+        _subjects[key] = Subject(workload, geometry, soc, job.plan_options)
+    return _subjects[key]
 
 
 def wanted_golden(job: Job, inputs: Path | None) -> Wanted:

@@ -10,8 +10,7 @@ from golden.profiles import ProfileError, parse, resolve
 from kernels.plan import PlanError
 from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import EXCUSABLE, Lane, Platform, PlatformKind, State
-from pipeline.ground.memory import limits_of
-from pipeline.ground.subject import geometry_of
+from pipeline.ground.subject import Subject, geometry_of
 from pipeline.ground.words import closest, shown
 from pipeline.matrix.expand import Made, blocks, included, matching, of_inputs, planned, with_compared
 from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
@@ -86,10 +85,10 @@ def _check_geometry(matrix: Matrix, path: KeyPath, entry: GeometryEntry) -> None
         geometry = geometry_of(declared, entry.shapes)
         socs = {platform.soc for platform in matrix.platforms.values()} if entry.plan_options else ()
         for soc in sorted(socs):
-            declared.plan(geometry, limits_of(soc), entry.plan_options)
+            Subject(declared, geometry, soc, entry.plan_options).plan  # noqa: B018 (raises where it has none)
     except PlanError as error:
-        option, value = next(iter(entry.plan_options.items()))
-        what = f"`{value}` cannot be tiled on {soc}: {error}; write another"
+        option = error.option or next(iter(entry.plan_options))
+        what = f"`{entry.plan_options[option]}` cannot be tiled on {soc}: {error}; write another"
         matrix.source.refuse((*path, option), what)
     except GeometryError as error:
         matrix.source.refuse((*path, *error.field.split(".")), str(error))

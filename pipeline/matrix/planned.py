@@ -35,10 +35,11 @@ def plan_of(matrix: Matrix, job_id: str) -> list[str]:
         raise FilterError(f"workload {subject.workload.name} gives no account of its plans")
     head = f"{job.geometry_name} on {subject.soc}"
     try:
-        account = subject.workload.account(subject.geometry, limits_of(subject.soc), subject.plan_options)
+        account = subject.workload.account(subject.device, limits_of(subject.soc), subject.plan_options)
     except PlanError as error:
         return [f"{head}: cannot be tiled: {error}"]
-    return [f"{head}:", *(f"  {line}" for line in _lines(account, subject.soc))]
+    packed = [f"packing: {words}"] if (words := subject.packing.words) else []
+    return [f"{head}:", *(f"  {line}" for line in (*packed, *_lines(account, subject.soc)))]
 
 
 def _lines(account: Account, soc: str) -> Iterator[str]:

@@ -98,9 +98,15 @@ def entry_of(workload: Workload) -> type[Entry]:
 
 
 def _struct(kind: type[Any], *more: tuple[str, Any, Any]) -> type[Entry]:
-    """The entry type of a dataclass that holds whole numbers or such dataclasses; every field is required."""
+    """The entry type of a geometry's dataclass, or of one within it.
+
+    A field is required unless its metadata say that it may be left out (`golden.geometry.OPTIONAL`).
+    """
     hints = get_type_hints(kind, include_extras=True)
-    fields = [(field.name, _kind(hints[field.name])) for field in dataclasses.fields(kind)]
+    fields: list[Any] = []
+    for shape in dataclasses.fields(kind):
+        default = (shape.default,) if shape.metadata.get("optional") else ()
+        fields.append((shape.name, _kind(hints[shape.name]), *default))
     doc = (kind.__doc__ or "").partition("\n")[0]
     # `defstruct` leaves annotations where `get_type_hints` finds them.
     made = msgspec.defstruct(
@@ -112,10 +118,9 @@ def _struct(kind: type[Any], *more: tuple[str, Any, Any]) -> type[Entry]:
 def _kind(hint: Any) -> Any:
     if dataclasses.is_dataclass(hint):
         return _struct(cast(type[Any], hint))
-    said = next(
-        (fact for fact in getattr(hint, "__metadata__", ()) if isinstance(fact, str)), "a whole number"
-    )
-    return Annotated[int, Meta(description=said)]
+    facts = getattr(hint, "__metadata__", ())
+    said = next((fact for fact in facts if isinstance(fact, str)), "a whole number")
+    return Annotated[hint.__origin__ if facts else hint, Meta(description=said)]
 
 
 class PlatformEntry(Entry, frozen=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -109,9 +110,9 @@ class _Check:
 
     def _children(self, kind: Any, node: Node, path: KeyPath) -> Iterator[tuple[str | int, Any, Node]]:
         bare = _bare(kind)
-        if isinstance(node.value, tuple) and get_origin(bare) is tuple:
+        if isinstance(node.value, tuple) and (item := _item_of(bare)) is not None:
             for index, child in enumerate(node.value):
-                yield index, get_args(bare)[0], child
+                yield index, item, child
         elif isinstance(node.value, Mapping) and get_origin(bare) is dict:
             key_kind, value_kind = get_args(bare)
             for key, child in node.value.items():
@@ -166,6 +167,13 @@ def _bare(kind: Any) -> Any:
     return kind.__origin__ if hasattr(kind, "__metadata__") else kind
 
 
+def _item_of(kind: Any) -> Any:
+    """The type of the items of a list; of a value that may be a list, that of the list; else None."""
+    if get_origin(kind) in (Union, UnionType):
+        return next(filter(None, map(_item_of, get_args(kind))), None)
+    return get_args(kind)[0] if get_origin(kind) is tuple else None
+
+
 def _is_entry(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Entry)
 
@@ -178,4 +186,6 @@ def _wanted(kind: Any) -> str:
         return str(descriptions[-1])
     if _is_entry(bare):
         return f"a mapping with the keys {', '.join(_fields(bare))}"
+    if bare is int:
+        return "a whole number"
     return "a list" if get_origin(bare) is tuple else "a mapping from names"

@@ -47,7 +47,7 @@ class Reference:
 References = Mapping[str, Mapping[str, Reference]]
 """Job id, then metric."""
 
-TRACKED: Mapping[str, tuple[float, float]] = {"cycles": (0, 0), "device_us": (-10, 5)}
+TRACKED: Mapping[str, tuple[float, float]] = {"cycles": (0.0, 0.0), "device_us": (-10.0, 5.0)}
 """Metrics of a stage that are tracked, with `lower` and `upper` of a reference when it is first recorded."""
 
 REFERENCE = "reference."

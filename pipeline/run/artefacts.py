@@ -41,6 +41,7 @@ class Artefacts:
         self._folder_of = folder_of
         self._limit = limit
         self._kept: dict[str, _Kept] = {}
+        self._bytes = 0
         self.dropped: set[str] = set()
         """Ids of jobs whose folder was removed."""
 
@@ -57,12 +58,16 @@ class Artefacts:
 
     def _admit(self, name: str, path: Path, failed: bool) -> None:
         size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+        before = self._kept.pop(name, None)
+        self._bytes += size - (before.size if before is not None else 0)
         self._kept[name] = _Kept(path, size, failed)
-        while sum(kept.size for kept in self._kept.values()) > self._limit:
+        while self._bytes > self._limit:
             # Old passes go first, then the newest failure: the first failures of a run tell the most.
             passes = (one for one, kept in self._kept.items() if not kept.failed and kept.size)
             gone = next(passes, name)
-            shutil.rmtree(self._kept.pop(gone).path, ignore_errors=True)
+            removed = self._kept.pop(gone)
+            self._bytes -= removed.size
+            shutil.rmtree(removed.path, ignore_errors=True)
             self.dropped.add(gone)
 
     def final(self, result: Result) -> Result:

@@ -1,8 +1,9 @@
 """The controller: takes the jobs of a plan through the state machine; each job ends with one result.
 
-One thread runs one loop. It gives orders to keepers (`keeper.py`) and devices to jobs, and waits for reports,
-signals and deadlines with a selector. `verdict.py` decides what a result means, `evidence.py` whether a
-failure is the job's or its device's. Whatever watches the run implements the interface in `listener.py`.
+One thread runs one loop. It gives places to jobs, has an executor (`executor.py`) run their processes there,
+and waits for their ends, signals and deadlines with a selector. `verdict.py` decides what a result means,
+`evidence.py` whether a failure is the job's or its device's. Whatever watches the run implements the
+interface in `listener.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -26,23 +27,21 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import ATTEMPT, Attempt, Job, Result, State
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
-from pipeline.run import processes, sequence, states, verdict
+from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
-from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
+from pipeline.run.devices import Device, lock_name
 from pipeline.run.evidence import Evidence, Next, Try
+from pipeline.run.executor import Ended, Executor, Process, Site, Terms, Told
 from pipeline.run.folders import RunFolder, create_run, reopen_run
-from pipeline.run.goldens import Goldens, Wanted
+from pipeline.run.goldens import Wanted
 from pipeline.run.journal import Journal, lost_result
-from pipeline.run.keeper import KeeperClient
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
-from pipeline.run.messages import Cancel, Fault, Order
-from pipeline.run.nursery import Nursery
+from pipeline.run.local import LocalExecutor
 from pipeline.run.processes import SignalWatch
-from pipeline.run.waiting import LockWaits, holder_of
+from pipeline.run.queue import Queue
+from pipeline.run.waiting import LockWaits
 
 _LOCK_POLL = 0.2
-_KEEPER_MARGIN = 5.0
-_SWEEP_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -101,12 +100,13 @@ class Host:
     """What a run needs from the machine it runs on.
 
     `available` says quickly whether a job can run here; if it cannot, it is skipped with that reason.
-    `environment` is that of the jobs' processes.
+    `environment` is that of the jobs' processes, and `executor` makes what runs them.
     """
 
     available: Callable[[Job], Availability]
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    executor: Callable[[Terms], Executor] = LocalExecutor
 
 
 def run_jobs(
@@ -126,9 +126,13 @@ def run_jobs(
     if len(set(ids)) < len(ids):
         twice = next(job for job in ids if ids.count(job) > 1)
         raise ValueError(f"two jobs of the plan have the id {twice}")
-    pool = DevicePool(options.locks)
-    folder = create_run(options.root, host.now())
-    return _Run(plan, {}, options, listeners, host, folder, pool).execute()
+    executor = host.executor(_terms(plan, options, host))
+    try:
+        folder = create_run(options.root, host.now())
+    except BaseException:
+        executor.close()
+        raise
+    return _Run(plan, {}, options, listeners, host, folder, executor).execute()
 
 
 def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], host: Host) -> RunSummary:
@@ -140,9 +144,12 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
         RunFolderError, JournalError: the run cannot be resumed.
         DeviceError: the lock folder cannot be used.
     """
-    pool = DevicePool(options.locks)
     folder, record = reopen_run(options.root, run_id)
-    processes.kill_marked(f"/{run_id}/", _SWEEP_PATIENCE)
+    try:
+        executor = host.executor(_terms(record.plan, options, host))
+    except BaseException:
+        folder.close()
+        raise
     # The report must show what has changed since the run began (the commit, a package's version).
     changed = {f"resumed.{name}": now for name, now in options.facts.items() if record.facts.get(name) != now}
     kept, notes = record.finished, record.notes
@@ -152,8 +159,25 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
         )
         changed["resumed.sources"], notes, kept = again, (*notes, again), {}
     options = replace(options, facts={**record.facts, **changed})
-    run = _Run(record.plan, kept, options, listeners, host, folder, pool)
+    run = _Run(record.plan, kept, options, listeners, host, folder, executor)
     return run.execute(notes, resumed=True)
+
+
+def _terms(plan: Sequence[Job], options: RunOptions, host: Host) -> Terms:
+    return Terms(
+        plan=plan,
+        cache=options.cache,
+        locks=options.locks,
+        jobs=options.jobs,
+        pools=options.pools,
+        settings=options.settings,
+        queue=options.queue,
+        grace=options.grace,
+        preload=options.preload,
+        target=options.target,
+        environment=host.environment,
+        available=host.available,
+    )
 
 
 def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
@@ -163,13 +187,13 @@ def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 @dataclass
 class _Task:
-    """A job of the plan that has not ended. `ids` are the devices that the run can choose for it.
+    """A job of the plan that has not ended. `place` is where its last process ran; empty: at no place.
 
     `anywhere`: if it is tried again, then also where it was tried before.
     """
 
     job: Job
-    ids: tuple[int, ...]
+    place: str = ""
     state: State = State.PLANNED
     attempt: int = 1
     starts: int = 0
@@ -185,14 +209,11 @@ class _Task:
 
 @dataclass
 class _Running:
-    """One process of a task, or a probe (no task). A keeper that is silent until `give_up_at` has hung."""
+    """One process of a task, or a probe (no task)."""
 
     task: _Task | None
-    order: Order
-    device: Device | None
+    process: Process
     started: str
-    give_up_at: float
-    gave_up: bool = False
 
 
 @dataclass(eq=False)
@@ -205,38 +226,28 @@ class _Run:
     _listeners: Sequence[Listener]
     _host: Host
     _folder: RunFolder
-    _pool: DevicePool
+    _executor: Executor
 
     def __post_init__(self) -> None:
         options, folder = self._options, self._folder
         self._settings = options.settings
         given = options.settings.retries
         self._retries = options.retries if given is None else given
-        self._workers = max(1, min(options.jobs or processes.processors(), len(self._plan)))
         self._watchers = Broadcast(self._listeners)
         self._everybody = Broadcast([Journal(folder.journal), *self._listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
         for probe in sorted(self._probe_folder.glob("*")):  # left from before the run was resumed
             self._artefacts.admit_probe(probe)
         self._results: dict[str, Result] = {}
-        self._waiting: list[_Task] = []
+        self._waiting: Queue[_Task] = Queue()
         self._parked: list[_Task] = []
         self._builders: dict[str, str] = {}
-        self._reach = {
-            job.id: _lock_names(job, self._ids(job)) for job in self._plan if not self._queued(job)
-        }
-        self._evidence = Evidence(self._reach, self._pool.set_aside)
-        self._running: dict[KeeperClient, _Running] = {}
-        self._idle: list[KeeperClient] = []
-        preload = (*options.preload, options.target.partition(":")[0])
-        # matplotlib keeps its list of fonts here. Without a home folder it would make a temporary folder for
-        # each job, which would stay: a job's process ends without the libraries' own cleanup.
-        environment = {"MPLCONFIGDIR": str(folder.path / "matplotlib"), **self._host.environment}
-        self._nursery = Nursery(preload, environment, folder.path / "nursery.log")
-        self._goldens: Goldens | None = None
-        self._results_folder = folder.path / "results"
+        self._reach: dict[str, tuple[str, ...]] = {}
+        self._take_reach()
+        self._evidence = Evidence(self._reach, self._executor.set_aside)
+        self._running: dict[int, _Running] = {}
         self._orders = 0
-        self._waits = LockWaits(lambda name: holder_of(self._pool.lock_file(name)), self._host.now)
+        self._waits = LockWaits(self._executor.holder, self._host.now)
         self._stopped = ""
         self._stop_at = math.inf
         self._problems: list[str] = []
@@ -244,10 +255,10 @@ class _Run:
     def execute(self, notes: Sequence[str] = (), *, resumed: bool = False) -> RunSummary:
         """Run everything; `notes` are remarks for the listeners. No process or lock is left behind."""
         begun = time.monotonic()
+        self._site = Site(self._folder.run_id, self._folder.path, resumed)
         with ExitStack() as stack:
             stack.callback(self._folder.close)
-            stack.callback(self._pool.close)
-            stack.callback(self._close_processes)
+            stack.callback(self._executor.close)
             signals = stack.enter_context(SignalWatch(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             self._selector = stack.enter_context(selectors.DefaultSelector())
             self._selector.register(signals, selectors.EVENT_READ, lambda: self._interrupt(signals))
@@ -257,8 +268,12 @@ class _Run:
                 # The jobs are stopped early enough for the run to have ended by the deadline.
                 self._stop_at = begun + deadline - min(2 * self._options.grace, deadline / 2)
             try:
-                shutil.rmtree(self._results_folder, ignore_errors=True)  # left by a run that was killed
-                self._results_folder.mkdir()
+                shutil.rmtree(self._site.results, ignore_errors=True)  # left by a run that was killed
+                self._site.results.mkdir()
+                told = Told(
+                    self._ended, self._set_aside, self._everybody.remark, self._take_reach, self._stop
+                )
+                self._executor.open(self._site, self._selector, told)
                 self._admit_plan()
                 self._begin_goldens()
                 self._loop()
@@ -268,17 +283,14 @@ class _Run:
             return self._conclude(time.monotonic() - begun)
 
     def _info(self, notes: Sequence[str], resumed: bool) -> RunInfo:
-        remarks = [*notes, network_warning(self._options.locks)]
-        if not processes.SUPPORTED:
-            remarks.append("not Linux: processes that leave their job's tree are not found")
         return RunInfo(
             self._folder.run_id,
             self._folder.path,
             tuple(self._plan),
             self._time(),
-            self._workers,
+            self._executor.workers,
             self._options.facts,
-            tuple(filter(None, remarks)),
+            (*notes, *self._executor.remarks()),
             resumed,
             self._settings,
             self._options.sources,
@@ -290,40 +302,55 @@ class _Run:
         return self._folder.path / "probes"
 
     def _admit_plan(self) -> None:
+        waiting: dict[str, _Task] = {}
         for job in self._plan:
             if job.id in self._finished:
                 known = self._finished[job.id]
-                if known.device is not None:
-                    self._evidence.know(lock_name(job.platform, known.device), known)
+                if place := self._executor.place_of(known):
+                    self._evidence.know(place, known)
                 self._record(self._artefacts.admit(known), self._watchers)
                 continue
-            # A queued job gets its card from task-submit, which has locks of its own.
-            task = _Task(job, () if self._queued(job) else self._ids(job))
-            availability = self._host.available(job)
+            task = _Task(job)
+            availability = self._executor.available(job)
             if availability:
                 task.state = states.advance(job.id, task.state, State.WAITING)
-                self._waiting.append(task)
+                waiting[job.id] = task
             else:
                 reason = "; ".join(filter(None, (availability.reason, availability.remedy)))
                 skipped = self._options.review(Result(job, State.SKIPPED, reason))
                 self._end(task, verdict.apply_requirement(skipped))
-        in_order = sequence.ordered(
-            [task.job for task in self._waiting], self._options.expected, self._options.builds
+        jobs = [task.job for task in waiting.values()]
+        for job in sequence.ordered(jobs, self._options.expected, self._options.builds):
+            self._waiting.add(waiting[job.id], self._kind(waiting[job.id]))
+
+    def _take_reach(self) -> None:
+        """Ask which places jobs can have, at the beginning and when there are others."""
+        waiting = list(self._waiting.drain())
+        self._reach.update((job.id, reach) for job in self._plan if (reach := self._executor.reach(job)))
+        for task in waiting:
+            self._waiting.add(task, self._kind(task))
+
+    def _kind(self, task: _Task) -> Hashable:
+        """What a waiting task waits for: the same for all tasks that begin or wait for the same reasons."""
+        if task.tries or task.repeats:
+            return task.job.id  # its own past decides where it can begin
+        golden = self._options.missing.get(task.job.id)
+        return (
+            self._places(task.job),
+            task.job.kernel,
+            frozenset(self._builds_of(task.job)),
+            golden.job.id if golden is not None else "",
         )
-        place = {job.id: number for number, job in enumerate(in_order)}
-        self._waiting.sort(key=lambda task: place[task.job.id])
 
     def _begin_goldens(self) -> None:
         wanted = self._options.missing
-        missing = {task.job.id: wanted[task.job.id] for task in self._waiting if task.job.id in wanted}
-        if missing:
-            self._goldens = self._nursery.new_goldens(missing)
-            self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens.receive)
+        waiting = {task.job.id for task in self._waiting}
+        self._executor.compute({job: one for job, one in wanted.items() if job in waiting})
 
     def _loop(self) -> None:
         while True:
             blocked = self._start_ready()
-            if remark := self._waits.observe(self._pool.held_elsewhere(blocked)):
+            if remark := self._waits.observe(self._executor.held_elsewhere(blocked)):
                 self._everybody.remark(remark)
             if not self._waiting and not self._running:
                 if not self._parked:
@@ -331,63 +358,46 @@ class _Run:
                 if not blocked:
                     self._seek_news()
                     continue
-            wakes = [running.give_up_at for running in self._running.values()]
-            wakes.append(self._stop_at)
-            if self._goldens is not None:
-                wakes.append(self._goldens.give_up_at)
+            wakes = [self._executor.wake_at, self._stop_at]
             if blocked:
                 wakes.append(time.monotonic() + _LOCK_POLL)
             wake = min(wakes)
             for key, _ in self._selector.select(wake - time.monotonic() if wake < math.inf else None):
                 key.data()
-            now = time.monotonic()
-            if now >= self._stop_at:
+            if time.monotonic() >= self._stop_at:
                 self._stop(f"the run's deadline of {self._options.deadline:g} s")
-            for keeper, running in self._running.items():
-                if now >= running.give_up_at:
-                    running.gave_up, running.give_up_at = True, math.inf
-                    keeper.kill()
-            if self._goldens is not None and now >= self._goldens.give_up_at:
-                # All are computed, or the remaining ones will not be.
-                self._selector.unregister(self._goldens)
-                self._goldens.close()
-                self._goldens = None
+            self._executor.wake()
 
     def _start_ready(self) -> Sequence[str]:
         """Start all jobs that can start. The locks of devices that jobs wait for while a worker is free."""
         busy = self._start_probes()
-        waiting = list(self._waiting)
-        if later := self._evidence.failing_kernels():  # else nothing to sort, and this runs at every event
-            waiting.sort(key=lambda one: not one.examined and one.job.kernel in later)
-        for task in waiting:
-            if len(self._running) >= self._workers:
+        if not self._executor.has_room:
+            return ()
+        later = self._evidence.failing_kernels()
+        for kind, task in self._waiting.offered(lambda one: not one.examined and one.job.kernel in later):
+            if not self._executor.has_room:
                 return ()
-            if self._goldens is not None and self._goldens.holds(task.job.id):
-                continue
-            if self._is_being_built(task.job):
+            if self._executor.awaits_golden(task.job) or self._is_being_built(task.job):
                 continue
             device = None
-            if task.ids:
+            if self._places(task.job):
                 wanted = self._wanted(task)
                 if not wanted:
-                    self._waiting.remove(task)
-                    self._without_device(task)
+                    self._without_device(self._waiting.take(kind))
                     continue
-                names = _lock_names(task.job, wanted)
-                if names in busy:
+                if wanted in busy:
                     continue
-                device = self._pool.acquire(task.job.platform, wanted)
+                device = self._executor.take(task.job, wanted)
                 if device is None:
-                    busy[names] = None
+                    busy[wanted] = None
                     continue
-            self._waiting.remove(task)
-            self._start(task, device)
+            self._start(self._waiting.take(kind), device)
         return tuple(chain.from_iterable(busy))
 
     def _is_being_built(self, job: Job) -> bool:
         """Whether another job builds what this one would have to build."""
         lacking = self._builds_of(job) - self._builders.keys()
-        return any(lacking & self._builds_of(one.order.job) for one in self._running.values())
+        return any(lacking & self._builds_of(one.process.job) for one in self._running.values())
 
     def _builds_of(self, job: Job) -> Set[str]:
         return self._options.builds.get(job.id, frozenset())
@@ -402,16 +412,16 @@ class _Run:
             builder: {job for job, each in self._options.builds.items() if each & builds and job != builder}
             for builder, builds in built.items()
         }
-        return sequence.at_best(ran, self._workers, self._reach, waited)
+        return sequence.at_best(ran, self._executor.workers, self._reach, waited)
 
     def _start_probes(self) -> dict[tuple[str, ...], None]:
         """Start the probes of suspect devices. Returns the devices that are not free."""
         busy: dict[tuple[str, ...], None] = {}
         for name, job_id in self._evidence.probes().items():
-            if self._stopped or len(self._running) >= self._workers:
+            if self._stopped or not self._executor.has_room:
                 break
             job = next(job for job in self._plan if job.id == job_id)
-            device = self._pool.acquire(job.platform, [int(name.rpartition("-")[2])])
+            device = self._executor.take(job, [name])
             if device is None:
                 busy[name,] = None
                 continue
@@ -421,24 +431,27 @@ class _Run:
             self._send(None, job, folder, device)
         return busy
 
-    def _wanted(self, task: _Task) -> tuple[int, ...]:
-        """The devices that a task may be given now, the best first; empty if none is left for it."""
-        usable = self._pool.usable(task.job.platform, task.ids)
+    def _wanted(self, task: _Task) -> tuple[str, ...]:
+        """The places that a task may be given now, the best first; empty if none is left for it."""
+        usable = self._usable(task.job)
         if task.repeats:
-            if (number := task.repeats[0].device) in usable:
-                return (number,)  # a difference then is the job's
+            if task.place in usable:
+                return (task.place,)  # a difference then is the job's
             task.repeats.clear()
-        # Avoid devices on which this job failed, even if they are free and the others are not.
+        # Avoid places where this job failed, even if they are free and the others are not.
         tried = {one.device for one in task.tries}
-        names = _lock_names(task.job, usable)
-        fresh = tuple(name for name in names if name not in tried)
+        fresh = tuple(name for name in usable if name not in tried)
         if not fresh and (task.anywhere or not task.examined):
-            fresh = names
-        chosen = self._evidence.choose(fresh, idle=not self._running)
-        return tuple(usable[names.index(name)] for name in chosen)
+            fresh = usable
+        return self._evidence.choose(fresh, idle=not self._running)
 
-    def _ids(self, job: Job) -> tuple[int, ...]:
-        return self._options.pools.get(job.platform.name, job.platform.devices)
+    def _places(self, job: Job) -> tuple[str, ...]:
+        """The places that the run can choose for a job; empty if it needs none."""
+        return self._reach.get(job.id, ())
+
+    def _usable(self, job: Job) -> tuple[str, ...]:
+        """Those of its places that were not set aside."""
+        return tuple(name for name in self._places(job) if name not in self._executor.set_aside)
 
     def _start(self, task: _Task, device: Device | None) -> None:
         if not task.examined:
@@ -447,86 +460,67 @@ class _Run:
         if task.starts == 0:
             shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
         task.starts += 1
+        task.place = device.name if device is not None else ""
         number = device.number if device is not None else None
         self._everybody.tell(lambda listener: listener.job_started(task.job, number, task.attempt))
         self._send(task, task.job, folder / str(task.starts), device)
 
     def _send(self, task: _Task | None, job: Job, folder: Path, device: Device | None) -> None:
-        """Order a process for a job: of its task, or to probe the device if there is no task."""
+        """Begin a process for a job: of its task, or to probe the device if there is no task."""
         self._orders += 1
-        order = Order(
-            job=job,
-            target=self._options.target,
-            folder=str(folder),
-            result=str(self._results_folder / f"{self._orders}.json"),
-            cache=str(self._options.cache),
-            settings=self._settings,
-            device=device.number if device is not None else None,
-            marker=f"{self._pool.mark_prefix(device)}{self._folder.run_id}/{self._orders}/",
-            threads=processes.thread_share(self._workers),
-            grace=self._options.grace,
-            queue=self._options.queue if self._queued(job) else None,
-        )
-        if self._idle:
-            keeper = self._idle.pop()
-        else:
-            keeper = self._nursery.new_keeper()
-            self._selector.register(keeper, selectors.EVENT_READ, lambda: self._receive(keeper))
-        give_up_at = time.monotonic() + order.limit + self._patience()
+        process = Process(self._orders, job, folder, device)
         began = self._host.now().isoformat(timespec="milliseconds")
-        self._running[keeper] = _Running(task, order, device, began, give_up_at)
-        keeper.send(order)
-
-    def _queued(self, job: Job) -> bool:
-        return self._options.queue is not None and job.platform.on_cards
+        self._running[process.number] = _Running(task, process, began)
+        self._executor.start(process)
 
     def _time(self) -> str:
         return self._host.now().isoformat(timespec="seconds")
 
-    def _patience(self) -> float:
-        """How long a keeper may take to end a job and report."""
-        return 2 * self._options.grace + _KEEPER_MARGIN
-
-    def _receive(self, keeper: KeeperClient) -> None:
-        report = keeper.receive()
-        if report is None:
+    def _ended(self, number: int, ended: Ended) -> None:
+        """The process of a number ended."""
+        running = self._running.pop(number)
+        job = running.process.job
+        if ended.returned:
+            self._take_back(running)
             return
-        running = self._running.pop(keeper, None)
-        if isinstance(report, Fault):
-            self._selector.unregister(keeper)
-            keeper.close()
-            if running is None:
-                self._idle.remove(keeper)
-            else:
-                self._lost(running, report.text if keeper.pid is not None else self._nursery.fault())
-            return
-        self._idle.append(keeper)
-        if running is None:
-            raise RuntimeError("a keeper sent a report, but had no order")
-        self._pool.release(running.device, report.alive)
-        result = verdict.judge(running.order.job, report, Path(running.order.result), self._options.marks)
-        self._settle(running, result)
+        if ended.fault:
+            self._problems.append(f"a keeper failed: {ended.fault}")
+        if ended.lost is not None:
+            result = ended.lost
+        elif ended.report is None:
+            result = verdict.judge_lost(job, ended.fault, ended.gave_up)
+        else:
+            result = verdict.judge(job, ended.report, self._site.result(number), self._options.marks)
+        self._settle(running, replace(result, facts={**result.facts, **ended.facts}))
 
-    def _lost(self, running: _Running, fault: str) -> None:
-        _, alive = processes.kill_marked(running.order.marker, _SWEEP_PATIENCE)
-        self._pool.release(running.device, alive)
-        if fault:
-            self._problems.append(f"a keeper failed: {fault}")
-        self._settle(running, verdict.judge_lost(running.order.job, fault, running.gave_up))
+    def _take_back(self, running: _Running) -> None:
+        """A process did not begin: its task waits again, as if it had never been started."""
+        task = running.task
+        if task is None:
+            return  # a probe: the device is still suspect, and so it will be tried again
+        task.starts -= 1
+        if not self._stopped:
+            self._requeue(task)
+        elif task.examined:
+            self._decide(task)
+        else:
+            self._finish(task, Result(task.job, State.INTERRUPTED, self._stopped))
 
     def _settle(self, running: _Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""
-        task = running.task
-        for build in self._builds_of(running.order.job):
+        task, process = running.task, running.process
+        for build in self._builds_of(process.job):
             # If it is not built now, each of the others says itself what keeps it from being built.
-            self._builders.setdefault(build, running.order.job.id)
-        Path(running.order.result).unlink(missing_ok=True)
+            self._builders.setdefault(build, process.job.id)
+        self._site.result(process.number).unlink(missing_ok=True)
         if task is None:
-            self._settle_probe(running, result)
+            self._settle_probe(process, result)
             return
-        device = running.order.device if running.order.queue is None else result.device
+        device = process.device.number if process.device is not None else None
+        if self._options.queue is not None and device is None:
+            device = result.device  # the job itself says which card the scheduler lent it
         result = replace(result, device=device, started=running.started, attempts=task.attempt)
-        result = relocated(result, Path(running.order.folder), self._folder.path)
+        result = relocated(result, process.folder, self._folder.path)
         if result.state is not State.INFRASTRUCTURE:
             task.repeats.append(result)
             unfinished = result.state in verdict.JUDGED and len(task.repeats) < self._settings.repeat
@@ -538,26 +532,30 @@ class _Run:
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
         task.repeats.clear()  # another try is a series of its own
         name = lock_name(task.job.platform, device) if device is not None else ""
+        if process.device is not None:
+            name = process.device.name
         if result.state is not State.INTERRUPTED:
             task.tries.append(self._evidence.note(name, result))
         if result.state is not State.INTERRUPTED or task.examined:
             self._decide(task)
         else:
             self._finish(task, result)
-        others = [one.job for one in self._waiting]
-        others += [one.order.job for one in self._running.values()]
-        if running.device is not None and (reason := self._evidence.refuses(name, others)):
+        if process.device is not None and (reason := self._evidence.refuses(name, self._unfinished())):
             self._set_aside(name, reason)
         self._reconsider()
 
-    def _settle_probe(self, running: _Running, result: Result) -> None:
-        folder = Path(running.order.folder)
+    def _unfinished(self) -> Iterator[Job]:
+        yield from (one.job for one in self._waiting)
+        yield from (one.process.job for one in self._running.values())
+
+    def _settle_probe(self, process: Process, result: Result) -> None:
+        folder = process.folder
         if result.state is State.PASSED:
             shutil.rmtree(folder, ignore_errors=True)
         self._artefacts.admit_probe(folder)
-        if result.state is State.INTERRUPTED or running.device is None:
+        if result.state is State.INTERRUPTED or process.device is None:
             return
-        name, job = running.device.name, result.job.id
+        name, job = process.device.name, result.job.id
         if reason := self._evidence.probed(name, result):
             self._set_aside(name, reason)
         elif result.state is State.PASSED:
@@ -567,7 +565,7 @@ class _Run:
         self._reconsider()
 
     def _set_aside(self, name: str, reason: str) -> None:
-        self._pool.set_aside.setdefault(name, reason)
+        self._executor.set_aside.setdefault(name, reason)
         self._everybody.remark(f"device {name} is set aside: {reason}")
 
     def _reconsider(self) -> None:
@@ -586,14 +584,14 @@ class _Run:
 
     def _decide(self, task: _Task, *, final: bool = False) -> None:
         """After a try, or news about a device: end the task, try it again, or wait unless this is `final`."""
-        usable = self._pool.usable(task.job.platform, task.ids)
-        goes_on = not self._stopped and (bool(usable) or not task.ids)
+        usable, places = self._usable(task.job), self._places(task.job)
+        goes_on = not self._stopped and (bool(usable) or not places)
         tried = {one.device for one in task.tries}
-        elsewhere = goes_on and not tried.issuperset(_lock_names(task.job, usable))
+        elsewhere = goes_on and not tried.issuperset(usable)
         decision = self._evidence.decide(
             task.tries,
             elsewhere=elsewhere,
-            alone=len(usable if task.ids else self._ids(task.job)) == 1,
+            alone=len(usable if places else self._executor.lent(task.job)) == 1,
             retries=self._retries if goes_on else 0,
             final=final or not goes_on,
         )
@@ -610,14 +608,14 @@ class _Run:
     def _requeue(self, task: _Task, *, last: bool = False) -> None:
         if not task.examined:
             task.state = states.advance(task.job.id, task.state, State.WAITING)
-        self._waiting.insert(len(self._waiting) if last else 0, task)
+        self._waiting.add(task, self._kind(task), first=not last)
 
     def _without_device(self, task: _Task) -> None:
         if task.examined:
             self._decide(task, final=True)
             return
-        names = _lock_names(task.job, task.ids)
-        reasons = "; ".join(f"{name}: {self._pool.set_aside[name]}" for name in names)
+        names = self._places(task.job)
+        reasons = "; ".join(f"{name}: {self._executor.set_aside[name]}" for name in names)
         self._finish(task, Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})"))
 
     def _finish(self, task: _Task, result: Result) -> None:
@@ -656,24 +654,13 @@ class _Run:
         self._stopped, self._stop_at = reason, math.inf
         waited_for = cache(self._waits.reason)
         self._reconsider()
-        while self._waiting:
-            task = self._waiting.pop(0)
+        for task in self._waiting.drain():
             if task.examined:
                 self._decide(task)
                 continue
-            why = filter(None, (reason, waited_for(_lock_names(task.job, task.ids))))
+            why = filter(None, (reason, waited_for(self._places(task.job))))
             self._end(task, Result(task.job, State.INTERRUPTED, "; ".join(why)))
-        for keeper, running in self._running.items():
-            if not running.gave_up:
-                running.give_up_at = min(running.give_up_at, time.monotonic() + self._patience())
-                keeper.send(Cancel(self._options.grace))
-
-    def _close_processes(self) -> None:
-        if self._goldens is not None:
-            self._goldens.close()
-        for keeper in (*self._idle, *self._running):
-            keeper.close()
-        self._nursery.close()
+        self._executor.cancel()
 
     def _conclude(self, seconds: float) -> RunSummary:
         # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
@@ -683,7 +670,7 @@ class _Run:
         for job in lost:
             self._record(lost_result(job), self._everybody)
         results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
-        shutil.rmtree(self._results_folder, ignore_errors=True)
+        shutil.rmtree(self._site.results, ignore_errors=True)
         code = states.exit_code(result.state for result in results)
         dropped = tuple(sorted(self._artefacts.dropped))
         summary = RunSummary(
@@ -692,7 +679,7 @@ class _Run:
             results,
             code,
             seconds,
-            set_aside=dict(sorted(self._pool.set_aside.items())),
+            set_aside=dict(sorted(self._executor.set_aside.items())),
             undecided=self._evidence.undecided(),
             dropped=dropped,
             at_best=self._at_best(),
@@ -705,7 +692,3 @@ class _Run:
         problems = (*self._problems, *self._everybody.problems, *self._watchers.problems)
         code = states.INTERNAL_ERROR if problems else summary.exit_code
         return replace(summary, problems=problems, exit_code=code)
-
-
-def _lock_names(job: Job, numbers: Sequence[int]) -> tuple[str, ...]:
-    return tuple(lock_name(job.platform, number) for number in numbers)

@@ -31,6 +31,9 @@ LOCKS_VARIABLE = "PIPELINE_LOCKS"
 LENT = "TASK_DEVICE"
 """Environment variable in which a scheduler gives the physical ids of the cards it lends."""
 
+HOST = "host"
+"""What a place on a node is called that is no device."""
+
 _DEVICE_ID = re.compile("[0-9]{1,5}")
 _LOCKS = "/tmp/conv-pair-device-locks"
 _NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "lustre", "gpfs", "fuse", "9p", "afs", "beegfs", "ceph")
@@ -99,6 +102,16 @@ def lock_name(platform: Platform, number: int) -> str:
     return f"{'npu' if platform.on_cards else 'emulated'}-{number}"
 
 
+def on_node(node: str, name: str) -> str:
+    """The name of a device of a node, or of the node itself if `name` is `HOST`."""
+    return f"{node}:{name}"
+
+
+def node_of(place: str) -> str:
+    """The node that a place is on; empty if this host is the only one."""
+    return place.rpartition(":")[0]
+
+
 def lock_folder(environment: Mapping[str, str]) -> Path:
     """The host's folder of device locks. Raises `DeviceError` if `PIPELINE_LOCKS` is a relative path."""
     folder = Path(environment.get(LOCKS_VARIABLE) or _LOCKS)
@@ -121,9 +134,13 @@ def network_warning(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device held by this run: its physical id and its lock's name."""
+    """What a process of this run holds: a device, by its physical id and its lock's name.
 
-    number: int
+    If several hosts take part, the name begins with the host's (`on_node`), and a process that needs no
+    device holds a part of a host, without a number.
+    """
+
+    number: int | None
     name: str
 
 

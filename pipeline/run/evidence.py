@@ -23,6 +23,7 @@ from itertools import combinations
 from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.results.fingerprint import fingerprint
+from pipeline.run.devices import HOST, node_of
 
 WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
 _TROUBLE = WRONG | {State.CRASHED, State.TIMED_OUT, State.KILLED, State.NO_RESULT}
@@ -52,8 +53,11 @@ class Try:
 
     @property
     def refused(self) -> bool:
-        """Whether it is an infrastructure error that blames the device."""
-        return self.result.state is State.INFRASTRUCTURE and self.result.blames is Blame.DEVICE
+        """Whether it is an infrastructure error that blames the device, or the node if there are several."""
+        if self.result.state is not State.INFRASTRUCTURE:
+            return False
+        on_a_node = bool(node_of(self.device))
+        return self.result.blames is Blame.DEVICE or (on_a_node and self.result.blames is Blame.HOST)
 
     @property
     def failed(self) -> bool:
@@ -343,7 +347,7 @@ class Evidence:
                 return Next.WAIT
         errors = [one for one in tries if one.result.state is State.INFRASTRUCTURE]
         tried = sum(one.device not in self._aside for one in errors)
-        if retries and tried <= retries and not _lasts(last.result):
+        if retries and tried <= retries and not _lasts(last):
             return Next.AGAIN
         failed = [one for one in tries if one.failed]
         shown = [one for one in failed if one.device not in self._aside or one.result.state in WRONG]
@@ -358,9 +362,10 @@ class Evidence:
         return next((job for at, job, probe in passes if at > one.at and (probe or job != own)), "")
 
 
-def _lasts(result: Result) -> bool:
-    """Whether another try would meet the same error: the host's disk is full or read-only."""
-    return result.blames is Blame.HOST and any(text in result.message for text in FULL_DISK)
+def _lasts(one: Try) -> bool:
+    """Whether another try would meet the same error: the only host's disk is full or read-only."""
+    full = one.result.blames is Blame.HOST and any(text in one.result.message for text in FULL_DISK)
+    return full and not node_of(one.device)
 
 
 def _dependent(bad: Try, good: Try, passes: str = "") -> Result:
@@ -380,8 +385,11 @@ def _dependent(bad: Try, good: Try, passes: str = "") -> Result:
 
 
 def _device(name: str) -> str:
-    """A device for people: `device 1`."""
-    return f"device {name.rpartition('-')[2]}"
+    """A device for people: `device 1`, `device 1 of 10.0.0.3`, or `node 10.0.0.3`."""
+    node, _, device = name.rpartition(":")
+    if device == HOST:
+        return f"node {node}"
+    return f"device {device.rpartition('-')[2]}" + (f" of {node}" if node else "")
 
 
 def _told(result: Result) -> str:

@@ -128,8 +128,12 @@ class Channel(Generic[Message]):
 
     def send(self, message: object) -> None:
         """Send a message. If the other end has closed, the next `read` says so."""
+        self.send_line(encode(message))
+
+    def send_line(self, line: bytes) -> None:
+        """Send a line; see `send`."""
         with suppress(ConnectionError):
-            self._socket.sendall(encode(message) + b"\n")
+            self._socket.sendall(line + b"\n")
 
     def read(self) -> bool:
         """Wait for data, and add the messages that it completes. False: the other end has closed."""
@@ -146,6 +150,11 @@ class Channel(Generic[Message]):
             if not self.read():
                 return None
         return self.arrived.popleft()
+
+    def shut(self) -> None:
+        """Say that nothing more will be sent; the other end can still send."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Close this end."""

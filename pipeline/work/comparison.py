@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from emulator.errors import AccessError
 from golden.cache import Golden, golden_for, whose
 from golden.inputs import save_inputs
-from golden.specs import Array
+from golden.specs import Array, Tensors
 from kernels.plan import PlanError
 from pipeline.diff.compare import compare
 from pipeline.diff.data import Examined, examine, gathering
@@ -56,10 +57,11 @@ def actual_file(tensor: str) -> str:
 class Comparison:
     """Runs the stages of one job on one platform.
 
-    By stage, `outputs` holds the output, for later stages that read it; `diagnoses` and `examined` say why a
-    wrong output is wrong, and how. `committed` lists the stages in which the fault to inject is committed;
-    `excused` says why it is not committed in the others: for each reason, the programs that it holds for.
-    By stage, `recorded` says what is proved of the program that ran: if it has changed since, what was.
+    By stage, `outputs` holds the output in the user's channels, and `given` as the program gave it, for later
+    stages that read it; `diagnoses` and `examined` say why a wrong output is wrong, and how. `committed`
+    lists the stages in which the fault to inject is committed; `excused` says why it is not committed in the
+    others: for each reason, the programs that it holds for. By stage, `recorded` says what is proved of the
+    program that ran: if it has changed since, what was.
     """
 
     engine: Engine
@@ -68,6 +70,7 @@ class Comparison:
     subject: Subject
     golden: Golden
     outputs: dict[str, Array] = field(default_factory=dict)
+    given: dict[str, Array] = field(default_factory=dict)
     diagnoses: dict[str, Diagnosis] = field(default_factory=dict)
     examined: dict[str, Examined] = field(default_factory=dict)
     committed: list[str] = field(default_factory=list)
@@ -86,7 +89,7 @@ class Comparison:
             return ""
         for stage in stages:
             if isinstance(stage, ProgramRun):
-                reason = why_not(fault, self.subject, stage, self.golden.tensors, self.job.platform.variant)
+                reason = why_not(fault, self.subject, stage, self._tensors, self.job.platform.variant)
                 if reason:
                     programs = self.excused.setdefault(reason, [])
                     programs += [stage.program] if stage.program not in programs else []
@@ -119,7 +122,7 @@ class Comparison:
         request = request_for(self.job, self.context, self.subject, stage)
         given, variant = self._given(stage), self.job.platform.variant
         try:
-            inputs = inputs_with(fault, self.subject, stage.program, self.golden.tensors, variant, given)
+            inputs = inputs_with(fault, self.subject, stage.program, self._tensors, variant, given)
             done = self.engine.run(replace(request, fault=fault.id if fault else ""), inputs)
         except CompileError as error:
             result = refused(stage.name, self.context, error, lambda: self.verdict(stage))
@@ -130,7 +133,10 @@ class Comparison:
         form = self.subject.form(stage.program)
         if fault and form is not None:
             output = spoiled_output(fault, form, output.astype(np.int8))
-        self.outputs[stage.name] = output
+        self.given[stage.name] = output
+        self.outputs[stage.name] = self.subject.packing.cut(
+            self.subject.program(stage.program).tensor, output
+        )
         judged = self.judge(stage, {**done.facts, **injected}, done.problems)
         left = named(done.artefacts, self.context)
         return timed(replace(judged, metrics=done.metrics, artefacts=left), start)
@@ -168,11 +174,21 @@ class Comparison:
 
     def _given(self, stage: ProgramRun) -> Mapping[str, Array]:
         """The outputs of the workload that a program reads: those of another stage or of the golden."""
-        read = [name for name in self.subject.program(stage.program).inputs if name in self.golden.outputs]
+        read = [name for name in self.subject.program(stage.program).inputs if name in self._golden]
         return {
-            name: self.outputs[stage.given[name].name] if name in stage.given else self.golden.outputs[name]
+            name: self.given[stage.given[name].name] if name in stage.given else self._golden[name]
             for name in read
         }
+
+    @cached_property
+    def _tensors(self) -> Tensors:
+        """The inputs of programs, as the host packs the golden's."""
+        return self.subject.packing.tensors(self.golden.tensors)
+
+    @cached_property
+    def _golden(self) -> Mapping[str, Array]:
+        """What programs should give: the golden's outputs, with zeros in channels that it does not have."""
+        return self.subject.packing.packed(self.golden.outputs)
 
     def expected(self, stage: Stage, rows: int) -> Array:
         """What a stage's output must be; for a first tile, only that many rows."""
@@ -272,8 +288,8 @@ class Comparison:
         return Evidence(
             self._form(stage),
             self.subject.frame(tensor),
-            self.golden.tensors,
-            self.golden.outputs,
+            self._tensors,
+            self._golden,
             self.job.platform.variant,
             tensor,
             actual,

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from emulator.blame import Finding, Task, chain
+from emulator.blame import NOTHING, Finding, Task, chain
+from emulator.elements import PADDING
 from emulator.errors import CapacityError
 from emulator.program import Program
 from emulator.proof import Proof, prove
@@ -126,12 +127,14 @@ def _decided(subject: Subject, name: str) -> Verdict:
         raise blamed(error, what, str(subject.definition.sources[0])) from error
     if not proof.wrong:
         return Verdict(YES)
-    places = proof.places.get(subject.program(name).output)
+    entry = subject.program(name)
+    places = proof.places.get(entry.output)
     if places is None:
         return Verdict(f"no: {proof.words}", State.REFUTED, proof.words, proof.findings)
     count = f"{proof.wrong} of {proof.checked} elements are wrong"
     message = ": ".join([f"{count}; the first is {proof.words}", *map(str, proof.findings[:1])])
-    return Verdict(f"no: {count}", State.REFUTED, message, proof.findings, places=places)
+    cut = subject.packing.cut(entry.tensor, places)
+    return Verdict(f"no: {count}", State.REFUTED, message, proof.findings, places=cut)
 
 
 def proof_of(subject: Subject, name: str, program: Program) -> Proof:
@@ -153,11 +156,12 @@ def proof_of(subject: Subject, name: str, program: Program) -> Proof:
     shapes = {spec.name: spec.shape for spec in definition.specs(subject.geometry)}
     numbering = Numbering(shapes, definition.terms(subject.geometry))
     ids = {tensor: numbering.ids(tensor) for tensor in shapes}
+    packed = subject.packing.packed(ids, PADDING)
     given = {
-        tensor: _made(subject, name, tensor, ids) if tensor in entry.host else ids[tensor]
+        tensor: _made(subject, name, tensor, ids) if tensor in entry.host else packed[tensor]
         for tensor in entry.inputs
     }
-    wanted = ids[entry.tensor]
+    wanted = subject.packing.packed({entry.tensor: ids[entry.tensor]}, NOTHING)[entry.tensor]
     if entry.shape is not None:
         wanted = wanted[: entry.shape(subject.plan)[0]]
     for param in program.main.params:
@@ -183,7 +187,7 @@ def _made(subject: Subject, name: str, tensor: str, ids: Mapping[str, Ids]) -> I
         by_id[array] = values[key].astype(np.int64)
     try:
         made, computed = (
-            np.asarray(make(subject.geometry, subject.plan, arrays)).astype(np.int64)
+            np.asarray(make(subject.device, subject.plan, subject.packing.packed(arrays))).astype(np.int64)
             for arrays in (ids, values)
         )
     except Exception as error:  # the function may be a user's own, and expect numbers

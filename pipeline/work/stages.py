@@ -12,11 +12,13 @@ from kernels.plan import PlanError
 from pipeline.diff.diagnosis import Diagnosis
 from pipeline.diff.steps import step_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
+from pipeline.engines.process import HELPERS
 from pipeline.engines.registry import engine_for, takes_tiles
 from pipeline.ground.jobs import (
     BLAMED,
     DIAGNOSIS,
     INJECTED,
+    PACKING,
     PROVED,
     VERIFY,
     WRONG_STEP,
@@ -69,11 +71,15 @@ def execute(job: Job, context: JobContext) -> Result:
         InfrastructureError: the engine fails for a reason that says nothing about the kernel.
     """
     try:
-        return _compared(job, context) if job.other else _executed(job, context)
+        result = _compared(job, context) if job.other else _executed(job, context)
+        words = subject_of(job).packing.words
+        return replace(result, facts={**result.facts, PACKING: words}) if words else result
     except (WorkloadError, DefinitionError) as error:
         if isinstance(error, DefinitionError) and not job.workload.file:
             raise
         return Result(job, State.COMPILE_ERROR, str(error))
+    finally:
+        HELPERS.close()
 
 
 def _compared(job: Job, context: JobContext) -> Result:

@@ -85,6 +85,26 @@ for half in pl.range(1):
     assert text_at(finding.position).startswith("for half in")
 
 
+def test_rows_that_an_accumulator_leaves_out_are_explained_by_what_says_which_are_valid(read: Read) -> None:
+    body = (
+        ROWS
+        + """
+r = pl.move(f, @Right)
+for half in pl.range(2):
+    a = pl.tile.extract(m, half * 32, 0, shape=[32, 64], @Left)
+    acc = pl.tile.matmul_bias(a, r, bias)
+    acc = pl.tile.set_validshape(acc, 31, 64)
+    y = pl.tile.fixpipe_store(acc, scale, y, [half * 32, 0])
+"""
+    )
+    (finding,) = found(read, body)
+    assert finding.operator == "tile.set_validshape"
+    said = "only 31 of 32 rows leave acc: nothing writes y[31, 0] to [31, 0] of y, the first of 128 elements"
+    assert said in finding.words
+    assert finding.hint is not None
+    assert (finding.hint.operand, finding.hint.value, finding.hint.right) == ("valid_rows", 31, 32)
+
+
 def test_a_branch_that_is_never_taken_is_named(read: Read) -> None:
     body = PARTS.replace("    n = pl.tile.gather_row", "    if part == 0:\n        n = pl.tile.gather_row")
     (finding,) = found(read, body)

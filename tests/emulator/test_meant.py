@@ -6,18 +6,16 @@ import numpy as np
 import pytest
 
 from emulator.meant import meant
-from emulator.program import Call, DType, Position, TensorType
-from emulator.sums import Accumulator, Product, Step
+from emulator.sums import Accumulator, Product
 from emulator.terms import Ids, Numbering
 from tests.emulator.dense import DENSE, SHAPES
 
 NUMBERING = Numbering(SHAPES, [DENSE])
 X, W = NUMBERING.ids("x"), NUMBERING.ids("w")
-CALL = Call(Position("kernel.py", 1), "acc", "tile.matmul", {}, TensorType((1,), DType.INT8))
 
 
 def accumulator(left: Ids, right: Ids) -> Accumulator:
-    return Accumulator(None, [Product(Step(CALL, {}), left, right)])
+    return Accumulator(None, [Product(left, right)])
 
 
 @pytest.mark.parametrize("rows", [slice(0, 64), slice(16, 48)])

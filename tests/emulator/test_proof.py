@@ -15,12 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.backward import NOTHING
+from emulator.elements import PADDING
 from emulator.engine import compile_program, run_program
 from emulator.errors import AccessError
 from emulator.program import Call
-from emulator.proof import Proof
+from emulator.proof import Proof, prove
 from emulator.terms import Numbering, UndecidedError
-from golden.terms import Sums, row
+from golden.terms import Sums, matrix, row
 from tests.emulator.dense import (
     A2A3,
     DENSE,
@@ -37,6 +39,7 @@ from tests.emulator.dense import (
     Index,
     Read,
     proved,
+    task_of,
     text_at,
 )
 
@@ -299,6 +302,28 @@ def test_a_block_is_a_group(read: Read, swapped: bool) -> None:
     """
     proof = proved(read(body, **GROUPED), *GROUPS, v=grouped_filter(swapped=swapped))
     assert proof.wrong == (4096 if swapped else 0)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_zeros_of_the_host_are_no_terms_and_what_is_not_wanted_may_hold_anything(
+    read: Read, shift: int
+) -> None:
+    """40 x 50 taps, packed as 64 x 64: for the last channels of x and of y there are none."""
+    block = replace(DENSE, shape=(64, 40, 50), right=("w", matrix(50)), result=("y", matrix(50)))
+    shapes = {**SHAPES, "w": (40, 50), "b": (1, 50), "s": (1, 50), "y": (64, 50)}
+    task = task_of(read(WHOLE, **TO_Y), block, shapes=shapes)
+
+    def packed(name: str, rest: int) -> npt.NDArray[Any]:
+        ids = task.numbering.ids(name)
+        rows = 64 if name in ("w", "y") else 1
+        whole = np.full((rows, 64), rest, ids.dtype)
+        whole[: ids.shape[0], : ids.shape[1]] = ids
+        return whole
+
+    given = {name: packed(name, PADDING) for name in ("w", "b", "s")}
+    given["w"] = np.roll(given["w"], shift, axis=0)
+    proof = prove(replace(task, given={**task.given, **given}, wanted={"y": packed("y", NOTHING)}))
+    assert (proof.checked, proof.wrong) == (64 * 50, 64 * 50 * shift)
 
 
 def test_a_program_that_compile_refuses_is_refused(read: Read) -> None:

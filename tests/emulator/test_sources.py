@@ -254,12 +254,15 @@ def test_an_index_that_goes_through_two_helpers_is_the_outermost_callers(fused: 
 
 
 def test_a_plane_that_is_not_there_is_the_plane_that_was_passed_for_it(read: Read) -> None:
-    """`load_plane`'s own `loaded` is the caller's `plane1` after it."""
+    """`load_plane`'s own `loaded` is the caller's `plane1` after it, which `add_plane` passes on."""
     pass1 = typed_program(BANDS, "pass1")
     helpers = lines(unfused_conv2d, "plane1, band_taps")
     inside = [call for call in calls(pass1) if call.operator == "tile.img2col"][2]
     (plane,) = leaves(inside.written["tile"])
-    assert (plane.text, plane.position.line) == ("plane1", helpers[0])
+    passed = lines(blocks, "plane_more(plane_acc, plane_map,")
+    assert (plane.text, plane.position.line) == ("plane_map", passed[0])
+    assert plane.position.caller is not None
+    assert plane.position.caller.line == helpers[0]
 
 
 def test_loops_have_their_bounds_and_invocations_their_arguments(fused: Program) -> None:

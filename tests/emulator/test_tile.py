@@ -7,7 +7,7 @@ from emulator.elements import Numbers
 from emulator.memory import Resident
 from emulator.program import DType, Position, TileType
 from emulator.soc import Space
-from emulator.tile import Tile
+from emulator.tile import Place, Tile
 from emulator.vreq8 import Reading
 
 
@@ -32,7 +32,7 @@ def test_an_l1_tile_lies_in_nz_fractals(rows: int, columns: int) -> None:
     matrix = np.random.default_rng(rows + columns).integers(-128, 128, (rows, columns)).astype(np.int8)
     memory = np.zeros(8192, np.uint8)
     placed = resident(rows, columns, DType.INT8, Space.Mat)
-    tile = Tile(placed, Numbers(Reading()).view(placed, memory), full=False)
+    tile = Tile(Place(placed, Numbers(Reading()).view(placed, memory)), full=False)
     for row in range(0, rows, 16):
         for column in range(0, columns, 32):
             tile.put(row, column, matrix[row : row + 16, column : column + 32])
@@ -51,14 +51,14 @@ def test_other_tiles_lie_in_rows(rows: int, dtype: DType, space: Space) -> None:
     matrix = np.arange(rows * 32).reshape(rows, 32).astype(dtype.numpy)
     memory = np.zeros(8192, np.uint8)
     placed = resident(rows, 32, dtype, space)
-    tile = Tile(placed, Numbers(Reading()).view(placed, memory), full=False)
+    tile = Tile(Place(placed, Numbers(Reading()).view(placed, memory)), full=False)
     tile.put(0, 0, matrix)
     assert memory[96 : placed.end].tobytes() == matrix.tobytes()
     np.testing.assert_array_equal(tile.get(0, 8, (rows, 16)), matrix[:, 8:24])
 
 
 def test_what_is_written_is_known_to_the_element() -> None:
-    tile = Tile(resident(32, 64, DType.INT8, Space.Mat), None, full=False)
+    tile = Tile(Place(resident(32, 64, DType.INT8, Space.Mat)), full=False)
     tile.mark(0, 0, (32, 32))
     assert tile.holds(0, 0, (32, 32))
     assert not tile.holds(0, 0, (16, 33))

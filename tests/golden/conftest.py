@@ -12,22 +12,31 @@ from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 
 CHANNELS = st.sampled_from([32, 64, 96, 128])
 SIZES = st.integers(1, 13)
-CONVS = st.builds(
-    lambda kernel, stride, inner: Conv(kernel, stride, inner % kernel),
-    st.integers(1, 5),
-    st.integers(1, 3),
-    st.integers(0, 4),
+KERNELS, STRIDES, INNER = st.integers(1, 5), st.integers(1, 3), st.integers(0, 4)
+SQUARE = st.builds(
+    lambda kernel, stride, inner: Conv(kernel, stride, inner % kernel), KERNELS, STRIDES, INNER
 )
+RECTANGULAR = st.builds(
+    lambda rows, columns, stride, top, bottom, left, right: Conv(
+        (rows, columns), stride, (top % rows, bottom % rows, left % columns, right % columns)
+    ),
+    KERNELS,
+    KERNELS,
+    st.tuples(STRIDES, STRIDES),
+    *[INNER] * 4,
+)
+CONVS = SQUARE | RECTANGULAR
 
 
 def _pair_fits(geometry: tuple[int, int, Conv, Conv]) -> bool:
     height, width, conv1, conv2 = geometry
-    return all(size >= conv1.kernel and conv1.out_size(size) >= conv2.kernel for size in (height, width))
+    mid_height, mid_width = conv1.out_height(height), conv1.out_width(width)
+    return _conv_fits((height, width, conv1)) and _conv_fits((mid_height, mid_width, conv2))
 
 
 def _conv_fits(geometry: tuple[int, int, Conv]) -> bool:
     height, width, conv = geometry
-    return min(height, width) >= conv.kernel
+    return conv.out_height(height) >= 1 and conv.out_width(width) >= 1
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,32 @@ def test_all_that_determines_a_golden_has_an_entry_of_its_own(tmp_path: Path) ->
     assert len(list(tmp_path.glob("*.golden"))) == len(all_wanted)
     golden_for(wanted("small@0"), tmp_path)
     assert len(list(tmp_path.glob("*.golden"))) == len(all_wanted), "small is small@0"
+
+
+def test_shapes_that_may_be_left_out_name_an_entry_only_if_they_are_not_the_default(tmp_path: Path) -> None:
+    asked = WORKLOADS["conv"]
+    golden_for(asked, tmp_path)
+
+    @dataclass(frozen=True)
+    class Before:
+        """A geometry of a convolution as it was when there were neither groups nor dilation."""
+
+        height: int
+        width: int
+        cin: int
+        cout: int
+        conv: Any
+
+    @dataclass(frozen=True)
+    class Kernel:
+        kernel: int
+        stride: int
+        padding: int
+
+    before = Before(9, 7, 32, 64, Kernel(3, 2, 1))
+    assert is_cached(replace(asked, geometry=before), tmp_path)
+    for other in (replace(asked.geometry, groups=2), replace(asked.geometry, conv=Conv(3, 2, 1, 2))):
+        assert not is_cached(replace(asked, geometry=other), tmp_path)
 
 
 def test_two_workloads_never_share_an_entry(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden import chain, conv, conv_pair, vreq8
+from golden import chain, conv, conv_pair, layout, vreq8
 from golden.geometry import MC62, Conv, ConvGeometry, Geometry
 from golden.inputs import load_inputs
 from golden.specs import Role
@@ -23,9 +24,10 @@ CHAINS: Mapping[str, Any] = {"conv-pair": conv_pair, "conv": conv}
 
 def by_definition(image: np.ndarray, taps: np.ndarray, conv: Conv) -> np.ndarray:
     """Sums [Hout, Wout, Cout] of an image [H, W, Cin] and taps [kh, kw, Cin, Cout], window by window."""
-    image = np.pad(image.astype(np.int64), ((conv.padding,) * 2, (conv.padding,) * 2, (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(image, (conv.kernel, conv.kernel), axis=(0, 1))
-    return np.einsum("hwcij,ijco->hwo", windows[:: conv.stride, :: conv.stride], taps.astype(np.int64))
+    image = np.pad(image.astype(np.int64), (conv.sides[:2], conv.sides[2:], (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(image, taps.shape[:2], axis=(0, 1))
+    taken = windows[:: conv.stride_rows, :: conv.stride_columns]
+    return np.einsum("hwcij,ijco->hwo", taken, taps.astype(np.int64))
 
 
 def image_of(x: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -33,10 +35,11 @@ def image_of(x: np.ndarray, height: int, width: int) -> np.ndarray:
     return x.reshape(-1, height, width, 32).transpose(1, 2, 0, 3).reshape(height, width, -1)
 
 
-def taps_of(matrix: np.ndarray, kernel: int) -> np.ndarray:
+def taps_of(matrix: np.ndarray, conv: Conv) -> np.ndarray:
     """A filter kept as [K, Cout], K running (c1, kh, kw, c0), as [kh, kw, Cin, Cout]."""
-    taps = matrix.reshape(-1, kernel, kernel, 32, matrix.shape[1]).transpose(1, 2, 0, 3, 4)
-    return taps.reshape(kernel, kernel, -1, matrix.shape[1])
+    rows, columns = conv.kernel_rows, conv.kernel_columns
+    taps = matrix.reshape(-1, rows, columns, 32, matrix.shape[1]).transpose(1, 2, 0, 3, 4)
+    return taps.reshape(rows, columns, -1, matrix.shape[1])
 
 
 @pytest.mark.usefixtures("torch_installed")
@@ -65,7 +68,7 @@ def test_every_geometry_agrees_with_int64_arithmetic(
     computed = chain.compute(module.layers(geometry), tensors, variant)
     image = image_of(tensors["x"], geometry.height, geometry.width)
     for layer in module.layers(geometry):
-        taps = taps_of(tensors[layer.filter], layer.conv.kernel)
+        taps = taps_of(tensors[layer.filter], layer.conv)
         sums = by_definition(image, taps, layer.conv) + tensors[layer.bias]
         assert sums.shape == (layer.out_height, layer.out_width, layer.cout)
         output = computed.outputs[layer.output]
@@ -78,6 +81,61 @@ def test_every_geometry_agrees_with_int64_arithmetic(
     outputs = module.DEFINITION.compute(geometry, tensors, variant)
     assert list(outputs) == list(computed.outputs)
     assert all(np.array_equal(outputs[name], output) for name, output in computed.outputs.items())
+
+
+@pytest.mark.usefixtures("torch_installed")
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        ConvGeometry(9, 8, 3, 5, Conv(3, 2, 1)),
+        ConvGeometry(9, 8, 96, 48, Conv(3, 1, 1), 3),
+        ConvGeometry(9, 8, 40, 80, Conv((3, 2), 1, (2, 1, 0, 1), (2, 3)), 40),
+        ConvGeometry(7, 8, 264, 66, Conv(5, 1, 2), 2),  # a group's sums are split, to be exact in fp32
+    ],
+)
+def test_groups_and_dilation_agree_with_int64_arithmetic(geometry: ConvGeometry) -> None:
+    tensors, (layer,) = conv.DEFINITION.make("full-range", geometry), conv.layers(geometry)
+    kernel, groups = geometry.conv, geometry.groups
+    image = image_of(tensors["x"], geometry.height, geometry.width)
+    assert not image[..., geometry.cin :].any()
+    weights = layout.matrix_to_filter(tensors["filter"], kernel)  # [Cout, Cin / groups, kh, kw]
+    spread = np.zeros((*weights.shape[:2], kernel.window_rows, kernel.window_columns), np.int64)
+    spread[..., :: kernel.dilation_rows, :: kernel.dilation_columns] = weights
+    dense = replace(kernel, kernel=spread.shape[2:], dilation=1)
+    reads, gives = geometry.cin // groups, geometry.cout // groups
+    sums = [
+        by_definition(
+            image[..., group * reads : (group + 1) * reads],
+            spread[group * gives : (group + 1) * gives].transpose(2, 3, 1, 0),
+            dense,
+        )
+        for group in range(groups)
+    ]
+    wanted = np.concatenate(sums, axis=2).reshape(-1, geometry.cout) + tensors["bias"]
+    assert np.array_equal(chain.compute((layer,), tensors).sums["y"], wanted)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        ConvGeometry(5, 6, 70, 70, Conv((2, 3), 2, (1, 0, 1, 2), (2, 1)), 2),
+        ConvGeometry(5, 6, 3, 2, Conv(1, 1, 0)),
+    ],
+)
+def test_terms_multiply_what_the_convolution_multiplies(geometry: ConvGeometry) -> None:
+    """The sums of the terms of all groups, on random numbers, are those of the golden."""
+    tensors = conv.DEFINITION.make("full-range", geometry)
+    found = np.zeros((geometry.out_height * geometry.out_width, geometry.cout), np.int64)
+    for sums in conv.terms(geometry):
+        positions, depths, columns = map(np.arange, sums.shape)
+        left, right = sums.left[1](positions, depths), sums.right[1](depths, columns)
+        x = np.where(left < 0, 0, tensors["x"].reshape(-1)[np.maximum(left, 0)])
+        products = x.astype(np.int64) @ tensors["filter"].reshape(-1)[right].astype(np.int64)
+        assert sums.bias is not None
+        found.reshape(-1)[sums.result[1](positions, columns)] += (
+            products + tensors["bias"][0, sums.bias[1](columns)]
+        )
+    assert np.array_equal(found, chain.compute(conv.layers(geometry), tensors).sums["y"])
 
 
 PROFILES = {"round-then-add": "ties", "half-away": "ties", "fma": "near-ties", "exact": "near-ties"}

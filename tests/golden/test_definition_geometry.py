@@ -13,7 +13,7 @@ from golden.geometry import Conv
 
 @dataclass(frozen=True)
 class Nested:
-    size: int
+    size: int | tuple[int, int]
     conv: Conv
 
 
@@ -33,6 +33,12 @@ def test_a_geometry_holds_whole_numbers_and_dataclasses_of_them() -> None:
         (lambda: Nested, "geometry type (a function) is not a dataclass"),
         (make_dataclass("Named", [("name", str)]), "Named.name is str: a geometry holds"),
         (make_dataclass("Flagged", [("flag", bool)]), "Flagged.flag is bool: a geometry holds"),
+        (make_dataclass("Open", [("sizes", tuple[int, ...])]), "Open.sizes is tuple[int, ...]: a geometry"),
+        (make_dataclass("Mixed", [("sizes", tuple[int, str])]), "Mixed.sizes is tuple[int, str]: a geometry"),
+        (
+            make_dataclass("Either", [("sizes", tuple[int, int] | tuple[int, int, int])]),
+            "Either.sizes is tuple[int, int] | tuple[int, int, int]: a geometry",
+        ),
         (
             make_dataclass("Outer", [("inner", make_dataclass("Inner", [("share", float)]))]),
             "Inner.share is float: a geometry holds",

@@ -214,3 +214,20 @@ def test_an_array_of_gigabytes_is_refused_before_it_is_unpacked(
 ) -> None:
     path = saved(tmp_path, arrays | {"x": np.zeros(2**26, np.int8)})
     assert refusal(path).startswith("array 'x' has 67108")
+
+
+def test_elements_in_channels_that_an_image_does_not_have_are_refused(tmp_path: Path) -> None:
+    specs = conv.specs(ConvGeometry(4, 4, 35, 2, Conv(1, 1, 0)))
+    arrays: dict[str, Any] = {
+        "x": np.zeros((32, 32), np.int8),
+        "filter": np.ones((35, 2), np.int8),
+        "bias": np.zeros((1, 2), np.int32),
+        "scales": np.ones(2, np.float32),
+        "offsets": np.zeros(2, np.int32),
+    }
+    arrays["x"][:16] = 1
+    arrays["x"][16:, :3] = 1
+    assert np.array_equal(load_inputs(saved(tmp_path, arrays), specs)["x"], arrays["x"])
+    arrays["x"][21, 9] = -7
+    with pytest.raises(InputsError, match=r"x: channel 41 of pixel 5 is -7: must be 0, as the image has"):
+        load_inputs(saved(tmp_path, arrays), specs)

@@ -48,7 +48,7 @@ class Made:
         """x as [C, H, W]."""
         first = self.layers[0]
         rows = layout.nc1hwc0_to_nhwc(self.tensors["x"], first.height, first.width)
-        return rows.T.reshape(-1, first.height, first.width)
+        return rows.T.reshape(-1, first.height, first.width)[: first.cin]
 
     def before_rounding(self) -> Iterator[np.ndarray]:
         """What the default variant rounds in each layer, in double (exact for the sums met here)."""
@@ -173,6 +173,23 @@ def test_claims_hold_where_there_is_a_single_output_pixel(
         check(workload, geometry, seed)
 
 
+@pytest.mark.parametrize(
+    ("workload", "geometry"),
+    [
+        pytest.param("conv-pair", Geometry(24, 16, 3, 40, 33, Conv(3, 2, 1), Conv(3, 1, 2, 2)), id="pair"),
+        pytest.param("conv", ConvGeometry(24, 16, 24, 4, Conv(3, 2, 1)), id="few channels"),
+        pytest.param("conv", ConvGeometry(24, 16, 33, 66, Conv(3, 1, 1), 33), id="depthwise"),
+        pytest.param("conv", ConvGeometry(24, 16, 40, 24, Conv(3, 1, 2, 2), 2), id="groups"),
+    ],
+)
+@pytest.mark.parametrize("check", CHECKS)
+def test_claims_hold_for_channels_that_are_no_whole_blocks(
+    check: Callable[[str, Any, int], None], workload: str, geometry: Any
+) -> None:
+    for seed in range(3):
+        check(workload, geometry, seed)
+
+
 @pytest.mark.parametrize(("workload", "geometry"), REFERENCES)
 def test_full_range_spreads_the_output_over_the_whole_range(workload: str, geometry: Any) -> None:
     y = made(workload, "full-range", geometry).outputs[-1]
@@ -203,16 +220,16 @@ def test_impulse_is_one_pixel_whose_taps_are_distinct(
     for layer in found.layers:
         assert not tensors[layer.bias].any()
         assert not tensors[layer.offsets].any()
-    met = layout.matrix_to_filter(tensors[first.filter], first.conv.kernel)[:, channel]
+    met = layout.matrix_to_filter(tensors[first.filter], first.conv)[:, channel]
     for taps in met.reshape(first.cout, -1):
         assert taps.all()
         assert np.unique(taps).size == taps.size
     for layer in later:
-        weights = layout.matrix_to_filter(tensors[layer.filter], layer.conv.kernel)
+        weights = layout.matrix_to_filter(tensors[layer.filter], layer.conv)
         assert (weights != 0).any(axis=(0, 2, 3)).all(), "a channel of mid that no output channel looks at"
         for taps in weights.reshape(layer.cout, -1):
             used = taps[taps != 0]
-            assert np.unique(used).size == used.size >= layer.conv.kernel**2
+            assert np.unique(used).size == used.size >= layer.conv.taps
     assert found.outputs[-1].any()
     assert np.array_equal(found.outputs[0], found.sums[0]), "the first output is the taps themselves"
 
@@ -226,7 +243,7 @@ def test_impulse_shows_where_every_tap_lands(workload: str, geometry: Any, row: 
     channel, top, left = (int(place) for place in np.argwhere(found.image)[0])
     assert ("odd" if top % 2 else "even", "odd" if left % 2 else "even") == (row, column)
 
-    weights = layout.matrix_to_filter(found.tensors[first.filter], 3)[:, channel]
+    weights = layout.matrix_to_filter(found.tensors[first.filter], first.conv)[:, channel]
     wanted = np.zeros((first.out_height, first.out_width, first.cout), int)
     for i, j in np.ndindex(3, 3):
         at = top + 1 - i, left + 1 - j  # stride 2, padding 1: output row r meets input row 2 * r - 1 + i
@@ -245,7 +262,7 @@ def test_the_four_impulses_together_meet_every_tap(workload: str, geometry: Any)
     for name in IMPULSES:
         found = made(workload, name, geometry)
         channel = int(np.argwhere(found.image)[0][0])
-        weights = layout.matrix_to_filter(found.tensors[found.layers[0].filter], 3)[:, channel]
+        weights = layout.matrix_to_filter(found.tensors[found.layers[0].filter], Conv(3))[:, channel]
         for out_channel in range(64):
             met[out_channel] |= np.isin(weights[out_channel], found.outputs[0][:, out_channel])
     assert met.all()

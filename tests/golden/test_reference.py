@@ -43,6 +43,33 @@ def test_sums_are_exact_beyond_what_fp32_holds(channels: int, kernel: int, value
     assert np.array_equal(sums, in_int64(rows, size, size, taps, conv))
 
 
+@pytest.mark.parametrize(
+    ("height", "width", "channels", "conv"),
+    [
+        (9, 8, 1, Conv(4, (1, 5), 0)),
+        (30, 25, 3, Conv(24, (1, 2), 0)),  # so many taps that fp32 holds the sums of one channel at a time
+        (4, 4, 1, Conv((7, 5), (1, 3), (6, 5, 1, 4))),
+    ],
+)
+def test_sums_of_one_channel_are_exact_whatever_lies_beside_it(
+    height: int, width: int, channels: int, conv: Conv
+) -> None:
+    """A library that reads past the image finds other numbers there each time."""
+    draw = Draw(3)
+    rows = draw.integers(-128, 127, (height * width, channels)).astype(np.int8)
+    taps = draw.integers(-128, 127, (conv.taps * channels, 2)).astype(np.int8)
+    image = np.pad(rows.reshape(height, width, channels), (conv.sides[:2], conv.sides[2:], (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(
+        image.astype(np.int64), (conv.kernel_rows, conv.kernel_columns), (0, 1)
+    )[:: conv.stride_rows, :: conv.stride_columns]
+    own = taps.reshape(conv.kernel_rows, conv.kernel_columns, channels, 2)
+    wanted = np.einsum("hwcij,ijcn->hwn", windows, own.astype(np.int64)).reshape(-1, 2)
+    for size in range(20):
+        beside = np.full(1000 + 37 * size, 1e6, np.float32)
+        del beside
+        assert np.array_equal(convolve(rows, height, width, taps, conv), wanted)
+
+
 def test_torch_is_not_imported_before_a_convolution_is_computed() -> None:
     ours = "golden.cache, golden.inputs, golden.conv_pair, golden.conv, golden.gemm"
     code = f"import sys, {ours}; sys.exit('torch' in sys.modules)"

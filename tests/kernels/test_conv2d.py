@@ -30,23 +30,23 @@ def case(geometry: ConvGeometry, seed: int) -> tuple[Arrays, npt.NDArray[np.int8
     random = np.random.default_rng(seed)
     conv, cin, cout = geometry.conv, geometry.cin, geometry.cout
     image = random.integers(-128, 128, (geometry.height, geometry.width, cin))
-    taps = random.integers(-128, 128, (conv.kernel, conv.kernel, cin, cout))
+    taps = random.integers(-128, 128, (conv.kernel_rows, conv.kernel_columns, cin, cout))
     bias = random.integers(-(2**15), 2**15, (1, cout))
     # Powers of two make ties.
     scales = np.where(np.arange(cout) % 2, 2.0**-10, random.uniform(-(2**-9), 2**-9, cout))
     table = vreq8.pack(scales, random.integers(-256, 256, cout))
 
-    padded = np.pad(image, ((conv.padding, conv.padding), (conv.padding, conv.padding), (0, 0)))
+    padded = np.pad(image, (conv.sides[:2], conv.sides[2:], (0, 0)))
     acc = np.zeros((geometry.out_height, geometry.out_width, cout), np.int64)
     for row in range(geometry.out_height):
         for column in range(geometry.out_width):
-            top, left = row * conv.stride, column * conv.stride
-            patch = padded[top : top + conv.kernel, left : left + conv.kernel]
+            top, left = row * conv.stride_rows, column * conv.stride_columns
+            patch = padded[top : top + conv.kernel_rows, left : left + conv.kernel_columns]
             acc[row, column] = np.tensordot(patch, taps, 3)
     y = vreq8.requantise((acc.reshape(-1, cout) + bias).astype(np.int32), table)
 
     planes = image.reshape(geometry.height, geometry.width, cin // 32, 32).transpose(2, 0, 1, 3)
-    by_plane = taps.reshape(conv.kernel, conv.kernel, cin // 32, 32, cout).transpose(2, 0, 1, 3, 4)
+    by_plane = taps.reshape(*taps.shape[:2], cin // 32, 32, cout).transpose(2, 0, 1, 3, 4)
     arrays: Arrays = {
         "x": planes.reshape(-1, 32).astype(np.int8),
         "filter": by_plane.reshape(-1, cout).astype(np.int8),
@@ -79,6 +79,13 @@ CASES = {
     "the widest padding": (ConvGeometry(16, 12, 32, 32, Conv(5, 1, 4)), 20, 1),
     "an even kernel": (ConvGeometry(16, 17, 32, 32, Conv(2, 1, 0)), 15, 1),
     "kernel 1": (ConvGeometry(20, 8, 64, 32, Conv(1, 1, 0)), 6, 4),
+    "a row, with padding on the left alone": (
+        ConvGeometry(12, 18, 32, 64, Conv((1, 4), 1, (0, 0, 3, 0))),
+        4,
+        3,
+    ),
+    "padding below and on the right alone": (ConvGeometry(28, 28, 32, 32, Conv(3, 2, (0, 1, 0, 1))), 4, 4),
+    "other strides": (ConvGeometry(24, 18, 64, 32, Conv((5, 2), (1, 3), (4, 1, 0, 1))), 9, 3),
     "a buffer of more rows than are read": (ConvGeometry(32, 8, 32, 32, Conv(3, 2, 1)), 8, 2),
 }
 
@@ -95,12 +102,14 @@ def test_the_cases_of_banding(geometry: ConvGeometry, band_rows: int, bands: int
 @st.composite
 def plans(draw: st.DrawFn, limits: Limits) -> ConvPlan:
     """A convolution that can be tiled, in bands of some height that is not refused."""
-    kernel = draw(st.integers(1, 5))
-    conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
+    kernel = rows, reach = draw(st.tuples(*[st.integers(1, 5)] * 2))
+    above_below, sides = (draw(st.tuples(*[st.integers(0, of - 1)] * 2)) for of in kernel)
+    conv = Conv(kernel, draw(st.tuples(*[st.integers(1, 3)] * 2)), (*above_below, *sides))
     # Output columns that are whole fractals, or nearly, allow low bands and so several of them.
     columns = draw(st.sampled_from([8, 16, 16, 4, 12, 17]))
-    width = max(kernel, (columns - 1) * conv.stride + kernel - 2 * conv.padding + draw(st.integers(0, 2)))
-    height = draw(st.integers(kernel, 40))
+    read = (columns - 1) * conv.stride_columns + reach
+    width = max(1, reach - sum(sides), read - sum(sides) + draw(st.integers(0, 2)))
+    height = draw(st.integers(max(1, rows - sum(above_below)), 40))
     channels = st.sampled_from([32, 64, 96])
     geometry = ConvGeometry(height, width, draw(channels), draw(channels), conv)
     fitting = []

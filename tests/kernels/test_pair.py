@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from emulator.counts import Counts
 from emulator.engine import Report
 from golden.conv_pair import DEFINITION
 from golden.geometry import Conv, Geometry
-from kernels.plan import Limits, Plan, PlanError, make_plan, tile_bands
+from kernels.choice import RESIDENT, STREAMED, Streams
+from kernels.cost import Work
+from kernels.plan import Limits, Plan, PlanError, deeper, make_plan, tile_bands
 from workloads.conv_pair import WORKLOAD
 
 Compiled = Callable[[str, Plan], Report]
@@ -40,9 +43,16 @@ def test_the_given_cases(
 
 @st.composite
 def convs(draw: st.DrawFn) -> Conv:
-    kernel = draw(st.sampled_from([3, 3, 3, 1, 5, 2]))
-    padding = draw(st.sampled_from([kernel // 2, kernel // 2, kernel // 2, 0, min(kernel - 1, 2)]))
-    return Conv(kernel, draw(st.sampled_from([1, 1, 2, 3])), padding)
+    kernel = draw(st.sampled_from([3, 3, 3, 1, 5, 2, (1, 7), (7, 1), (3, 5), (4, 2)]))
+    rows, columns = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+
+    def padding(size: int) -> int:
+        return draw(st.sampled_from([size // 2, size // 2, size // 2, 0, min(size - 1, 2)]))
+
+    if isinstance(kernel, int) and draw(st.booleans()):
+        return Conv(kernel, draw(st.sampled_from([1, 1, 2, 3])), padding(kernel))
+    sides = padding(rows), padding(rows), padding(columns), padding(columns)
+    return Conv(kernel, draw(st.sampled_from([1, (1, 2), (2, 1), (3, 2)])), sides)
 
 
 @st.composite
@@ -50,22 +60,24 @@ def plans(draw: st.DrawFn, limits: Limits) -> Plan:
     """A geometry that can be tiled, in bands of some height that is not refused."""
     conv1, conv2 = draw(convs()), draw(convs())
     width = draw(st.sampled_from([16, 32, 64, 48, 8, 7, 14, 15, 17, 4]))
-    height = draw(st.sampled_from([16, 32, 24, 40, 12, 20, 21, 3, 5]))
+    height = draw(st.sampled_from([16, 32, 24, 40, 12, 20, 21, 3, 5, 1, 2]))
     channels = st.sampled_from([32, 32, 64, 96])
     try:
         geometry = Geometry(height, width, draw(channels), draw(channels), draw(channels), conv1, conv2)
     except ValueError:
         assume(False)
-    heights = [rows for rows in range(1, geometry.out_height + 1) if tiled(geometry, limits, rows)]
-    assume(heights)
-    plan = tiled(geometry, limits, draw(st.sampled_from(heights)), streamed=draw(st.booleans()))
+    streams = draw(st.sampled_from([RESIDENT, STREAMED, *deeper(geometry)]))
+    # In less L1 than there is, filters come in by slices of K too.
+    room = draw(st.sampled_from([limits.l1, 50_000, 25_000])) if streams.filters else limits.l1
+    plan = tiled(geometry, replace(limits, l1=room), draw(st.integers(1, geometry.out_height)), streams)
+    assume(plan is not None)
     assert plan is not None
     return plan
 
 
-def tiled(geometry: Geometry, limits: Limits, band_rows: int, *, streamed: bool = False) -> Plan | None:
+def tiled(geometry: Geometry, limits: Limits, band_rows: int, streams: Streams = RESIDENT) -> Plan | None:
     try:
-        return tile_bands(geometry, limits, band_rows, streamed)
+        return tile_bands(geometry, limits, band_rows, streams)
     except PlanError:
         return None
 
@@ -83,10 +95,29 @@ def test_every_plan_compiles_and_moves_what_it_should(
     mid_bytes = geometry.mid_height * geometry.mid_width * geometry.cmid
     assert fused.written == {"y": y_bytes}
     assert "mid" not in fused.read
-    assert fused.read["x"] == sum(band.x.rows for band in plan.bands) * geometry.width * geometry.cin
+    assert_counted(plan.work, [fused])
+    assert_counted(plan.two_pass_work, [reports[name].counts for name in ("pass1", "pass2")])
     assert reports["pass1"].counts.written == {"mid": mid_bytes}
     assert reports["pass2"].counts.written == {"y": y_bytes}
-    assert reports["pass2"].counts.read["mid"] == fused.moved[("L0C", "L1")]
+    assert fused.moved["L0C", "L1"] >= mid_bytes or plan.bands[0].mid.rows < geometry.mid_height
+
+
+def assert_counted(work: Work, counts: Sequence[Counts]) -> None:
+    """What a plan says of its work is what the emulator counts."""
+
+    def moved(source: str, target: str) -> int:
+        return sum(each.moved.get((source, target), 0) for each in counts)
+
+    assert work == Work(
+        gm_l1=moved("GM", "L1"),
+        l1_l0a=moved("L1", "L0A"),
+        l1_l0b=moved("L1", "L0B"),
+        l0c_l1=moved("L0C", "L1"),
+        l0c_gm=moved("L0C", "GM"),
+        l1_tables=moved("L1", "bias table") + moved("L1", "fixpipe table"),
+        matmuls=sum(each.matmuls for each in counts),
+        fractals=sum(each.fractals for each in counts),
+    )
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
@@ -119,18 +150,29 @@ CUTS = {
     "widths of no whole fractal": (Geometry(17, 17, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 5, 4),
     "narrow": (Geometry(9, 3, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 4, 3),
     "one pixel": (Geometry(1, 1, 32, 32, 32, Conv(1, 1, 0), Conv(1, 1, 0)), 1, 1),
+    "one pixel and its padding": (Geometry(1, 1, 32, 64, 32, Conv(3, 1, 1), Conv(5, 1, 2)), 1, 1),
+    "rows, then columns": (
+        Geometry(17, 17, 64, 32, 32, Conv((1, 7), 1, (0, 0, 3, 3)), Conv((7, 1), 1, (3, 3, 0, 0))),
+        6,
+        3,
+    ),
+    "padding below and on the right alone": (
+        Geometry(22, 20, 32, 32, 32, Conv(3, 2, (0, 1, 0, 1)), Conv((2, 4), (1, 2), (0, 1, 1, 3))),
+        5,
+        3,
+    ),
     "five planes": (Geometry(6, 7, 160, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 6, 1),
     "four planes": (Geometry(12, 16, 128, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), 6, 2),
 }
 
 
-@pytest.mark.parametrize("streamed", [False, True], ids=["resident", "streamed"])
+@pytest.mark.parametrize("streams", [RESIDENT, STREAMED], ids=["resident", "streamed"])
 @pytest.mark.parametrize(("geometry", "band_rows", "bands"), CUTS.values(), ids=CUTS.keys())
 def test_the_cases_of_banding(
-    geometry: Geometry, band_rows: int, bands: int, streamed: bool, limits: Limits, computed: Computed
+    geometry: Geometry, band_rows: int, bands: int, streams: Streams, limits: Limits, computed: Computed
 ) -> None:
     pytest.importorskip("torch", reason="the golden reference needs torch")
-    plan = tile_bands(geometry, limits, band_rows, streamed)
+    plan = tile_bands(geometry, limits, band_rows, streams)
     assert len(plan.bands) == bands
     tensors = DEFINITION.make("full-range", geometry)
     expected = DEFINITION.compute(geometry, tensors, "vreq8")
@@ -152,13 +194,14 @@ def test_tight_memories_make_lower_bands_not_other_numbers(limits: Limits, compu
     )
 
 
-@pytest.mark.parametrize("l1", [60_000, 40_000, 24_000], ids=["columns", "narrow columns", "slices of K"])
+@pytest.mark.parametrize("l1", [60_000, 40_000, 14_000, 12_000], ids=["blocks", "slices", "x", "x and mid"])
 def test_filters_that_l1_does_not_hold_are_brought_in(limits: Limits, l1: int, computed: Computed) -> None:
     pytest.importorskip("torch", reason="the golden reference needs torch")
     geometry = Geometry(7, 7, 64, 64, 96, Conv(3, 1, 1), Conv(3, 1, 1))
     plan = make_plan(geometry, replace(limits, l1=l1))
-    assert plan.streamed
-    assert (plan.conv1.slices > 1) == (l1 == 24_000)
+    by_planes = {14_000: (True, False), 12_000: (True, True)}.get(l1, (False, False))
+    assert plan.streams == Streams(True, *by_planes)
+    assert (plan.conv1.slices > 1) == (l1 < 60_000)
     tensors = DEFINITION.make("full-range", geometry)
     expected = DEFINITION.compute(geometry, tensors, "vreq8")
     arrays: dict[str, Any] = {**tensors.arrays("vreq8"), "mid": expected["mid"]}

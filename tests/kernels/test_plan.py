@@ -1,20 +1,21 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.engine import compile_program
 from emulator.program import Program
 from emulator.soc import SOCS
 from golden.geometry import MC62, Conv, Geometry
-from kernels.choice import cheapest
+from kernels.choice import RESIDENT, STREAMED, cheapest
 from kernels.cost import Rates, Work
-from kernels.plan import Limits, Plan, PlanError, Window, make_plan, tile_bands, window
+from kernels.plan import Limits, Plan, PlanError, Tile, Window, make_plan, tile_bands, window
+from kernels.tiles import FREE, Written
 from pipeline.ground import memory
 
 Build = Callable[[str, Plan], Program]
@@ -47,12 +48,13 @@ def test_the_bands_of_mc62_have_the_padding_of_their_place(limits: Limits) -> No
 @st.composite
 def asked(draw: st.DrawFn) -> tuple[Conv, int, int, int, int]:
     """A convolution, output rows of it, the image's rows and a buffer that can hold what they read."""
-    kernel = draw(st.integers(1, 5))
-    conv = Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
-    size = draw(st.integers(kernel, 40))
-    row = draw(st.integers(0, conv.out_size(size) - 1))
-    rows = draw(st.integers(1, conv.out_size(size) - row))
-    needed = min((rows - 1) * conv.stride + kernel, size)
+    kernel, columns = draw(st.integers(1, 5)), draw(st.integers(1, 5))
+    sides = [draw(st.integers(0, of - 1)) for of in (kernel, kernel, columns, columns)]
+    conv = Conv((kernel, columns), (draw(st.integers(1, 3)), 1), tuple(sides))
+    size = draw(st.integers(max(1, kernel - sides[0] - sides[1]), 40))
+    row = draw(st.integers(0, conv.out_height(size) - 1))
+    rows = draw(st.integers(1, conv.out_height(size) - row))
+    needed = min((rows - 1) * conv.stride_rows + kernel, size)
     return conv, row, rows, size, draw(st.integers(needed, size))
 
 
@@ -64,12 +66,12 @@ def test_a_window_reads_the_rows_of_the_whole_image(case: tuple[Conv, int, int, 
     assert found.rows == held
     assert 0 <= found.row <= size - held
     assert min(top, bottom) >= 0
-    assert left == right == conv.padding
-    assert (held + top + bottom - conv.kernel) // conv.stride + 1 >= found.skip + rows
+    assert (left, right) == conv.sides[2:]
+    assert (held + top + bottom - conv.kernel_rows) // conv.stride_rows + 1 >= found.skip + rows
     for number in range(rows):
-        for tap in range(conv.kernel):
-            wanted = (row + number) * conv.stride - conv.padding + tap
-            buffered = (found.skip + number) * conv.stride - top + tap
+        for tap in range(conv.kernel_rows):
+            wanted = (row + number) * conv.stride_rows - conv.sides[0] + tap
+            buffered = (found.skip + number) * conv.stride_rows - top + tap
             inside = 0 <= buffered < held
             assert inside == (0 <= wanted < size)
             if inside:
@@ -117,8 +119,8 @@ def test_equal_bands_are_preferred_where_they_are_nearly_as_cheap(limits: Limits
 def test_what_a_plan_says_of_its_work_is_what_the_emulator_counts(soc: str, build: Build) -> None:
     geometry = Geometry(17, 15, 64, 96, 64, Conv(3, 1, 1), Conv(3, 2, 1))
     limits = memory.limits_of(soc)
-    for streamed, l1 in ((False, limits.l1), (True, limits.l1), (True, 50_000)):
-        plan = tile_bands(geometry, replace(limits, l1=l1), 3, streamed)
+    for streams, l1 in ((RESIDENT, limits.l1), (STREAMED, limits.l1), (STREAMED, 50_000)):
+        plan = tile_bands(geometry, replace(limits, l1=l1), 3, streams)
         assert (plan.conv1.slices > 1) == (l1 == 50_000)
         counts = compile_program(build("fused", plan), SOCS[soc]).counts
         moved, work = counts.moved, plan.work
@@ -150,14 +152,34 @@ def test_rows_that_are_no_whole_fractals_have_zeros_under_them(limits: Limits) -
     assert band.x == Window(0, 7, (1, 1, 1, 1), 0, spare=9)
 
 
-def test_filters_that_do_not_fit_l1_are_streamed_in_blocks(limits: Limits) -> None:
+def test_filters_that_do_not_fit_l1_are_streamed_by_pieces(limits: Limits) -> None:
     same = Conv(3, 1, 1)
     plan = make_plan(Geometry(7, 7, 512, 512, 512, same, same), limits)
     assert plan.streamed
-    # 7 of 16 rows hold pixels; the widest block that fits beside x and mid.
-    held = 2 * 16 * 7 * 512
-    assert held + (4608 + 12) * plan.conv1.columns <= limits.l1 < held + (4608 + 12) * 2 * plan.conv1.columns
+    # 7 of 16 rows hold pixels; the largest piece that fits beside x and mid.
+    held, tile = 2 * 16 * 7 * 512, plan.conv1
+    assert 4608 * 512 > limits.l1 - held >= (tile.slice + 12) * tile.columns
     assert not make_plan(Geometry(28, 28, 128, 128, 128, same, same), limits).streamed
+
+
+def test_the_acc_tile_of_a_streamed_filter_is_the_cheapest_that_fits() -> None:
+    """No other tile, block, K step or cut of K that fits takes fewer cycles; each is tried here."""
+    limits = memory.limits_of("a2a3")
+    geometry, band_rows = Geometry(9, 14, 96, 64, 192, Conv(3, 1, 1), Conv(3, 1, 1)), 9
+    tight = replace(limits, l1=90_000, l0c=24_000, l0a=20_000)
+    plan = tile_bands(geometry, tight, band_rows, STREAMED)
+    held = 16 * 14 * 64  # 9 rows of mid, and zeros up to whole fractals
+    costs = []
+    for columns, step, positions in product((32, 64, 96, 192), range(32, 577, 32), range(16, 129, 16)):
+        for slices in range(1, 19):
+            if 576 % step or (576 // step) % slices:
+                continue
+            tile = Tile(-(-positions // 14), positions, step, 576 // step, columns, slices)
+            fits = 4 * positions * columns <= tight.l0c and positions * step <= tight.l0a
+            if fits and step * columns <= tight.l0b and held + (tile.slice + 12) * columns <= tight.l1:
+                costs.append(replace(plan, conv2=tile).work.cycles(tight.rates))
+    assert len(costs) > 50
+    assert plan.work.cycles(tight.rates) == min(costs)
 
 
 @pytest.mark.parametrize(
@@ -222,73 +244,35 @@ def test_where_no_plan_fits_the_nearest_one_is_told(limits: Limits) -> None:
         make_plan(pointwise, replace(limits, l1=1000))
 
 
-@st.composite
-def geometries(draw: st.DrawFn) -> Geometry:
-    def conv() -> Conv:
-        kernel = draw(st.integers(1, 5))
-        return Conv(kernel, draw(st.integers(1, 3)), draw(st.integers(0, kernel - 1)))
-
-    height, width = draw(st.integers(1, 30)), draw(st.integers(1, 30))
-    cin, cmid, cout = (32 * draw(st.integers(1, 6)) for _ in range(3))
-    try:
-        return Geometry(height, width, cin, cmid, cout, conv(), conv())
-    except ValueError:
-        assume(False)
-        raise
+WRITTEN = [
+    (Written(positions=24), "tile_positions1 is 24: must be a multiple of 16"),
+    (Written(step=48), "k_step1 is 48: must be a multiple of 32 that divides K, 288"),
+    (Written(step=64), "k_step1 is 64: must be a multiple of 32 that divides K, 288"),
+    (
+        Written(columns=64),
+        "block_columns1 is 64: must be a multiple of 32 that divides the output channels, 96",
+    ),
+]
 
 
-def some_plan_fits(geometry: Geometry, l1: int) -> bool:
-    """Whether any height of bands and any blocks of channels fit L1, tried one by one."""
-
-    def held(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]:
-        read = min((rows - 1) * conv.stride + conv.kernel, height)
-        return read, next(each for each in range(read, read + 16) if each * width % 16 == 0)
-
-    def blocks(channels: int) -> list[int]:
-        return [each for each in range(32, channels + 1, 32) if channels % each == 0]
-
-    for rows in range(1, geometry.out_height + 1):
-        mid_rows, mid_held = held(geometry.conv2, rows, geometry.mid_height, geometry.mid_width)
-        _, x_held = held(geometry.conv1, mid_rows, geometry.height, geometry.width)
-        spanned = min(rows * geometry.conv2.stride, geometry.mid_height)
-        _, pass1_held = held(geometry.conv1, spanned, geometry.height, geometry.width)
-        x, pass1_x = (each * geometry.width * geometry.cin for each in (x_held, pass1_held))
-        mid = mid_held * geometry.mid_width * geometry.cmid
-        # The narrowest block of columns, and of its filter one K step.
-        step = 64 if geometry.depth1 % 64 == 0 else 32
-        first = [(step + 12) * each for each in blocks(geometry.cmid)]
-        second = [(32 + 12) * each for each in blocks(geometry.cout)]
-        fits_first = any(max(x + mid, pass1_x) + each <= l1 for each in first)
-        if fits_first and any(mid + each <= l1 for each in second) and uniform(geometry, rows):
-            return True
-    return False
+@pytest.mark.parametrize(("written", "rule"), WRITTEN, ids=[rule.partition(" ")[0] for _, rule in WRITTEN])
+def test_what_is_written_of_an_acc_tile_must_be_one(limits: Limits, written: Written, rule: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        make_plan(replace(GEOMETRY, cmid=96), limits, None, (written, FREE))
+    assert str(caught.value) == rule
+    assert caught.value.option == rule.partition(" ")[0]
 
 
-def uniform(geometry: Geometry, rows: int) -> bool:
-    """Whether the bands between the first and the last can be one loop."""
-    try:
-        tile_bands(geometry, roomy(), rows)
-    except PlanError as error:
-        return "padding reaches past" not in str(error)
-    return True
+def test_what_is_written_wins_over_the_planner(limits: Limits) -> None:
+    plan = make_plan(GEOMETRY, limits, 6, (Written(positions=48, step=96), FREE))
+    assert (plan.band_rows, plan.streamed) == (6, False)
+    assert (plan.conv1.positions, plan.conv1.step, plan.conv1.steps) == (48, 96, 3)
+    assert (plan.conv2.positions, plan.conv2.step) == (16, 32)
+    blocks = make_plan(replace(GEOMETRY, cout=96), limits, None, (FREE, Written(columns=32, positions=32)))
+    assert blocks.streamed
+    assert (blocks.conv2.columns, blocks.conv2.positions) == (32, 32)
 
 
-def roomy() -> Limits:
-    return Limits(2**24, 2**20, 2**20, 2**24, 2**20, 2**20)
-
-
-@settings(max_examples=60, deadline=None)
-@given(geometry=geometries(), l1=st.integers(2_000, 80_000))
-def test_a_geometry_is_refused_only_if_no_plan_fits(geometry: Geometry, l1: int) -> None:
-    limits = replace(roomy(), l1=l1)
-    try:
-        plan = make_plan(geometry, limits)
-    except PlanError as error:
-        assert not some_plan_fits(geometry, l1)
-        told = re.search(r"with (\w+) (\d+) it fits$", str(error))
-        if told:
-            smaller = replace(geometry, **{told[1]: int(told[2])})
-            assert make_plan(smaller, limits)
-    else:
-        assert some_plan_fits(geometry, l1)
-        assert plan.work.cycles(limits.rates) > 0
+def test_a_written_tile_that_a_memory_does_not_hold_is_refused(limits: Limits) -> None:
+    with pytest.raises(PlanError, match="need 1048576 B of L0C, which has 131072: 917504 too many"):
+        make_plan(GEOMETRY, limits, None, (FREE, Written(positions=8192)))

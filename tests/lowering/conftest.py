@@ -11,6 +11,7 @@ import emulator.language
 from emulator.program import Program
 from emulator.soc import SOCS, Soc
 from golden.geometry import MC62, Conv, Geometry
+from kernels.choice import RESIDENT, STREAMED, WHOLE_BLOCKS, Streams
 from kernels.plan import Plan, make_plan, tile_bands
 from pipeline.ground.memory import limits_of
 from workloads.conv_pair import WORKLOAD
@@ -23,10 +24,20 @@ RAGGED = Geometry(9, 7, 32, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1))
 
 
 def ragged_plan(filters: str) -> Plan:
-    """`RAGGED` with filters in L1 throughout (`resident`), streamed by `blocks`, or by `slices` of K too."""
+    """`RAGGED` with filters in L1 throughout (`resident`), streamed by `blocks`, or by `slices` of K too.
+
+    With `planes`, conv1 computes mid one C1 plane at a time.
+    """
     limits = limits_of("a2a3")
-    rooms = {"resident": limits.l1, "blocks": 30_000, "slices": 20_000}
-    return tile_bands(RAGGED, replace(limits, l1=rooms[filters]), 5, filters != "resident")
+    room, streams = {
+        "resident": (limits.l1, RESIDENT),
+        "blocks": (30_000, WHOLE_BLOCKS),
+        "slices": (20_000, STREAMED),
+        "planes": (14_000, Streams(True, mid=True)),
+    }[filters]
+    plan = tile_bands(RAGGED, replace(limits, l1=room), 5, streams)
+    assert (plan.conv2.slices > 1) == (filters in ("slices", "planes"))
+    return plan
 
 
 @pytest.fixture(scope="session")

@@ -165,7 +165,7 @@ def without(flags: Flags) -> Iterator[tuple[Flags, Flag, int]]:
             yield {**flags, key: tuple(each for each in own if each != flag)}, flag, key
 
 
-@pytest.mark.parametrize("geometry", ["small", "resident", "slices"])
+@pytest.mark.parametrize("geometry", ["small", "resident", "slices", "planes"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_flag_of_a_program_is_needed_and_none_is_missing(
     name: str, geometry: str, program_of: Callable[..., Program]

@@ -64,8 +64,8 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def untileable() -> Geometry:
-    """Three rows of x alone are more than L1 holds."""
-    return Geometry(5, 65, 8192, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+    """A C1 plane of the rows that one row of y needs is more than L1 holds."""
+    return Geometry(5, 20_000, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,11 @@ CASES: Mapping[str, tuple[str, Any, Mapping[str, int]]] = {
         Geometry(17, 15, 64, 64, 32, Conv(3, 1, 1), Conv(3, 2, 1)),
         {"band_rows": 3},
     ),
+    "pair, rectangles": (
+        "conv-pair",
+        Geometry(40, 26, 64, 32, 64, Conv((5, 3), (2, 1), (1, 2, 2, 0)), Conv((3, 2), (1, 2), (2, 1, 0, 1))),
+        {"band_rows": 6},
+    ),
     "pair, streamed": (
         "conv-pair",
         Geometry(7, 7, 64, 288, 64, Conv(3, 1, 1), Conv(3, 1, 1)),
@@ -52,6 +57,11 @@ CASES: Mapping[str, tuple[str, Any, Mapping[str, int]]] = {
     "conv, one band": ("conv", ConvGeometry(24, 16, 64, 32, Conv(3, 1, 1)), {}),
     "conv, two bands": ("conv", ConvGeometry(12, 16, 32, 64, Conv(3, 1, 1)), {"band_rows": 6}),
     "conv, ragged": ("conv", ConvGeometry(22, 16, 32, 96, Conv(3, 1, 1)), {"band_rows": 6}),
+    "conv, a row": (
+        "conv",
+        ConvGeometry(9, 17, 32, 64, Conv((1, 7), (1, 2), (0, 0, 3, 2))),
+        {"band_rows": 4},
+    ),
     "conv, stride 3": ("conv", ConvGeometry(48, 48, 96, 32, Conv(5, 3, 2)), {"band_rows": 4}),
     "gemm": ("gemm", GemmGeometry(48, 64, 96), {}),
     "gemm, several bands and blocks": ("gemm", GemmGeometry(512, 4096, 256), {}),

@@ -110,7 +110,8 @@ def said(convolution: Convolution, *, in_gm: bool) -> Iterator[tuple[Any, ...]]:
     An output in GM is that of the whole image, one in L1 is a band's.
     """
     layer, tile = convolution.layer, convolution.tile
-    kernel, stride = (layer.conv.kernel,) * 2, (layer.conv.stride,) * 2
+    conv = layer.conv
+    kernel, stride = (conv.kernel_rows, conv.kernel_columns), (conv.stride_rows, conv.stride_columns)
     for place in convolution.order:
         part = convolution.parts[place]
         window = part.window
@@ -137,7 +138,7 @@ def said(convolution: Convolution, *, in_gm: bool) -> Iterator[tuple[Any, ...]]:
         asked_rows, wanted_rows = (
             (end - 1) // layer.out_width for end in (starts[-1] + tile.positions, wanted)
         )
-        below = bottom + (asked_rows - wanted_rows) * layer.conv.stride - window.spare
+        below = bottom + (asked_rows - wanted_rows) * conv.stride_rows - window.spare
         for column in range(0, layer.cout, tile.columns or layer.cout):
             for position in starts:
                 yield (

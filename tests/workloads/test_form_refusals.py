@@ -24,6 +24,14 @@ def fused() -> Form:
 @pytest.mark.parametrize(
     ("changes", "refusal"),
     [
+        (
+            {"layer": replace(fused().last.layer, cin=40)},
+            "convolution 2: it has 40 and 64 channels in 1 groups, dilation 1: must be what a program",
+        ),
+        (
+            {"layer": replace(fused().last.layer, groups=2)},
+            "convolution 2: it has .* in 2 groups, dilation 1: ",
+        ),
         ({"order": (0,)}, r"convolution 2: order \[0\] must name each of its 3 parts once, from 0"),
         ({"order": (0, 1)}, r"convolution 2: order \[0, 1\] must name each of its 3 parts once, from 0"),
         ({"order": (0, 1, 1)}, r"convolution 2: order \[0, 1, 1\] must name each of its 3 parts once"),

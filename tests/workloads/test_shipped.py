@@ -97,7 +97,7 @@ def test_a_frame_covers_the_whole_output(workload: Workload, limits: Limits) -> 
 @pytest.mark.parametrize("name", ["conv-pair", "conv"])
 def test_the_rows_of_a_band_may_be_set(name: str, limits: Limits) -> None:
     workload = WORKLOADS[name]
-    assert set(workload.plan_options) == {"band_rows"}
+    assert "band_rows" in workload.plan_options
     for rows in (2, 4):
         plan = workload.plan(workload.example, limits, {"band_rows": rows})
         assert plan.band_rows == rows

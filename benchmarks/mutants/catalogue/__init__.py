@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from benchmarks.mutants.catalogue import blocks, equivalent, fused, issue, pairs, passes, plans, single
+from benchmarks.mutants.catalogue import (
+    blocks,
+    equivalent,
+    fused,
+    issue,
+    pairs,
+    passes,
+    plans,
+    rectangles,
+    single,
+)
 from benchmarks.mutants.mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -11,6 +21,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *blocks.MUTANTS,
     *passes.MUTANTS,
     *plans.MUTANTS,
+    *rectangles.MUTANTS,
     *single.MUTANTS,
     *pairs.MUTANTS,
     *equivalent.MUTANTS,

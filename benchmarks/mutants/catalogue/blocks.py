@@ -20,7 +20,7 @@ _CONV1_AT = "conv1_position,\n                conv1_k * conv1_step,"
 _CONV2_AT = "conv2_position,\n                conv2_k * conv2_step,"
 _CONV1_WINDOW = "conv1_image, conv1_padding = (window.held, shape.width), padded"
 _CONV2_WINDOW = "conv2_image, conv2_padding = (window.held, shape.width), padded"
-_PLANE_WINDOW = "plane_image, plane_padding = (window.held, shape.width), padded"
+_PLANE_WINDOW = "more1_image, more1_padding = (window.held, shape.width), padded"
 
 
 def _conv1(
@@ -189,19 +189,19 @@ MUTANTS = (
     ),
     _plane(
         "filter: every plane takes the rows of the first",
-        "plane_first + plane_k * plane_step",
-        "plane_k * plane_step",
+        "more1_row + more1_k * more1_step",
+        "more1_k * more1_step",
     ),
     _plane(
         "K loop: begins at the second tap",
-        "for plane_k in pl.range(plane_steps):",
-        "for plane_k in pl.range(1, plane_steps):",
+        "for more1_k in pl.range(more1_steps):",
+        "for more1_k in pl.range(1, more1_steps):",
         ("pass1",),
     ),
     _plane(
         "K loop: ends one tap too early",
-        "for plane_k in pl.range(plane_steps):",
-        "for plane_k in pl.range(plane_steps - 1):",
+        "for more1_k in pl.range(more1_steps):",
+        "for more1_k in pl.range(more1_steps - 1):",
     ),
     _plane(
         "img2col: no padding above",
@@ -215,8 +215,8 @@ MUTANTS = (
     ),
     _plane(
         "K loop: windows of the tap before",
-        "plane_position,\n                plane_k * plane_step,",
-        "plane_position,\n                (plane_k + 8) % 9 * plane_step,",
+        "more1_depth + more1_k * more1_step,",
+        "more1_depth + (more1_k + 8) % 9 * more1_step,",
     ),
     _plane(
         "load: the plane stride is one row short",
@@ -241,8 +241,8 @@ MUTANTS = (
     ),
     _plane(
         "the last plane is not added",
-        "return plane_tile if number < plan.planes",
-        "return plane_tile if number < plan.planes - 1",
+        "return add_plane if number < plan.planes",
+        "return add_plane if number < plan.planes - 1",
     ),
     fault(
         "planes, load: a plane after the last is loaded",
@@ -255,7 +255,7 @@ MUTANTS = (
         "planes, a plane after the last is added",
         _PLANES,
         _FILE,
-        "return plane_tile if number < plan.planes",
-        "return plane_tile if number <= plan.planes",
+        "return add_plane if number < plan.planes",
+        "return add_plane if number <= plan.planes",
     ),
 )

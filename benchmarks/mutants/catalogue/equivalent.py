@@ -22,11 +22,12 @@ from benchmarks.mutants.catalogue.fused import one_map
 from benchmarks.mutants.catalogue.issue import CONTINUED
 from benchmarks.mutants.mutant import Edit
 
-_FUSED, _TWO, _BLOCKS, _PLAN, _GEMM = (
+_FUSED, _TWO, _BLOCKS, _PLAN, _TILES, _GEMM = (
     "fused_conv2d.py",
     "unfused_conv2d.py",
     "blocks.py",
     "plan.py",
+    "tiles.py",
     "gemm.py",
 )
 _CONV1_K = ("conv1_position,\n                conv1_k *", "conv1_taps,\n                conv1_k *")
@@ -141,21 +142,21 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: K steps of 32 in conv1",
         WHOLE_K,
-        Edit(_PLAN, "LONGEST_STEP = 64", "LONGEST_STEP = 32"),
+        Edit(_TILES, "LONGEST_STEP = 64", "LONGEST_STEP = 32"),
     ),
     equivalent(
         "equivalent, plan: pass1's bands are half as high",
         PASS1,
         Edit(
             _PLAN,
-            "height = min(band_rows * geometry.conv2.stride, geometry.mid_height)",
+            "height = min(band_rows * geometry.conv2.stride_rows, geometry.mid_height)",
             "height = min(band_rows, geometry.mid_height)",
         ),
         case=STRIDE_1_2,
     ),
     equivalent(
-        "equivalent, plan: two x rows more than needed are loaded",
-        WITH_CONV1,
+        "equivalent, plan: two rows more than needed are loaded of each map",
+        (*WITH_CONV1, "pass2"),
         Edit(
             _PLAN,
             "held = min(rows_read(conv, rows), height)",
@@ -165,7 +166,7 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: an ACC tile of two image rows",
         (*WITH_CONV1, "pass2"),
-        Edit(_PLAN, "min(row_unit(width) * width,", "min(2 * row_unit(width) * width,"),
+        Edit(_TILES, "min(row_unit(asked.width)", "min(2 * row_unit(asked.width)"),
     ),
     equivalent(
         "equivalent, pass2: the first band last",

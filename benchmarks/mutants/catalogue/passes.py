@@ -89,8 +89,8 @@ MUTANTS = (
         "pass1, planes: one tap less in each",
         ("pass1", "first-tile-load"),
         _FILE,
-        "plan.geometry.conv1.kernel**2)",
-        "plan.geometry.conv1.kernel**2 - 1)",
+        "plan.geometry.conv1.taps)",
+        "plan.geometry.conv1.taps - 1)",
     ),
     _pass1(
         "store: tiles in reverse order",

@@ -19,8 +19,14 @@ from benchmarks.mutants.mutant import Case, Mutant
 _TWO_BY_TWO = ("fused", "pass1", "pass2")
 
 
-def _of(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
-    return fault(f"plan, {name}", programs, "plan.py", old, new, case)
+def _of(
+    name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR, file: str = "plan.py"
+) -> Mutant:
+    return fault(f"plan, {name}", programs, file, old, new, case)
+
+
+def _of_tile(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
+    return _of(f"ACC tile: {name}", programs, old, new, case, "tiles.py")
 
 
 MUTANTS = (
@@ -28,58 +34,58 @@ MUTANTS = (
     _of(
         "window: ends one row too early",
         ("fused", "pass2"),
-        "- conv.padding + conv.kernel\n",
-        "- conv.padding + conv.kernel - 1\n",
+        "- above + conv.kernel_rows\n",
+        "- above + conv.kernel_rows - 1\n",
     ),
     _of(
         "window: no padding above",
         (*WITH_CONV1, "pass2"),
-        "top = -shift if shift < 0 else -shift % conv.stride",
+        "top = -shift if shift < 0 else -shift % conv.stride_rows",
         "top = 0",
     ),
     _of(
         "window: one row of padding above in every band",
         ("fused", "pass1"),
-        "top = -shift if shift < 0 else -shift % conv.stride",
+        "top = -shift if shift < 0 else -shift % conv.stride_rows",
         "top = 1",
     ),
     _of(
         "window: paddings above and below are swapped",
         (*WITH_CONV1, "pass2"),
-        "(top, bottom, conv.padding, conv.padding)",
-        "(bottom, top, conv.padding, conv.padding)",
+        "padding = (top, bottom, left, right)",
+        "padding = (bottom, top, left, right)",
     ),
     _of(
         "window: left padding one less, right padding one more",
         (*WITH_CONV1, "pass2"),
-        "(top, bottom, conv.padding, conv.padding)",
-        "(top, bottom, conv.padding - 1, conv.padding + 1)",
+        "padding = (top, bottom, left, right)",
+        "padding = (top, bottom, left - 1, right + 1)",
     ),
     _of(
         "window: the skip is counted without the padding above",
         ("fused", "pass1"),
-        "(shift + top) // conv.stride",
-        "max(shift, 0) // conv.stride",
+        "(shift + top) // conv.stride_rows",
+        "max(shift, 0) // conv.stride_rows",
         RAGGED,
     ),
     _of(
         "window: the skip is in rows of the input",
         ("fused", "pass1"),
-        "(shift + top) // conv.stride",
+        "(shift + top) // conv.stride_rows",
         "(shift + top)",
         RAGGED,
     ),
     _of(
         "window: the first row is counted without the padding",
         (*WITH_CONV1, "pass2"),
-        "first = row * conv.stride - conv.padding",
-        "first = row * conv.stride",
+        "first = row * conv.stride_rows - above",
+        "first = row * conv.stride_rows",
     ),
     _of(
         "window: rows are not strided",
-        (*WITH_CONV1, "pass2"),
-        "first = row * conv.stride - conv.padding",
-        "first = row - conv.padding",
+        ("fused", "pass1"),
+        "first = row * conv.stride_rows - above",
+        "first = row - above",
     ),
     _of(
         "window: the start is not kept inside the image",
@@ -96,14 +102,14 @@ MUTANTS = (
     _of(
         "x window: of the mid rows one further down",
         WITH_CONV1,
-        "return window(geometry.conv1, mid_row, mid_rows,",
-        "return window(geometry.conv1, mid_row + 1, mid_rows,",
+        "x = window(geometry.conv1, mid_row, mid_rows,",
+        "x = window(geometry.conv1, mid_row + 1, mid_rows,",
     ),
     _of(
         "bands: the x window is that of the rows of y",
         ("fused",),
-        "_x_window(geometry, mid.row, held, held)",
-        "_x_window(geometry, row, held, held)",
+        "_x_window(geometry, mid.row, held, held, streams)",
+        "_x_window(geometry, row, held, held, streams)",
     ),
     _of(
         "bands: the mid window is one row of y further down",
@@ -113,7 +119,7 @@ MUTANTS = (
     ),
     _of(
         "bands: the mid window is computed with conv1",
-        (*WITH_CONV1, "pass2"),
+        WITH_CONV2,
         "window(geometry.conv2, row, rows,",
         "window(geometry.conv1, row, rows,",
     ),
@@ -134,8 +140,8 @@ MUTANTS = (
     _of(
         "pass1: x windows of the mid rows one further down",
         ("pass1",),
-        "_x_window(geometry, row, rows, height)",
-        "_x_window(geometry, row + 1, rows, height)",
+        "_x_window(geometry, row, rows, height, streams)",
+        "_x_window(geometry, row + 1, rows, height, streams)",
     ),
     _of(
         "pass1: the last band is as high as the others",
@@ -147,14 +153,14 @@ MUTANTS = (
     _of(
         "rows read: the kernel is one row too small",
         _TWO_BY_TWO,
-        "return (rows - 1) * conv.stride + conv.kernel",
-        "return (rows - 1) * conv.stride + conv.kernel - 1",
+        "return (rows - 1) * conv.stride_rows + conv.kernel_rows",
+        "return (rows - 1) * conv.stride_rows + conv.kernel_rows - 1",
     ),
     _of(
         "rows read: the stride is that of one row",
         ("fused", "pass1"),
-        "return (rows - 1) * conv.stride + conv.kernel",
-        "return (rows - 1) + conv.kernel",
+        "return (rows - 1) * conv.stride_rows + conv.kernel_rows",
+        "return (rows - 1) + conv.kernel_rows",
     ),
     _of(
         "rows held: rounded down to whole fractals",
@@ -163,27 +169,27 @@ MUTANTS = (
         "return held - held % row_unit(width), 0",
         UNITS,
     ),
-    _of(
-        "ACC tile: one K step too few",
+    _of_tile(
+        "one K step too few",
         (*WHOLE_K, "pass2"),
         "step, depth // step)",
         "step, depth // step - 1)",
     ),
-    _of(
-        "ACC tile: one K step too many",
+    _of_tile(
+        "one K step too many",
         (*WHOLE_K, "pass2"),
         "step, depth // step)",
         "step, depth // step + 1)",
     ),
-    _of(
-        "ACC tile: the last one of a band is left out if it is not whole",
+    _of_tile(
+        "the last one of a band is left out if it is not whole",
         ("fused", "pass1", "pass2"),
         "return -(-positions // self.positions)",
         "return max(positions // self.positions, 1)",
         NARROW,
     ),
-    _of(
-        "ACC tile: a last one that is not whole is one position short",
+    _of_tile(
+        "a last one that is not whole is one position short",
         ("fused", "first-tile-load", "pass1", "pass2"),
         "return positions - (self.count(positions) - 1) * self.positions",
         "return positions - (self.count(positions) - 1) * self.positions - 1",
@@ -192,22 +198,22 @@ MUTANTS = (
     _of(
         "conv1: the depth is that of conv2",
         WHOLE_K,
-        "geometry.depth1, columns, limits",
-        "geometry.depth2, columns, limits",
+        "geometry.depth1,\n        geometry.cmid,\n        LONGEST_STEP",
+        "geometry.depth2,\n        geometry.cmid,\n        LONGEST_STEP",
         STRIDE_1_2,
     ),
     _of(
         "conv1: the depth is that of conv2, which is more",
         WHOLE_K,
-        "geometry.depth1, columns, limits",
-        "geometry.depth2, columns, limits",
+        "geometry.depth1,\n        geometry.cmid,\n        LONGEST_STEP",
+        "geometry.depth2,\n        geometry.cmid,\n        LONGEST_STEP",
         RAGGED,
     ),
     _of(
         "conv2: the depth is that of conv1",
         WITH_CONV2,
-        "geometry.depth2, columns, limits",
-        "geometry.depth1, columns, limits",
+        "geometry.depth2,\n        geometry.cout,\n        C0",
+        "geometry.depth1,\n        geometry.cout,\n        C0",
         RAGGED,
     ),
     _of(
@@ -231,19 +237,19 @@ MUTANTS = (
     _of(
         "both convolutions: kernel and stride are swapped",
         (*WITH_CONV1, "pass2"),
-        "(conv.kernel, conv.kernel), (conv.stride, conv.stride)",
-        "(conv.stride, conv.stride), (conv.kernel, conv.kernel)",
+        "(conv.kernel_rows, conv.kernel_columns), (conv.stride_rows, conv.stride_columns)",
+        "(conv.stride_rows, conv.stride_columns), (conv.kernel_rows, conv.kernel_columns)",
     ),
     _of(
         "both convolutions: the kernel's height is one less",
         (*WITH_CONV1, "pass2"),
-        "(conv.kernel, conv.kernel), ",
-        "(conv.kernel - 1, conv.kernel), ",
+        "(conv.kernel_rows, conv.kernel_columns), ",
+        "(conv.kernel_rows - 1, conv.kernel_columns), ",
     ),
     _of(
         "both convolutions: columns are not strided",
         WITH_CONV1,
-        "(conv.stride, conv.stride)",
-        "(conv.stride, 1)",
+        "(conv.stride_rows, conv.stride_columns)",
+        "(conv.stride_rows, 1)",
     ),
 )

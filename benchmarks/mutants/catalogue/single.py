@@ -114,8 +114,8 @@ MUTANTS = (
     ),
     _conv(
         "plan: the depth is that of one tap less",
-        "depth, columns = geometry.depth, geometry.cout",
-        "depth, columns = geometry.depth - geometry.cin, geometry.cout",
+        "geometry.depth,\n        geometry.cout,",
+        "geometry.depth - geometry.cin,\n        geometry.cout,",
         "conv_plan.py",
     ),
     _conv(
@@ -131,7 +131,10 @@ MUTANTS = (
         "blocks.py",
     ),
     _conv(
-        "plan: no padding above", "top = -shift if shift < 0 else -shift % conv.stride", "top = 0", "plan.py"
+        "plan: no padding above",
+        "top = -shift if shift < 0 else -shift % conv.stride_rows",
+        "top = 0",
+        "plan.py",
     ),
     _gemm("K loop: b lags one step behind", _LOOP_RIGHT, _LOOP_RIGHT.replace("k * step", "(k - 1) * step")),
     _gemm("K loop: a lags one step behind", _LOOP_LEFT, _LOOP_LEFT.replace("k * step", "(k - 1) * step")),

@@ -57,10 +57,9 @@ class Hypothesis:
         return f"{self.name} ({self.note})" if self.note else self.name
 
     def predict(self, view: View) -> Int8:
-        """The output int8 [positions, C] if this were true."""
-        if self.stored is not None:
-            return self.stored[view.positions]
-        return view.output(self, view.model.last)
+        """The output int8 [positions, C] if this were true, in the channels that the workload has."""
+        whole = self.stored[view.positions] if self.stored is not None else view.output(self, view.model.last)
+        return whole[:, : view.model.evidence.expected.shape[1]]
 
 
 RIGHT = Hypothesis("right", (), keeps_sums=True, what="no fault")

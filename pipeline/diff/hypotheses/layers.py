@@ -140,22 +140,23 @@ class Layer:
         first: Ints = np.cumsum([0, *tiles])[part]
         return first + position // self.form.tile.positions
 
-    def taps(self, sites: Ints, stride: int) -> tuple[Ints, Ints, Ints]:
+    def taps(self, sites: Ints, stride: tuple[int, int] | None = None) -> tuple[Ints, Ints, Ints]:
         """Part [sites, 1], buffer row and buffer column [sites, taps] of each tap of each site's window.
 
-        The window is that of the site's position among those of its part; with another stride than the right
-        one, these wrap at another width.
+        The window is that of the site's position among those of its part; with another stride (rows, columns)
+        than the right one, these wrap at another width.
         """
         part, position = self.split(sites)
-        size = self.shapes.conv.kernel
+        conv = self.shapes.conv
+        stride_rows, stride_columns = stride or (conv.stride_rows, conv.stride_columns)
         top, _, left, right = np.array([load.padding for load in self.loads])[part].T
-        width = (self.shapes.width + left + right - size) // stride + 1
+        width = (self.shapes.width + left + right - conv.kernel_columns) // stride_columns + 1
         position = position + np.array([load.skip for load in self.loads])[part] * self.shapes.out_width
-        down, across = np.divmod(np.arange(size**2), size)
+        down, across = np.divmod(np.arange(conv.taps), conv.kernel_columns)
         return (
             part[:, None],
-            (position // width * stride - top)[:, None] + down,
-            (position % width * stride - left)[:, None] + across,
+            (position // width * stride_rows - top)[:, None] + down,
+            (position % width * stride_columns - left)[:, None] + across,
         )
 
     def held_rows(self, part: Ints) -> Ints:
@@ -168,9 +169,9 @@ class Layer:
         inside = (row >= 0) & (row < self.held_rows(part)) & (column >= 0) & (column < width)
         return np.where(inside, self.base[part] + row * width + column, OUTSIDE)
 
-    def windows(self, sites: Ints, stride: int | None = None) -> Ints:
+    def windows(self, sites: Ints, stride: tuple[int, int] | None = None) -> Ints:
         """Pixel of each tap of each site's window, [sites, taps]; by default with the right stride."""
-        return self.pixels(*self.taps(sites, stride or self.shapes.conv.stride))
+        return self.pixels(*self.taps(sites, stride))
 
     def sums(self, held: Int8, windows: Ints) -> Int32:
         """Sums without bias, int32 [sites, Cout]: windows of what buffers hold, [pixels, C], x filter.

@@ -17,7 +17,7 @@ from golden.specs import Int8
 from pipeline.diff.hypotheses.base import Hypothesis
 from pipeline.diff.hypotheses.layers import Layer, reordered, with_zeros
 from pipeline.diff.hypotheses.model import Model
-from workloads.faults import FAULTS, Fault, moved_windows
+from workloads.faults import FAULTS, Fault, halo_rows, moved_windows
 from workloads.form import Loading
 
 
@@ -76,12 +76,12 @@ def _reordered(layer: Layer, held: Int8, *, nz_as_nd: bool) -> Int8:
 
 
 def _stale(layer: Layer, held: Int8, *, never_filled: bool) -> Int8:
-    """Maps whose first kernel - stride rows are what the band before had there.
+    """Maps whose halo, their first rows, is what the band before had there.
 
     If no later band ever fills them (`never_filled`), they are those of the band computed first.
     """
-    stale, conv, order = held.copy(), layer.shapes.conv, layer.form.order
-    halo = max(0, conv.kernel - conv.stride) * layer.shapes.width
+    stale, order = held.copy(), layer.form.order
+    halo = min(halo_rows(layer.shapes.conv), layer.loads[0].rows) * layer.shapes.width
     for before, number in pairwise(order):
         band, earlier = layer.base[number], layer.base[order[0] if never_filled else before]
         stale[band : band + halo] = held[earlier : earlier + halo]

@@ -27,6 +27,12 @@ class Model:
         """The layer whose output is the evidence's tensor."""
         return self.layers[-1]
 
+    @property
+    def expected(self) -> Int8:
+        """What the program must give, with zeros in channels that the workload does not have."""
+        expected = self.evidence.expected
+        return np.pad(expected, ((0, 0), (0, self.last.shapes.cout - expected.shape[1])))
+
 
 def model_of(evidence: Evidence, form: Form) -> Model:
     """The layers of the evidence's program, of which the form is known."""

@@ -41,8 +41,9 @@ def _in_order(*axes: int) -> Callable[[Layer], Layer]:
     """The filter's bytes lie with K in the order of `axes` of (c1, kh, kw, c0)."""
 
     def altered(layer: Layer) -> Layer:
-        kernel = layer.shapes.conv.kernel
-        taps = layer.filter.reshape(-1, kernel, kernel, C0, layer.filter.shape[1])
+        conv = layer.shapes.conv
+        shape = -1, conv.kernel_rows, conv.kernel_columns, C0, layer.filter.shape[1]
+        taps = layer.filter.reshape(shape)
         return replace(layer, filter=taps.transpose(*axes, 4).reshape(layer.filter.shape))
 
     return altered
@@ -50,7 +51,7 @@ def _in_order(*axes: int) -> Callable[[Layer], Layer]:
 
 def _with_planes_rotated(layer: Layer) -> Layer:
     """The filter's planes rotated the other way, which sums the same products."""
-    plane = layer.shapes.conv.kernel**2 * C0
+    plane = layer.shapes.conv.taps * C0
     return replace(layer, filter=np.roll(layer.filter, plane, axis=0))
 
 

@@ -12,7 +12,7 @@ from workloads.faults import FAULTS
 
 def hypotheses(model: Model) -> Iterator[Hypothesis]:
     """Every fault of this family that the program can have."""
-    evidence, expected, sentinel = model.evidence, model.evidence.expected, model.evidence.sentinel
+    evidence, expected, sentinel = model.evidence, model.expected, model.evidence.sentinel
     tiles = list(model.last.form.stored())
     if sentinel is not None:
         unwritten = expected.copy()

@@ -7,19 +7,21 @@ from functools import partial
 
 import numpy as np
 
+from golden.geometry import SIDES
 from golden.specs import Int8, Int32
 from pipeline.diff.hypotheses.base import Hypothesis
 from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import Model
-from workloads.faults import FAULTS, Fault, band_class
+from workloads.faults import FAULTS, Fault, band_class, other_stride, padded_side
 
 
 def past_edges(model: Model) -> Iterator[Hypothesis]:
     """No zeros past an edge, in all bands or in the first, interior or last, in each convolution."""
     for layer in model.layers:
         for fault in FAULTS.values():
-            of_layer = fault.family.startswith("no-padding") and fault.conv == layer.number
-            if of_layer and layer.shapes.conv.padding and not _told_by_another(fault, layer):
+            side = padded_side(fault)
+            padded = side and fault.conv == layer.number and layer.shapes.conv.sides[SIDES.index(side)]
+            if padded and not _told_by_another(fault, layer):
                 yield Hypothesis(fault.id, (layer.number,), sums=partial(_sums_past_edge, fault))
 
 
@@ -40,10 +42,10 @@ def _sums_past_edge(fault: Fault, layer: Layer, held: Int8, sites: Ints) -> Int3
 
     Taps past a corner, and so past another edge too, still read zeros.
     """
-    part, row, column = layer.taps(sites, layer.shapes.conv.stride)
+    part, row, column = layer.taps(sites)
     rows, columns = layer.held_rows(part), layer.shapes.width
     past = {"top": row < 0, "bottom": row >= rows, "left": column < 0, "right": column >= columns}
-    read = past.pop(fault.family.removeprefix("no-padding-")) & ~np.logical_or.reduce([*past.values()])
+    read = past.pop(padded_side(fault)) & ~np.logical_or.reduce([*past.values()])
     first, last = part == 0, part == len(layer.loads) - 1
     bands = {"first": first, "interior": ~first & ~last, "last": last}
     read &= bands.get(band_class(fault), np.True_)
@@ -52,4 +54,6 @@ def _sums_past_edge(fault: Fault, layer: Layer, held: Int8, sites: Ints) -> Int3
 
 
 def _sums_by_other_stride(layer: Layer, held: Int8, sites: Ints) -> Int32:
-    return layer.sums(held, layer.windows(sites, layer.shapes.conv.stride - 1 or 2))
+    conv = layer.shapes.conv
+    stride = other_stride(conv.stride_rows), other_stride(conv.stride_columns)
+    return layer.sums(held, layer.windows(sites, stride))

@@ -76,7 +76,7 @@ def to_build() -> str:
 
 
 class CannEngine:
-    """Compiles and verifies the tensor-level kernels, one child process per kernel.
+    """Compiles and verifies the tensor-level kernels, one child process per order.
 
     Args:
         cache: folder of the calculator; by default the user's cache folder.
@@ -117,7 +117,7 @@ class CannEngine:
         """
         order = self._order(request)
         program = request.subject.workload.tensor_programs[request.program]
-        launch = program.launch(request.subject.geometry, order.tiling, inputs)
+        launch = program.launch(request.subject.device, order.tiling, inputs)
         if self._cache is None:
             raise InfrastructureError(f"{_NO_CACHE.reason}; {_NO_CACHE.remedy}")
         order = replace(order, work=Work.VERIFY, calculator=str(calculator(self._cache)))
@@ -151,11 +151,11 @@ class CannEngine:
         level = subject.workload.tensor_level
         assert level is not None  # it has the program
         try:
-            tiling = level.tiling(request.program, subject.geometry, CAPACITIES)
+            tiling = level.tiling(request.program, subject.device, CAPACITIES)
         except TilingError as error:
             raise NotSupportedError(str(error)) from error
         kernels = str(self._kernels or level.source)
-        return Order(Work.CODE, request.program, request.workload, subject.geometry, tiling, kernels)
+        return Order(Work.CODE, request.program, request.workload, subject.device, tiling, kernels)
 
 
 def _installed() -> Availability:

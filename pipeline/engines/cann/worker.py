@@ -1,22 +1,33 @@
-"""The child process of one kernel: imports the framework and does one order.
+"""The warm parent of a job's orders, and what its forks do: imports the framework once, forks for each order.
 
-A backend error leaves the framework's process unusable and a code generation error ends it. So nothing is
-caught here: the engine reads the error from what this process prints.
+A backend error leaves the framework's process unusable and a code generation error ends it. So nothing that
+an order does is caught in its process: the engine reads the error from what that prints.
+
+**Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
+that moment stays locked in the child for ever. The parent is started with a limit of one thread and refuses
+to go on if the imports have started another; only its forks have as many as the job may use.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from runpy import run_path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import numpy as np
+import psutil
 
 from pipeline.engines.cann.child import ARRAYS, Order, Work
+from pipeline.engines.cann.parent import Errand
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import geometry_of
 from workloads.registry import workload_named
@@ -27,12 +38,67 @@ _UNMERGED = {-1: 1}
 _PASS_OPTIONS = {"cube_l1_reuse_setting": _UNMERGED, "cube_nbuffer_setting": _UNMERGED}
 
 
-def main(path: Path) -> None:
-    """Do the order in a JSON file."""
-    order = msgspec.json.decode(path.read_bytes(), type=Order)
-    import torch  # first: the framework's libraries need torch's to be loaded
-    import pypto  # isort: skip
+def serve(control: socket.socket) -> None:
+    """Fork for each errand that arrives, and send how that ended, until the other end closes.
 
+    Raises:
+        RuntimeError: an import has started a thread.
+    """
+    with TemporaryDirectory() as home:  # the framework writes there when it is imported
+        os.environ.update(HOME=home, ASCEND_PROCESS_LOG_PATH=home)
+        import torch  # noqa: F401 (first: the framework's libraries need torch's to be loaded)
+        import pypto  # noqa: F401  # isort: skip
+    if (threads := psutil.Process().num_threads()) != 1:
+        raise RuntimeError(f"{threads} threads after importing the framework: forking is not safe")
+    for line in control.makefile("rb"):
+        errand = msgspec.json.decode(line, type=Errand)
+        child = os.fork()
+        if child == 0:
+            os.close(control.fileno())  # if the parent is killed, the other end learns it at once
+            _leave(partial(_run, errand))
+        _, status = os.waitpid(child, 0)
+        control.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+
+
+def _run(errand: Errand) -> None:
+    """Do an errand, in a process that was forked for it."""
+    printed = os.open(errand.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    os.close(printed)
+    os.environ.clear()
+    os.environ.update(errand.environment)
+    path = Path(errand.order)
+    os.chdir(path.parent)
+    perform(path)
+
+
+def _leave(work: Callable[[], None]) -> None:
+    """Do `work`, and end this process at once, as an interpreter would: with 0, its code, or 1."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as leaving:
+        status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        try:
+            sys.stdout.flush()
+            ctypes.CDLL(None).fflush(None)
+        finally:
+            os._exit(status & 0xFF)  # taking the libraries down takes longer than compiling a small program
+
+
+def perform(path: Path) -> None:
+    """Do the order in a JSON file, in a process that does nothing else."""
+    import pypto
+    import torch
+
+    order = msgspec.json.decode(path.read_bytes(), type=Order)
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))
     options: dict[str, Any] = {
         "runtime_options": {"run_mode": pypto.RunMode.SIM},
         "pass_options": _PASS_OPTIONS,
@@ -91,4 +157,6 @@ def _pretend_toolkit(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    with socket.socket(fileno=int(sys.argv[1])) as _control:
+        serve(_control)
+    os._exit(0)

@@ -81,7 +81,7 @@ class IsaEngine:
         """
         done, executable = self._build(request, inputs)
         subject, entry = request.subject, request.subject.program(request.program)
-        output = untouched_output(*subject.workload.output_of(entry.name, subject.geometry, subject.plan))
+        output = untouched_output(*subject.output_of(entry.name))
         arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs} | {entry.output: output}
         files = {name: request.folder / f"{name}.bin" for name in arrays}
         log = request.folder / "simulator.log"

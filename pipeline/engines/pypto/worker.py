@@ -56,9 +56,10 @@ def perform(order: Order, folder: Path) -> Reply:
     """Do an order in its folder. An exception of PyPTO becomes a refusal or failure in the reply."""
     workload = workload_named(order.workload, order.workload_file)
     geometry = built(workload.definition.geometry, order.geometry)
-    plan = workload.plan(geometry, limits_of(order.soc), order.plan_options)
+    device = workload.packing(geometry).device
+    plan = workload.plan(device, limits_of(order.soc), order.plan_options)
     entry = workload.program(order.program)
-    form = workload.output_of(order.program, geometry, plan)
+    form = workload.output_of(order.program, device, plan)
     build = folder / _BUILD
     try:
         compiled = _compile(order, entry, plan, build)

@@ -11,10 +11,14 @@ from kernels.tensor.canvas import Canvas, canvas_of
 
 @st.composite
 def geometries(draw: st.DrawFn) -> Geometry:
-    kernel = draw(st.integers(1, 5))
-    conv2 = Conv(kernel, draw(st.integers(1, 4)), draw(st.integers(0, kernel - 1)))
-    sizes = st.integers(kernel, 14)
-    return Geometry(draw(sizes), draw(sizes), 32, 32, 32, Conv(1, 1, 0), conv2)
+    kernel = draw(st.tuples(*[st.integers(1, 5)] * 2))
+    above_below, sides = (draw(st.tuples(*[st.integers(0, size - 1)] * 2)) for size in kernel)
+    conv2 = Conv(kernel, draw(st.tuples(*[st.integers(1, 4)] * 2)), (*above_below, *sides))
+    height, width = (
+        draw(st.integers(max(1, size - sum(padding)), 14))
+        for size, padding in zip(kernel, (above_below, sides), strict=True)
+    )
+    return Geometry(height, width, 32, 32, 32, Conv(1, 1, 0), conv2)
 
 
 def mid_of(geometry: Geometry) -> npt.NDArray[np.int64]:
@@ -38,11 +42,12 @@ def test_windows_cut_by_shifting_are_those_of_the_convolution(
 ) -> None:
     canvas = canvas_of(geometry, step, out_step)
     mid, conv = mid_of(geometry), geometry.conv2
-    image = np.pad(mid.reshape(geometry.mid_height, geometry.mid_width), conv.padding)
+    sides = conv.sides[:2], conv.sides[2:]
+    image = np.pad(mid.reshape(geometry.mid_height, geometry.mid_width), sides)
     expected = [
-        image[y : y + conv.kernel, x : x + conv.kernel].reshape(-1)
-        for y in range(0, geometry.out_height * conv.stride, conv.stride)
-        for x in range(0, geometry.out_width * conv.stride, conv.stride)
+        image[y : y + conv.kernel_rows, x : x + conv.kernel_columns].reshape(-1)
+        for y in range(0, geometry.out_height * conv.stride_rows, conv.stride_rows)
+        for x in range(0, geometry.out_width * conv.stride_columns, conv.stride_columns)
     ]
 
     assert np.array_equal(windows_of(canvas, mid)[canvas.kept], expected)

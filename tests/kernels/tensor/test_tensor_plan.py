@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels.tensor.plan import (
+    PLANS,
     PROGRAMS,
     Capacities,
     GemmTiling,
     Product,
     TilingError,
+    check_channels,
     conv_tiling,
     gemm_tiling,
     plan_path,
@@ -22,6 +24,9 @@ from kernels.tensor.plan import (
     tiling_for,
     write_plan,
 )
+from pipeline.commands.selection import read_matrix
+from pipeline.ground.subject import geometry_of
+from workloads.registry import workload_named
 
 KIB = 1024
 A2A3 = Capacities(l1=512 * KIB, l0a=64 * KIB, l0b=64 * KIB, l0c=128 * KIB, ub=192 * KIB)
@@ -99,6 +104,21 @@ def test_a_channel_count_that_fits_no_tile_is_refused() -> None:
         tiling_by_rule(geometry, A2A3)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "message"),
+    [
+        (3, 64, "conv1: 3 input channels: CANN's programs take multiples of 32"),
+        (64, 24, "conv1: 24 output channels: CANN's programs take multiples of 32"),
+    ],
+)
+def test_channels_that_fill_no_blocks_are_refused(inputs: int, outputs: int, message: str) -> None:
+    check_channels("conv1", 32, 96)
+
+    with pytest.raises(TilingError) as refused:
+        check_channels("conv1", inputs, outputs)
+    assert str(refused.value) == message
+
+
 def test_what_fits_no_tile_of_the_other_workloads_is_refused() -> None:
     with pytest.raises(TilingError, match=r"^conv: 2048 output channels: no tile of them fits L0 and UB"):
         conv_tiling(ConvGeometry(8, 8, 32, 2048, Conv(1, 1, 0)), A2A3)
@@ -147,6 +167,16 @@ def test_a_plan_file_reads_back_as_written(tmp_path: Path) -> None:
 
 def test_a_plan_file_wins_over_the_rule() -> None:
     assert plan_path(MC62).name == "288x112-64-64-64-k3s2p1-k3s1p1.json"
+    turned = replace(MC62, conv1=Conv((1, 7), (2, 1), (0, 0, 3, 3)))
+    assert plan_path(turned).name == "288x112-64-64-64-k1x7s2x1p0x0x3x3-k3s1p1.json"
     searched = read_plan(plan_path(MC62))
 
     assert {program: tiling_for(program, MC62, A2A3) for program in PROGRAMS} == searched
+
+
+def test_every_plan_file_is_that_of_a_pair_of_the_matrix() -> None:
+    pairs = [each for each in read_matrix([]).geometries.values() if each.workload.name == "conv-pair"]
+    workload = workload_named("conv-pair")
+    known = {plan_path(geometry_of(workload, pair.shapes)) for pair in pairs}
+
+    assert set(PLANS.glob("*.json")) <= known

@@ -13,7 +13,7 @@ PLAN = {"geometry", "platform", "kernel", "profile", "id", "shard", "engines"}
 """Options that choose the jobs of a run: the journal holds the jobs."""
 
 RUNS_OWN = {
-    *("jobs", "devices", "launcher", "queue", "deadline"),  # where and how fast
+    *("jobs", "devices", "launcher", "executor", "address", "queue", "deadline"),  # where and how fast
     *("resume", "failed"),  # which earlier run
     *("update-references", "junit", "summary", "attachments"),  # what becomes of the results
 }

@@ -205,3 +205,17 @@ def test_a_frame_of_one_column_has_a_row_a_position() -> None:
         ("band 1 (last) rows 16..19", 4 * 32, 1),
     ]
     assert diff.first == (Mismatch((17, 3), 1, 0),)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 35])
+def test_a_single_element_of_a_narrow_output_may_have_the_sentinels_value(channels: int) -> None:
+    """What was cut off cannot tell: as many positions as make a block must have it."""
+    actual = np.zeros((100, channels), np.int8)
+    actual[7] = -86
+    narrow = channels % 32
+    assert not untouched(actual, -86)[:, -narrow:].any()
+    actual[66:] = -86
+    found = untouched(actual, -86)
+    assert not found[:65].any(axis=1)[8:].any()
+    assert found[-1].all()
+    assert untouched(np.full_like(actual, -86), -86).all()

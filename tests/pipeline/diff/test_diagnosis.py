@@ -241,7 +241,7 @@ def _per_row(pair: Pair) -> Array:
 
 def _k_order(axes: tuple[int, ...]) -> Callable[[Pair], Array]:
     def build(pair: Pair) -> Array:
-        taps = layout.matrix_to_filter(pair.tensors["filter2"], 3)  # [Cout, C, kh, kw]
+        taps = layout.matrix_to_filter(pair.tensors["filter2"], Conv(3))  # [Cout, C, kh, kw]
         filter2 = np.ascontiguousarray(taps.transpose(axes)).reshape(-1, GEOMETRY.cout)
         return pair.y_of_filters(pair.tensors["filter1"], filter2)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -115,7 +117,7 @@ def test_a_host_out_of_memory_is_no_fault_of_the_kernel(
     said = "Caught exception: Resource temporarily unavailable"
     line = f"[ERROR] PYPTO(7):2026-12-01 10:03:12.656 [error.h:38][FUNCTION]:{said}\n"
 
-    def dies(order: Path, module: str, python: str, environment: Mapping[str, str], log: Path) -> int:
+    def dies(order: Path, environment: Mapping[str, str], log: Path) -> int:
         log.write_text(line)
         return 1
 
@@ -123,3 +125,22 @@ def test_a_host_out_of_memory_is_no_fault_of_the_kernel(
     order = Order(Work.CODE, "fused", WorkloadName("conv-pair"), {}, {}, "pair.py")
     with pytest.raises(InfrastructureError, match=f"out of disk, memory or processes: {said}"):
         child.run(order, tmp_path)
+
+
+@pytest.mark.parametrize(("work", "draws"), [(Work.COST, False), (Work.CODE, True)])
+def test_only_the_cost_model_has_a_python_that_draws_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: Work, draws: bool
+) -> None:
+    searched = []
+
+    def gives(order: Path, environment: Mapping[str, str], log: Path) -> int:
+        searched.append(environment["PATH"])
+        (order.parent / "output" / "output_1").mkdir()
+        return 0
+
+    monkeypatch.setattr(child, "perform", gives)
+    child.run(Order(work, "fused", WorkloadName("conv-pair"), {}, {}, "pair.py"), tmp_path)
+
+    command = [shutil.which("python3", path=searched[0]) or "", "-c", "print('drawn')"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "drawn\n" * draws
+    assert shutil.which("g++", path=searched[0]) == shutil.which("g++")

@@ -123,8 +123,9 @@ def test_it_requantises_as_the_platform_declares(request_of: MakeRequest, cases:
     assert off.any()
 
 
-def test_a_plan_or_kernel_that_is_refused_is_a_compile_error(request_of: MakeRequest) -> None:
-    untileable = Geometry(5, 65, 8192, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+def test_a_plan_or_kernel_that_is_refused_is_a_compile_error(
+    request_of: MakeRequest, untileable: Geometry
+) -> None:
     engine = EmulatorEngine()
     with pytest.raises(CompileError, match=r"need .* B of L1, which has 524288"):
         engine.compile(request_of("fused", untileable))

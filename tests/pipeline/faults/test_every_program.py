@@ -35,11 +35,15 @@ GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int] | tuple[Any, int, int]]] =
         "ragged bands": (Geometry(11, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 4),
         # As if L1 had so many bytes: filters come in by blocks of 32 channels.
         "streamed": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 48_000),
+        # L1 does not hold the maps of a band either.
+        "x by planes": (Geometry(10, 8, 96, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 14_000),
+        "x and mid by planes": (Geometry(9, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 12_000),
     },
     "conv": {
         "interior bands": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), 4),
         # By slices of K too.
         "sliced": (ConvGeometry(7, 7, 64, 64, Conv(3, 1, 1)), 3, 16_000),
+        "by planes": (ConvGeometry(10, 7, 64, 64, Conv(3, 1, 1)), 3, 12_000),
         "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), 4),
     },
 }
@@ -50,7 +54,9 @@ FAULTLESS = {"gemm"}
 """The specified workloads without a fault model; others may be shipped beside them."""
 
 PROGRAMS = [
-    (workload, geometry, program.name)
+    pytest.param(
+        workload, geometry, program.name, marks=[pytest.mark.thorough] if "by planes" in geometry else []
+    )
     for workload, geometries in GEOMETRIES.items()
     for geometry in geometries
     for program in workload_named(workload).programs
@@ -68,6 +74,7 @@ def subject_of(workload: str, geometry: str) -> Subject:
         limits = replace(limits_of("a2a3"), l1=l1[0])
         vars(subject)["plan"] = subject.workload.plan(shapes, limits, subject.plan_options)
         assert subject.plan.streamed
+        assert (" by planes" in str(subject.plan)) == ("planes" in geometry)
     return subject
 
 

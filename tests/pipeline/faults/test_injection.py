@@ -43,7 +43,16 @@ STRIDED = (Geometry(35, 32, 64, 96, 64, Conv(3, 1, 1), Conv(3, 2, 1)), 7)
 SINGLE = (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12)
 """One band, and one C1 plane everywhere."""
 
-TILINGS = {"ragged": RAGGED, "strided": STRIDED, "single": SINGLE}
+RECTANGLES = (
+    Geometry(40, 32, 64, 64, 64, Conv((5, 3), (2, 1), (1, 2, 2, 0)), Conv((3, 2), (1, 2), (2, 1, 0, 1))),
+    6,
+)
+"""Mid 20 x 32, y 21 x 16, in bands of 6, the last of 3 rows."""
+
+TILINGS = {"ragged": RAGGED, "strided": STRIDED, "single": SINGLE, "rectangles": RECTANGLES}
+
+RECTANGULAR = ("no-padding", "wrong-stride", "k-order", "halo-stale", "planes-swapped")
+"""Families for which rows and columns are not alike."""
 
 SHOWN_BY = {"round-then-add": "ties", "half-away": "ties", "fma": "near-ties", "exact": "near-ties"}
 """Profiles that show a fault which full-range@7 does not."""
@@ -119,7 +128,7 @@ class Model:
     weights: dict[int, Array]
     bias: dict[int, Array]
     requantise: dict[int, Change]
-    stride: dict[int, int]
+    stride: dict[int, tuple[int, int]]
     x: Array
     x_map: Change = same
     mid_map: Change = same
@@ -137,7 +146,7 @@ def right(pair: Pair) -> Model:
         weights={n: t[f"filter{n}"].astype(np.int64) for n in (1, 2)},
         bias={n: t[f"bias{n}"].astype(np.int64) for n in (1, 2)},
         requantise={n: table(*requantisation(t, n)) for n in (1, 2)},
-        stride={1: g.conv1.stride, 2: g.conv2.stride},
+        stride={n: (conv.stride_rows, conv.stride_columns) for n, conv in ((1, g.conv1), (2, g.conv2))},
         x=layout.nc1hwc0_to_nhwc(t["x"], g.height, g.width).reshape(g.height, g.width, g.cin),
     )
 
@@ -156,16 +165,17 @@ def convolved(
     rows, width = shape
     height, columns, channels = image.shape
     top, _, left, right_ = window.padding
-    stride = model.stride[n]
-    out_width = (columns + left + right_ - conv.kernel) // stride + 1
+    stride_rows, stride_columns = model.stride[n]
+    kernel_rows, kernel_columns = conv.kernel_rows, conv.kernel_columns
+    out_width = (columns + left + right_ - kernel_columns) // stride_columns + 1
     row, column = np.divmod(window.skip * width + np.arange(rows * width), out_width)
-    taps = model.weights[n].reshape(channels // 32, conv.kernel, conv.kernel, 32, -1)
+    taps = model.weights[n].reshape(channels // 32, kernel_rows, kernel_columns, 32, -1)
     faulty_conv, side, of_bands = model.open_edge
     edge = side if faulty_conv == n and of_bands in ("", *bands) else ""
     acc = np.zeros((rows * width, taps.shape[-1]), np.int64)
-    for down in range(conv.kernel):
-        for across in range(conv.kernel):
-            r, c = row * stride - top + down, column * stride - left + across
+    for down in range(kernel_rows):
+        for across in range(kernel_columns):
+            r, c = row * stride_rows - top + down, column * stride_columns - left + across
             past = {"top": r < 0, "bottom": r >= height, "left": c < 0, "right": c >= columns}
             zero = np.any([mask for side, mask in past.items() if side != edge], axis=0)
             pixels = image.reshape(-1, channels)[(r * columns + c) % (height * columns)].astype(np.int64)
@@ -267,8 +277,8 @@ def requantised_wrongly(pair: Pair, family: str, n: int) -> Change:
     }[family]
 
 
-def filter_of(matrix: Array, kernel: int) -> Array:
-    return layout.matrix_to_filter(matrix, kernel)  # [Cout, C, kh, kw]
+def filter_of(matrix: Array, conv: Conv) -> Array:
+    return layout.matrix_to_filter(matrix, conv)  # [Cout, C, kh, kw]
 
 
 def as_nz(rows: Array) -> Array:
@@ -299,9 +309,9 @@ def faulty(pair: Pair, name: str, step: int = 0) -> Model:
     elif family == "other-bias":
         model.bias[n] = model.bias[3 - n]
     elif family == "k-order-khkwc":
-        model.weights[n] = filter_of(model.weights[n], conv.kernel).transpose(2, 3, 1, 0)
+        model.weights[n] = filter_of(model.weights[n], conv).transpose(2, 3, 1, 0)
     elif family == "k-order-ckhkw":
-        model.weights[n] = filter_of(model.weights[n], conv.kernel).transpose(1, 2, 3, 0)
+        model.weights[n] = filter_of(model.weights[n], conv).transpose(1, 2, 3, 0)
     elif family == "planes-swapped" and n == 1:
         model.x = np.concatenate([model.x[..., 32:], model.x[..., :32]], axis=-1)
     elif family == "planes-swapped":
@@ -311,7 +321,8 @@ def faulty(pair: Pair, name: str, step: int = 0) -> Model:
         side = family.removeprefix("no-padding-")
         model.open_edge = (n, side, bands if bands in ("first", "interior", "last") else "")
     elif family == "wrong-stride":
-        model.stride[n] = 1
+        rows, columns = model.stride[n]
+        model.stride[n] = (rows - 1 or 2, columns - 1 or 2)
     elif family in ("k-step-skipped", "k-step-twice"):
         model.weights[n][-(step or tile.step) :] *= 0 if family == "k-step-skipped" else 2
     elif family == "acc-not-reset":
@@ -325,7 +336,7 @@ def faulty(pair: Pair, name: str, step: int = 0) -> Model:
     elif name in ("band-up", "band-down"):
         model.shift = -1 if name == "band-up" else 1
     elif name == "halo-stale":
-        model.stale = (g.conv2.kernel - g.conv2.stride) * g.mid_width
+        model.stale = (g.conv2.kernel_rows - g.conv2.stride_rows) * g.mid_width
     elif name == "map-corrupted":
         model.x_map = lambda image: begun_with(image, t["filter1"][:16, :32])
     elif name == "mid-of-other-run":
@@ -337,13 +348,19 @@ ALL = [
     (tiling, name)
     for tiling in TILINGS
     for name, fault in FAULTS.items()
-    if tiling != "strided" or not fault.step.startswith("requant")  # which knows nothing of tiling
+    if tiling not in ("strided", "rectangles") or not fault.step.startswith("requant")  # it knows no tiling
+    if tiling != "rectangles" or fault.family.startswith(RECTANGULAR)
 ]
 SHOWING = [
     (tiling, name) for tiling, name in ALL if not can_show(FAULTS[name], pair(tiling, "small").form("fused"))
 ]
 HIDDEN = [case for case in ALL if case not in SHOWING and not case[1].endswith(("-first", "-last"))]
-REFUSED = {("ragged", "wrong-stride-2"), ("strided", "wrong-stride-1"), ("single", "wrong-stride-2")}
+REFUSED = {
+    ("ragged", "wrong-stride-2"),
+    ("strided", "wrong-stride-1"),
+    ("single", "wrong-stride-2"),
+    ("rectangles", "wrong-stride-1"),
+}
 
 IN_CONV1 = [
     name

@@ -89,13 +89,16 @@ ROWS: Mapping[str, list[tuple[Edit, list[str]]]] = {
         (("kernels: [fused]", "kernals: [fused]"), ["include[0].kernals", "closest known name is `kernels`"]),
     ],
     "a geometry with 48 channels, stride 0, pad >= kernel, height smaller than the kernel, 10**9 wide": [
-        (edit(CHANNELS, "48"), ["matrix.yaml:5: geometries.tiny.cin", "a positive multiple of 32"]),
+        (edit(CHANNELS, "0"), ["matrix.yaml:5: geometries.tiny.cin", "at least 1"]),
         (edit(CONV1, "{kernel: 3, stride: 0, padding: 1}"), ["geometries.tiny.conv1.stride", "1..255"]),
         (
             edit(CONV1, "{kernel: 3, stride: 2, padding: 3}"),
             ["geometries.tiny.conv1.padding", "below the kernel"],
         ),
-        (edit(HEIGHT, "2"), ["geometries.tiny.conv1", "at least the kernel"]),
+        (
+            edit(CONV1, "{kernel: 25, stride: 2, padding: 0}"),
+            ["geometries.tiny.conv1", "height is 24", "at least the kernel"],
+        ),
         (("width: 16", "width: 1000000000"), ["geometries.tiny.width", "1..65535"]),
     ],
 }

@@ -35,12 +35,49 @@ def test_the_plan_of_mc62_is_that_of_the_contract(matrix: Matrix) -> None:
     assert lines[-1].startswith("  does not fit: bands of ")
 
 
-def test_where_a_fusion_would_lose_the_plan_says_so(matrix: Matrix) -> None:
-    lines = plan_of(matrix, "device/emu-a2a3/vae-32/fused/near-ties")
+def test_where_a_fusion_would_lose_the_plan_says_so(tmp_path: Path) -> None:
+    lines = lines_of(
+        tmp_path,
+        "{height: 40, width: 120, cin: 64, cmid: 512, cout: 256, conv1: {kernel: 5, stride: 1, padding: 2}, "
+        "conv2: {kernel: 11, stride: 1, padding: 5}}",
+    )
     assert any(
         line.startswith("  estimated: fused takes ") and "more than two-pass" in line for line in lines
     )
     assert "  filters: streamed: each band brings them in" in lines
+    assert any(
+        line.startswith("  mid: by C1 planes: each ACC tile of conv2 has conv1 compute") for line in lines
+    )
+
+
+def test_what_is_written_is_what_is_planned(tmp_path: Path) -> None:
+    lines = lines_of(
+        tmp_path,
+        "{height: 24, width: 16, cin: 64, cmid: 64, cout: 64, "
+        "band_rows: 6, tile_positions1: 32, k_step1: 96, block_columns2: 32, "
+        "conv1: {kernel: 3, stride: 2, padding: 1}, conv2: {kernel: 3, stride: 1, padding: 1}}",
+    )
+    assert any(line.startswith("  bands: 2 of 6 output rows") for line in lines)
+    assert any(
+        line.startswith("  conv1: ACC tiles of 32 positions x ") and "6 K steps of 96" in line
+        for line in lines
+    )
+    assert any(" x 32 of 64 channels" in line for line in lines if line.startswith("  conv2: "))
+
+
+def lines_of(folder: Path, geometry: str) -> list[str]:
+    """The plan of the fused kernel for a geometry of an overlay."""
+    overlay = folder / "overlay.yaml"
+    overlay.write_text(
+        f"geometries:\n  own: {geometry}\n"
+        "lanes: {compile: {include: [{platforms: [emu-a2a3], geometries: [own], kernels: [fused]}]}}\n"
+    )
+    return plan_of(load([ROOT / "matrix.yaml", overlay]), "compile/emu-a2a3/own/fused")
+
+
+def test_the_plan_says_how_the_host_packs(matrix: Matrix) -> None:
+    _, first, *_ = plan_of(matrix, "device/emu-a2a3/mobilenet2-14-depthwise/conv/near-ties")
+    assert first == "  packing: 96 groups as a block-diagonal filter; 96 times the products"
 
 
 def test_no_cycles_are_estimated_without_a_public_cost_model(matrix: Matrix) -> None:
@@ -61,7 +98,7 @@ def test_a_geometry_that_no_plan_fits_is_told_with_the_reason(tmp_path: Path) ->
     overlay = tmp_path / "wide.yaml"
     overlay.write_text(
         "geometries:\n"
-        "  wide: {workload: conv, height: 9, width: 65, cin: 8192, cout: 32, "
+        "  wide: {workload: conv, height: 9, width: 20000, cin: 32, cout: 32, "
         "conv: {kernel: 3, stride: 1, padding: 1}}\n"
         "lanes: {compile: {include: [{platforms: [emu-a2a3], geometries: [wide], kernels: [conv]}]}}\n"
     )

@@ -53,7 +53,9 @@ def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: 
     one_of_each = {job.geometry_name: job for job in jobs}
     for soc in SOCS:
         for name, job in one_of_each.items():
-            assert subject_of(job, replace(job.platform, soc=soc)).plan == plans[name]
+            plan = subject_of(job, replace(job.platform, soc=soc)).plan
+            # L0C and rates differ, which decide about the ACC tiles of filters that are streamed.
+            assert plan == plans[name] or plan.streamed
 
 
 def test_an_id_is_made_of_the_jobs_fields(jobs: tuple[Job, ...]) -> None:

@@ -140,8 +140,14 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
         ),
         (
             "width: 16, cin: 32, cout: 32, band_rows: 4",
-            "width: 16, cin: 3200, cout: 32, band_rows: 16",
+            "width: 6000, cin: 32, cout: 32, band_rows: 16",
             "extra1.yaml:2: geometries.single.band_rows: `16` cannot be tiled on a2a3: ",
+        ),
+        (
+            "band_rows: 4",
+            "band_rows: 4, k_step: 48",
+            "extra1.yaml:2: geometries.single.k_step: `48` cannot be tiled on a2a3: "
+            "k_step is 48: must be a multiple of 32 that divides K, 288; ",
         ),
         ("k: 64", "k: 65", "extra1.yaml:3: geometries.product.k: k is 65: must be "),
         (
@@ -356,3 +362,39 @@ WORKLOAD = replace(
     with pytest.raises(WorkloadError) as caught:
         subject_of(jobs["device/emu/own/gemm/small"]).plan  # noqa: B018 (raises)
     assert str(caught.value) == f"{file}:4: plan of workload mine: KeyError: 'nothing'"
+
+
+GROUPED = MIXED.replace("cin: 32, cout: 32", "cin: 24, cout: 36, groups: 12").replace(
+    "padding: 1}", "padding: 2, dilation: 2}"
+)
+
+
+def test_groups_and_dilation_may_be_written(load_text: LoadText, sound: str) -> None:
+    """Where they are left out there is one group and no dilation."""
+    plain, packed = (
+        next(
+            subject_of(job).geometry
+            for job in expand(load_text(sound, text), date(2026, 12, 1))
+            if job.workload.name == "conv"
+        )
+        for text in (MIXED, GROUPED)
+    )
+    assert plain == ConvGeometry(16, 16, 32, 32, Conv(3, 1, 1))
+    assert packed == ConvGeometry(16, 16, 24, 36, Conv(3, 1, 2, 2), 12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("groups: 12", "groups: 5", "geometries.single.groups: groups is 5: must be a divisor of cin (24)"),
+        ("groups: 12", "groups: two", "geometries.single.groups: `two`: "),
+        ("dilation: 2", "dilation: 0", "geometries.single.conv.dilation: conv.dilation is 0: must be 1..255"),
+        ("dilation: 2", "dilation: [1]", "geometries.single.conv.dilation"),
+        ("cin: 24", "cin: 0", "geometries.single.cin: cin is 0: must be at least 1"),
+    ],
+)
+def test_groups_and_dilation_that_make_no_sense_are_refused(
+    old: str, new: str, said: str, refusal: Refusal, sound: str
+) -> None:
+    assert old in GROUPED
+    assert said in refusal(sound, GROUPED.replace(old, new))

@@ -126,6 +126,17 @@ def test_a_first_value_is_recorded_but_not_that_of_a_job_that_failed() -> None:
     assert updated({}, [result(cycles(7), state=State.MISMATCH)]) == ({}, ())
 
 
+@pytest.mark.parametrize("metric", [cycles(1000.0), time(45.0)])
+def test_a_later_update_leaves_what_an_earlier_one_wrote(tmp_path: Path, metric: Metric) -> None:
+    """A review then shows nothing but what changed."""
+    path = tmp_path / "references.json"
+    recorded, _ = updated({}, [result(metric)])
+    save_references(path, recorded)
+    written = path.read_text()
+    save_references(path, load_references(path))
+    assert path.read_text() == written
+
+
 def test_a_file_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     known = references("fused.cycles", Reference(1000, 0, 0, "cycles"))
     save_references(tmp_path / "references.json", known)

@@ -1,15 +1,19 @@
 """A runner in a process of its own, to be killed: `runner.py ROOT LOCKS [--resume ID] KERNEL@DEVICES...`.
 
+`KERNEL*COUNT` stands for so many jobs. If `CLUSTER` is set, it is the address of a Ray cluster to run on.
 Prints the run's id, a line for each job that starts, and at the end each job's state.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+from pipeline.commands.nodes import ROOT, sources_archive
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
+from pipeline.run.cluster.executor import Cluster, ClusterExecutor
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -44,12 +48,16 @@ def main(arguments: list[str]) -> int:
         Path(root), Path(root) / "cache", Path(locks), jobs=2, grace=0.3, preload=(), target="targets:perform"
     )
     host = Host(available=lambda _job: Availability())
+    if address := os.environ.get("CLUSTER"):
+        cluster = Cluster(address, sources_archive, ROOT, "targets:survey")
+        host = Host(available=host.available, executor=lambda terms: ClusterExecutor(terms, cluster))
     if works[0] == "--resume":
         return resume_run(works[1], options, [Printer()], host).exit_code
     workload = WorkloadName("gemm")
     geometry = {"m": 32, "k": 32, "n": 32}
     plan = []
-    for number, work in enumerate(works):
+    each = [work.rpartition("*") if "*" in work else (work, "", "1") for work in works]
+    for number, work in enumerate(work for work, _, count in each for _ in range(int(count))):
         kernel, _, devices = work.partition("@")
         ids = tuple(int(device) for device in devices.split(",") if device)
         platform = Platform("emu", "emulator", "a2a3", devices=ids)

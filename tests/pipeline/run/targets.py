@@ -17,12 +17,18 @@ import numpy as np
 import psutil
 
 from golden.cache import golden_for, is_cached
+from kernels.tensor.plan import tiling_by_rule
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
+from pipeline.engines.cann import child
+from pipeline.engines.cann.child import Order, Work
+from pipeline.engines.cann.engine import CAPACITIES
+from pipeline.engines.process import HELPERS
 from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
-from pipeline.ground.subject import wanted_golden
+from pipeline.ground.subject import subject_of, wanted_golden
+from pipeline.run.cluster.messages import Able, Inspect, Survey
 
-Work = Callable[[Job, JobContext, str], Result]
+Deed = Callable[[Job, JobContext, str], Result]
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -30,8 +36,14 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 def perform(job: Job, context: JobContext) -> Result:
     """Do what the job's kernel says: `name` or `name:argument`, a function of this module."""
     name, _, argument = job.kernel.partition(":")
-    work: Work = globals()[name]
+    work: Deed = globals()[name]
     return work(job, context, argument)
+
+
+def survey(asked: Inspect) -> Survey:
+    """A node that can run every job, on the devices that the job names."""
+    pools = {job.platform.name: job.platform.devices for job in asked.jobs}
+    return Survey({"host": "a-host"}, {}, tuple(Able() for _ in asked.jobs), pools, time.time())
 
 
 def passes(job: Job, context: JobContext, argument: str) -> Result:
@@ -131,6 +143,15 @@ def blames(job: Job, context: JobContext, argument: str) -> Result:
     whom, _, words = argument.partition(":")
     if context.device == 0:
         raise InfrastructureError(words, Blame(whom))
+    return Result(job, State.PASSED)
+
+
+def compiles(job: Job, context: JobContext, argument: str) -> Result:
+    """Compile the kernel `pass1` of a source file, with CANN's PyPTO."""
+    geometry = subject_of(job).geometry
+    tiling = tiling_by_rule(geometry, CAPACITIES)
+    child.run(Order(Work.CODE, "pass1", job.workload, geometry, tiling, argument), context.folder)
+    HELPERS.close()
     return Result(job, State.PASSED)
 
 

@@ -108,7 +108,7 @@ def test_preloaded_module_that_starts_threads_is_refused(
 def test_locks_that_may_not_hold_are_told_of(
     run: Run, make_job: MakeJob, watcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.run.controller.network_warning", lambda folder: f"{folder} is far away")
+    monkeypatch.setattr("pipeline.run.local.network_warning", lambda folder: f"{folder} is far away")
     run(make_job())
     assert any(note.endswith("is far away") for note in watcher.infos[0].notes)
 
@@ -226,7 +226,7 @@ def test_killed_nursery_is_replaced(run: Run, make_job: MakeJob, tmp_path: Path)
 def test_keeper_that_does_not_answer_is_given_up(
     run: Run, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.run.controller._KEEPER_MARGIN", 0.5)
+    monkeypatch.setattr("pipeline.run.executor.MARGIN", 0.5)
     result = only(run(make_job("stops_keeper", timeout=0.3)))
     assert result.state is State.TIMED_OUT
     assert "its keeper did not reply" in result.message

@@ -24,11 +24,16 @@ GEOMETRIES = {
     "one band": (Geometry(24, 16, 64, 32, 64, Conv(3, 2, 1), Conv(3, 1, 1)), None),
     "second stride": (Geometry(35, 32, 64, 32, 96, Conv(3, 1, 1), Conv(3, 2, 1)), 7),
     "both strides": (Geometry(66, 64, 32, 64, 32, Conv(3, 2, 1), Conv(3, 2, 1)), 5),
+    "rectangles": (
+        Geometry(40, 26, 64, 32, 64, Conv((5, 3), (2, 1), (1, 2, 2, 0)), Conv((3, 2), (1, 2), (2, 1, 0, 1))),
+        6,
+    ),
     "kernel of 1": (Geometry(16, 16, 160, 32, 32, Conv(3, 1, 1), Conv(1, 1, 0)), 4),
 }
 CONVS = {
     "5 x 5": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), 4),
     "stride of 2, ragged": (ConvGeometry(45, 32, 32, 32, Conv(3, 2, 1)), 5),
+    "padding below and on the right alone": (ConvGeometry(28, 24, 32, 32, Conv(3, 2, (0, 1, 0, 1))), 4),
     "kernel of 1 in one band": (ConvGeometry(16, 16, 32, 64, Conv(1, 1, 0)), None),
 }
 PROGRAMS = {

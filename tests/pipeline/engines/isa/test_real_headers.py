@@ -120,7 +120,7 @@ def ragged_program(name: str, filters: str) -> Program:
     return program
 
 
-@pytest.mark.parametrize("filters", ["resident", "blocks", "slices"])
+@pytest.mark.parametrize("filters", ["resident", "blocks", "slices", "planes"])
 @pytest.mark.parametrize("name", ["fused", "pass1"])
 def test_ragged_maps_and_streamed_filters_too(
     name: str, filters: str, toolchain: Toolchain, cache: Path, tmp_path: Path

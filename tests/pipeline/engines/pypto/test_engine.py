@@ -166,8 +166,10 @@ def test_what_compiling_ends_with_is_told_apart(
 def test_bands_that_cannot_be_tiled_are_refused_before_pypto_starts(
     stand_in: Any, request_of: MakeRequest
 ) -> None:
-    with pytest.raises(CompileError, match="bands of 1 rows: padding reaches past the first or last band"):
-        PyptoEngine(stand_in.environment()).compile(request_of("fused", CARDS, plan_options={"band_rows": 1}))
+    with pytest.raises(CompileError, match="band_rows is 100: the output has 12 rows"):
+        PyptoEngine(stand_in.environment()).compile(
+            request_of("fused", CARDS, plan_options={"band_rows": 100})
+        )
     assert not stand_in.record.exists()
 
 

@@ -1,0 +1,79 @@
+"""Runs on a cluster: what the nodes are asked and sent, and what a node answers."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import time
+import zipfile
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pipeline.commands.facts import VERSIONS, run_facts, source_digests
+from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
+from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+from pipeline.run.cluster.messages import Able, Inspect, Survey
+from pipeline.run.controller import RunOptions
+from pipeline.run.executor import Terms
+
+SURVEY = "pipeline.commands.nodes:survey"
+"""The name of what answers `Inspect` on a node."""
+
+ROOT = Path(__file__).parents[2]
+_ROOMS = ("emulator", "golden", "kernels", "lowering", "pipeline", "workloads")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def survey(asked: Inspect) -> Survey:
+    """What this host can do of what is asked.
+
+    Raises:
+        DeviceError: a device is unknown, or outside what `TASK_DEVICE` lends here.
+        ToolchainError: a toolchain is broken.
+    """
+    refuse_broken_toolchains(asked.jobs)
+    facts = run_facts(())
+    answers = [availability(job) for job in asked.jobs]
+    return Survey(
+        facts={name: facts[name] for name in ("host", *VERSIONS)},
+        sources=source_digests(asked.jobs, {"inputs": asked.inputs}),
+        able=tuple(Able(answer.reason, answer.remedy) for answer in answers),
+        pools=device_pools(asked.jobs, asked.devices),
+        clock=time.time(),
+    )
+
+
+def cluster_executor(arguments: Namespace, options: RunOptions) -> Callable[[Terms], ClusterExecutor]:
+    """What makes the executor of a run on the cluster that a command line names."""
+    cluster = Cluster(
+        address=arguments.address or os.environ.get("RAY_ADDRESS") or "auto",
+        archive=sources_archive,
+        root=ROOT,
+        survey=SURVEY,
+        facts={name: options.facts[name] for name in VERSIONS if name != "system"},
+        sources=options.sources,
+        devices=arguments.devices,
+        inputs=options.settings.inputs,
+    )
+    return lambda terms: ClusterExecutor(terms, cluster)
+
+
+def sources_archive() -> tuple[bytes, str]:
+    """The sources of this process as a zip file, and its digest: the same bytes for the same sources."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _sources():
+            information = zipfile.ZipInfo(str(path.relative_to(ROOT)), _EPOCH)
+            information.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(information, path.read_bytes())
+    content = buffer.getvalue()
+    return content, hashlib.sha256(content).hexdigest()[:16]
+
+
+def _sources() -> Iterator[Path]:
+    for room in _ROOMS:
+        for path in sorted((ROOT / room).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path

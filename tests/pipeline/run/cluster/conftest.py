@@ -1,0 +1,150 @@
+"""Real Ray clusters of several nodes on this host, in namespaces of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+
+HERE = Path(__file__).parents[1]
+PORT = 6380
+ADDRESS = f"127.0.0.1:{PORT}"
+_AS_ROOT = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+_UNSHARE = ("unshare", *_AS_ROOT, "--net", "--pid", "--mount", "--fork", "--mount-proc", "--kill-child")
+
+
+def cannot() -> str:
+    """Why there can be no cluster here; empty if there can."""
+    if find_spec("ray") is None:
+        return "Ray is not installed"
+    if not (shutil.which("unshare") and shutil.which("nsenter") and shutil.which("ip")):
+        return "needs unshare, nsenter and ip"
+    tried = subprocess.run([*_UNSHARE, "ip", "link", "set", "lo", "up"], capture_output=True, text=True)
+    return f"namespaces are not allowed: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+class RealCluster:
+    """Nodes at 127.0.0.1, 127.0.0.2, ... with two processors each, and processes beside them."""
+
+    def __init__(self, folder: Path) -> None:
+        # Ray's sockets are files, and their paths must be short.
+        self.folder = folder
+        self.address = ADDRESS
+        self._unshare = subprocess.Popen([*_UNSHARE, "sh", "-c", "ip link set lo up; exec sleep 3600"])
+        while not (children := psutil.Process(self._unshare.pid).children()):
+            time.sleep(0.01)
+        self._inside = str(children[0].pid)
+        while children[0].name() != "sleep":
+            time.sleep(0.01)
+        self.nodes: list[subprocess.Popen[bytes]] = []
+
+    def popen(self, command: Sequence[str], **environment: str) -> subprocess.Popen[bytes]:
+        """Start a command in the namespaces of the cluster."""
+        user = ("--user", "--preserve-credentials") if _AS_ROOT else ()
+        inside = (
+            "nsenter",
+            "--target",
+            self._inside,
+            *user,
+            "--net",
+            "--pid",
+            "--mount",
+            "--wd=" + str(Path.cwd()),
+        )
+        return subprocess.Popen(
+            [*inside, *command], stdout=subprocess.PIPE, env={**os.environ, **environment}
+        )
+
+    def add_node(self) -> None:
+        """Start one more node, the first of which is the head, and wait until it is up."""
+        number = len(self.nodes) + 1
+        own = self.folder / str(number)
+        (own / "tmp").mkdir(parents=True)
+        where = ("--head", f"--port={PORT}", f"--temp-dir={self.folder}/ray", "--include-dashboard=false")
+        ray = str(Path(sys.executable).with_name("ray"))
+        options = (f"--node-ip-address=127.0.0.{number}", "--num-cpus=2", "--object-store-memory=100000000")
+        joins = where if number == 1 else (f"--address={ADDRESS}",)
+        node = self.popen(
+            [
+                ray,
+                "start",
+                *joins,
+                *options,
+                "--include-log-monitor=false",
+                "--disable-usage-stats",
+                "--block",
+            ],
+            TMPDIR=str(own / "tmp"),
+            PIPELINE_LOCKS=str(own / "locks"),
+            PYTHONPATH=os.pathsep.join([str(HERE), str(HERE.parents[2])]),
+            RAY_worker_niceness="0",
+        )
+        self.nodes.append(node)
+        assert node.stdout is not None
+        for line in node.stdout:
+            if b"Ray runtime started" in line:
+                return
+        pytest.fail("a node of the cluster did not start")
+
+    def kill_node(self, number: int) -> None:
+        """Kill everything on a node at once, as if its power had failed."""
+        node = psutil.Process(self.nodes[number - 1].pid)
+        victims = [node, *node.children(recursive=True)]
+        for victim in victims:
+            victim.send_signal(signal.SIGSTOP)
+        for victim in victims:
+            victim.kill()
+        self.nodes[number - 1].wait()
+
+    def run(self, root: Path, *works: str) -> subprocess.Popen[bytes]:
+        """Start a run of such jobs (see runner.py)."""
+        command = [sys.executable, str(HERE / "runner.py"), str(root), str(root / "locks"), *works]
+        path = os.pathsep.join([str(HERE), str(HERE.parents[2])])
+        return self.popen(command, CLUSTER=ADDRESS, PYTHONPATH=path)
+
+    def left(self) -> list[str]:
+        """Commands of stewards, keepers and jobs that are still there."""
+        inside = Path(f"/proc/{self._inside}/ns/pid").stat().st_ino
+        found = []
+        for process in psutil.process_iter():
+            with suppress(OSError, psutil.Error):
+                command = " ".join(process.cmdline())
+                here = Path(f"/proc/{process.pid}/ns/pid").stat().st_ino == inside
+                if here and ("pipeline.run.cluster" in command or "pipeline.run.nursery" in command):
+                    found.append(command)
+        return found
+
+    def close(self) -> None:
+        """End everything in the namespaces."""
+        self._unshare.kill()
+        self._unshare.wait()
+        for node in self.nodes:
+            node.wait()
+            if node.stdout is not None:
+                node.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RealCluster]:
+    """A cluster of two nodes."""
+    if reason := cannot():
+        pytest.skip(reason)
+    cluster = RealCluster(Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp")))
+    try:
+        cluster.add_node()
+        cluster.add_node()
+        yield cluster
+    finally:
+        cluster.close()

@@ -1,0 +1,82 @@
+"""Runs on a real Ray cluster of two nodes."""
+
+from __future__ import annotations
+
+import socketserver
+import subprocess
+from collections import Counter
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from pipeline.commands.nodes import ROOT, sources_archive
+from pipeline.engines.base import Availability
+from pipeline.ground.jobs import Result, State
+from pipeline.ground.settings import Settings
+from pipeline.run import processes
+from pipeline.run.cluster.executor import Cluster, ClusterError, ClusterExecutor
+from pipeline.run.executor import Terms
+from pipeline.run.folders import read_run, run_ids
+
+
+def rest(run: subprocess.Popen[bytes]) -> list[str]:
+    """What a run says until its end."""
+    assert run.stdout is not None
+    with run.stdout:
+        lines = run.stdout.read().decode().splitlines()
+    run.wait()
+    return lines
+
+
+def wait_for(run: subprocess.Popen[bytes], beginning: str) -> str:
+    """Read lines until one begins so."""
+    assert run.stdout is not None
+    for line in run.stdout:
+        if line.decode().startswith(beginning):
+            return line.decode().strip()
+    pytest.fail(f"the run ended without saying {beginning!r}")
+
+
+def results(root: Path) -> tuple[Result, ...]:
+    """Those of the last run."""
+    return read_run(root, run_ids(root)[-1]).all_results()
+
+
+def test_a_run_on_two_nodes_of_which_one_dies(cluster: Any, tmp_path: Path) -> None:
+    """Its jobs go elsewhere, what they leave comes home, and nothing of them stays on the other node."""
+    works = ("sleeps:1*8", "tells_device@0,1*6", "writes:1000,mismatch@0,1", "dies_by:SIGSEGV@0", "garbage")
+    run = cluster.run(tmp_path, *works)
+    for _ in range(6):
+        wait_for(run, "started ")
+    cluster.kill_node(2)
+    lines = rest(run)
+    assert lines[-1] == "end 1"
+    ended = results(tmp_path)
+    states = Counter(one.state for one in ended)
+    assert states == {State.PASSED: 15, State.MISMATCH: 1, State.CRASHED: 1}
+    assert sum(line.startswith("remark node 127.0.0.2 was lost: ") for line in lines) == 1
+    assert all(one.message == f"device {one.device}" for one in ended[8:14])
+    wrong = next(one for one in ended if one.state is State.MISMATCH)
+    run_folder = tmp_path / run_ids(tmp_path)[-1]
+    assert (run_folder / wrong.artefacts[0]).read_bytes() == b"x" * 1000
+    assert ended[-1].message == "bad \\udcff text"
+    assert processes.wait_until(lambda: not cluster.left(), 30)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:PORT"])
+def test_without_a_cluster_one_line_says_what_helps(tmp_path: Path, address: str) -> None:
+    """`PORT` is that of a server that is no Ray."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    terms = Terms(
+        (), tmp_path, tmp_path, 1, {}, Settings(), None, 1.0, (), "", {}, lambda _job: Availability()
+    )
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as other:
+        Thread(target=other.handle_request, daemon=True).start()
+        address = address.replace("PORT", str(other.server_address[1]))
+        with pytest.raises(ClusterError) as told:
+            ClusterExecutor(terms, Cluster(address, sources_archive, ROOT, "targets:survey"))
+    assert str(told.value).startswith(f"--executor ray: {address}: ")
+    assert "ray start" in str(told.value)
+    assert "\n" not in str(told.value)

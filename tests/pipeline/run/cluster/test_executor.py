@@ -1,0 +1,248 @@
+"""The places of a cluster, with a liaison that says what the test wants."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pipeline.engines.base import Availability
+from pipeline.ground.jobs import Blame, Job, State
+from pipeline.ground.settings import Settings
+from pipeline.run.cluster import executor as module
+from pipeline.run.cluster.executor import Cluster, ClusterError, ClusterExecutor
+from pipeline.run.cluster.messages import (
+    Able,
+    Ask,
+    Busy,
+    Connected,
+    Dismiss,
+    Done,
+    Found,
+    Gone,
+    Granted,
+    Hire,
+    Said,
+    Survey,
+    Tell,
+    ToLiaison,
+)
+from pipeline.run.executor import Ended, Process, Site, Terms, Told
+from pipeline.run.messages import Channel, Report, encode
+
+MakeJob = Callable[..., Job]
+REPORT = Report(0, None, 0.1, "", "", (), ())
+
+
+@dataclass
+class Scene:
+    """An executor, the liaison's end of its socket, and what the executor told the run."""
+
+    liaison: Channel[ToLiaison]
+    executor: Any = None
+    ended: list[tuple[int, Ended]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+
+    def say(self, *messages: object) -> None:
+        for message in messages:
+            self.liaison.send(message)
+
+    def steward(self, node: str, said: object, left: tuple[str, ...] = ()) -> None:
+        self.say(Said(node, msgspec.Raw(encode(said)), left))
+
+    def hear(self) -> list[ToLiaison]:
+        """What the executor has sent since the last time."""
+        self.executor._channel.send(Dismiss("end"))
+        heard: list[ToLiaison] = []
+        while heard[-1:] != [Dismiss("end")]:
+            message = self.liaison.next()
+            assert message is not None
+            heard.append(message)
+        return heard[:-1]
+
+    def settle(self) -> None:
+        """Let the executor take in what was said."""
+        while self.executor._selector.select(0.05):
+            self.executor._receive()
+
+    def grant(self, node: str) -> None:
+        (asked,) = (one for one in self.hear() if isinstance(one, Ask))
+        assert node in asked.nodes
+        self.say(Granted(asked.slot, node))
+        self.settle()
+
+    def begin(self, number: int, job: Job, folder: Path, *names: str) -> Any:
+        """Take a place, which is free on the way, and start a process there."""
+        place = self.executor.take(job, names)
+        if place is not None:
+            self.executor.start(Process(number, job, folder / "jobs" / "x" / str(number), place))
+        return place
+
+
+Play = Callable[..., Scene]
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+    scenes = []
+
+    def start(jobs: list[Job], surveys: dict[str, Survey], **changes: Any) -> Scene:
+        ours, theirs = socket.socketpair()
+        scene = Scene(Channel(ours, msgspec.json.Decoder(ToLiaison)))
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        channel = Channel(theirs, msgspec.json.Decoder(module.FromLiaison))
+        monkeypatch.setattr(module, "find_spec", lambda _name: True)
+        monkeypatch.setattr(ClusterExecutor, "_start_liaison", lambda _self: (process, channel))
+        scenes.append((scene, process))
+        for node in surveys:
+            scene.say(Found(node, f"host-{node}", {"CPU": 2.0, "NPU": 1.0}))
+        scene.say(Connected("2"))
+        for node, survey in surveys.items():
+            scene.steward(node, survey)
+        terms = Terms(
+            jobs, tmp_path, tmp_path, 0, {}, Settings(), None, 1.0, (), "", {}, lambda _job: Availability()
+        )
+        cluster = Cluster("auto", lambda: (b"", "0"), tmp_path, "", **changes)
+        scene.executor = ClusterExecutor(terms, cluster)
+        told = Told(
+            lambda *one: scene.ended.append(one), remark=scene.remarks.append, stop=scene.stopped.append
+        )
+        scene.executor.open(Site("RUN", tmp_path), selectors.DefaultSelector(), told)
+        scene.hear()
+        return scene
+
+    yield start
+    for scene, process in scenes:
+        process.kill()
+        if scene.executor is not None:
+            scene.executor.close()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def survey(*devices: int, **facts: str) -> Survey:
+    return Survey({"host": "h", **facts}, {}, (Able(),), {"emu": devices}, 0.0)
+
+
+def test_places_are_the_devices_of_the_nodes_or_the_nodes(play: Play, make_job: MakeJob) -> None:
+    job = make_job(devices=[0, 1])
+    scene = play([job], {"a": survey(0, 1), "b": survey(), "c": survey(0)})
+    assert set(scene.executor.reach(job)) == {
+        *("host-a:emulated-0", "host-a:emulated-1"),
+        "host-b:host",
+        "host-c:emulated-0",
+    }
+    assert scene.executor.workers == 1, "there is one job"
+
+
+def test_a_node_with_another_version_is_refused_by_name(play: Play, make_job: MakeJob) -> None:
+    scene = play([make_job()], {"a": survey(numpy="2.4"), "b": survey(numpy="1.26")}, facts={"numpy": "2.4"})
+    assert scene.executor.reach(make_job()) == ("host-a:host",)
+    assert "node host-b is not used: has other versions: numpy 1.26 (here 2.4)" in scene.executor.remarks()
+
+
+def test_without_a_node_that_is_fit_no_run_begins(play: Play, make_job: MakeJob) -> None:
+    with pytest.raises(ClusterError, match=r"no node can be used .host-a: has other versions: numpy none"):
+        play([make_job()], {"a": survey()}, facts={"numpy": "2.4"})
+
+
+def test_a_job_waits_for_a_slot_on_a_node_that_it_can_use(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    job = make_job(devices=[0])
+    scene = play([job, job], {"a": survey(0), "b": survey(0)})
+    names = ("host-a:emulated-0", "host-b:emulated-0")
+    assert scene.begin(1, job, tmp_path, *names) is None
+    scene.grant("b")
+    place = scene.begin(1, job, tmp_path, *names)
+    assert (place.name, place.number) == ("host-b:emulated-0", 0)
+    assert scene.begin(2, job, tmp_path, "host-b:emulated-0") is None, "the device is in use"
+    scene.steward("b", Done(1, REPORT, "", False), ("core",))
+    scene.settle()
+    ((number, ended),) = scene.ended
+    assert (number, ended.report, ended.facts["node"]) == (1, REPORT, "host-b")
+    assert "core" in ended.facts["left_on_node"]
+    assert scene.begin(2, job, tmp_path, *names) is not None, "the slot is used again"
+
+
+def test_a_process_whose_device_is_held_elsewhere_returns(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    job = make_job(devices=[0])
+    scene = play([job], {"a": survey(0)})
+    scene.begin(1, job, tmp_path, "host-a:emulated-0")
+    scene.grant("a")
+    scene.begin(1, job, tmp_path, "host-a:emulated-0")
+    scene.steward("a", Busy(1, "process 7"))
+    scene.settle()
+    assert scene.ended == [(1, Ended(returned=True))]
+    assert scene.executor.held_elsewhere(["host-a:emulated-0"]) == ("host-a:emulated-0",)
+    assert scene.executor.holder("host-a:emulated-0") == "process 7 on host-a"
+    assert scene.begin(2, job, tmp_path, "host-a:emulated-0") is None
+
+
+def test_the_jobs_of_a_lost_node_end_by_its_fault_and_its_places_are_set_aside(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    job = make_job()
+    scene = play([job], {"a": survey(), "b": survey()})
+    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.grant("a")
+    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.say(Gone("a", "power"))
+    scene.settle()
+    ((_, ended),) = scene.ended
+    assert ended.lost.state is State.INFRASTRUCTURE
+    assert ended.lost.blames is Blame.DEVICE
+    assert scene.executor.set_aside == {"host-a:host": "node host-a was lost: power"}
+    assert scene.remarks == ["node host-a was lost: power"]
+    assert [one.node for one in scene.hear() if isinstance(one, Hire)] == ["a"], "it is given another chance"
+    scene.steward("a", survey())
+    scene.settle()
+    assert set(scene.executor.reach(job)) == {"host-b:host", "host-a#2:host"}
+
+
+def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = tmp_path / "one.golden"
+    entry.touch()
+    monkeypatch.setattr(module, "entry_of", lambda _wanted, _folder: entry)
+    job = make_job()
+    scene = play([job] * 4, {"a": survey(), "b": survey()})
+    for node in ("a", "b"):
+        scene.begin(0, job, tmp_path, f"host-{node}:host")
+        scene.grant(node)
+    scene.begin(1, job, tmp_path, "host-b:host")
+    tells = [one for one in scene.hear() if isinstance(one, Tell)]
+    assert [one.goldens for one in tells] == [(str(entry),)]
+    scene.say(module.Brought("b", (str(entry),)))
+    scene.steward("b", Done(1, REPORT, "", False))
+    scene.settle()
+    assert scene.begin(2, job, tmp_path, "host-a:host", "host-b:host").name == "host-b:host"
+    (tell,) = (one for one in scene.hear() if isinstance(one, Tell))
+    assert tell.goldens == ()
+
+
+def test_without_any_node_the_run_is_stopped_and_can_be_resumed(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    job = make_job()
+    scene = play([job], {"a": survey()})
+    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.grant("a")
+    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.say(Gone("a", "power"))
+    scene.settle()
+    assert scene.stopped == ["no node of the cluster is left; node host-a was lost: power"]
+    assert [ended.lost.state for _, ended in scene.ended] == [State.INTERRUPTED]

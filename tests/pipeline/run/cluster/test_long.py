@@ -1,0 +1,138 @@
+"""Runs on real Ray clusters that take long: `nox -s cluster`."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from pipeline.ground.jobs import Result, State
+from pipeline.run import processes
+from pipeline.run.folders import read_run, run_ids
+
+pytestmark = pytest.mark.thorough
+ROOT = Path(__file__).parents[4]
+ELSEWHERE = {
+    *("seconds", "started", "ended", "at_best", "verdict", "host", "node", "command", "reproduce", "notes"),
+    *("device", "devices", "attempts", "attempt_1", "attempt_2", "tries"),
+}
+"""What depends on time, host and device: a failure is tried on a second device if it is the first on one."""
+
+
+def wait_for(run: subprocess.Popen[bytes], beginning: bytes) -> bytes:
+    assert run.stdout is not None
+    return next(line for line in run.stdout if line.startswith(beginning))
+
+
+def results(root: Path) -> tuple[Result, ...]:
+    return read_run(root, run_ids(root)[-1]).all_results()
+
+
+def output_of(process: subprocess.Popen[bytes]) -> list[str]:
+    return process.communicate()[0].decode().splitlines()
+
+
+def test_jobs_run_on_both_nodes_and_what_they_leave_comes_home(cluster: Any, tmp_path: Path) -> None:
+    works = ("tells_device@0,1*6", "passes*2", "writes:1000,mismatch@0", "dies_by:SIGSEGV@1", "garbage")
+    lines = output_of(cluster.run(tmp_path, *works))
+    assert lines[-1] == "end 1"
+    ended = results(tmp_path)
+    states = Counter(one.state for one in ended)
+    assert states == {State.PASSED: 9, State.MISMATCH: 1, State.CRASHED: 1}
+    assert {one.facts["node"] for one in ended} == {"127.0.0.1", "127.0.0.2"}
+    assert all(one.message == f"device {one.device}" for one in ended[:6])
+    wrong = next(one for one in ended if one.state is State.MISMATCH)
+    assert wrong.facts["devices"].startswith("failed in the same way on device 0 of 127.0.0.")
+    run = tmp_path / run_ids(tmp_path)[-1]
+    assert (run / wrong.artefacts[0]).read_bytes() == b"x" * 1000
+    assert ended[-1].message == "bad \\udcff text"
+
+
+def test_a_killed_run_leaves_nothing_on_any_node_and_is_resumed(cluster: Any, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    run = cluster.run(tmp_path, f"hangs_once:{flag}@0,1", "ends_as:mismatch", "passes*6")
+    name = wait_for(run, b"run ").split()[1].decode()
+    wait_for(run, b"finished ")
+    assert processes.wait_until(flag.exists, 20.0)
+    psutil.Process(run.pid).children()[0].kill()  # nsenter waits for the runner
+    output_of(run)
+    assert processes.wait_until(lambda: not cluster.left(), 60)
+    before = read_run(tmp_path, name).finished
+    lines = output_of(cluster.run(tmp_path, "--resume", name))
+    assert lines[-1] == "end 1"
+    assert sum(line.startswith("started ") for line in lines) >= 8 - len(before)
+    assert Counter(one.state for one in results(tmp_path)) == {State.PASSED: 7, State.MISMATCH: 1}
+
+
+def test_two_thousand_short_jobs_end_once_each_and_evenly_on_the_nodes(cluster: Any, tmp_path: Path) -> None:
+    lines = output_of(cluster.run(tmp_path, "passes*2000"))
+    assert lines[-1] == "end 0"
+    ended = results(tmp_path)
+    assert Counter(one.state for one in ended) == {State.PASSED: 2000}
+    assert sum(line.startswith("finished") for line in lines) == 2000
+    shares = Counter(one.facts["node"] for one in ended)
+    assert len(shares) == 2
+    assert min(shares.values()) > 400
+
+
+def test_the_report_of_a_cluster_is_that_of_one_host(cluster: Any, tmp_path: Path) -> None:
+    """Of jobs on the shipped matrix of which a fault makes some fail, but for times, hosts and devices."""
+    words = ("run", "--geometry", "pair-24x16", "--platform", "emu-a2a3", "--kernel", "fused")
+    command = [sys.executable, "-m", "pipeline", *words, "--inject", "half-away-1"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    alone = subprocess.run([*command, "--output", str(here)], cwd=ROOT, capture_output=True)
+    ray = ("--executor", "ray", "--address", cluster.address)
+    on_nodes = cluster.popen([*command, "--output", str(there), *ray])
+    output_of(on_nodes)
+    assert alone.returncode == on_nodes.wait() == 1
+    one, other = told(here), told(there)
+    assert one == other
+
+
+def told(output: Path) -> Any:
+    """results.json without what depends on time, host and device."""
+    (folder,) = (output / "runs").glob("2*")
+    text = (folder / "results.json").read_text()
+    text = text.replace(str(output), "OUTPUT").replace(folder.name, "RUN")
+    text = re.sub(r"devices? \d( of 127\.0\.0\.\d)?", "device", text)
+    return plain(json.loads(text))
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items() if key not in ELSEWHERE}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def test_without_an_address_ray_looks_for_a_cluster_and_finds_none() -> None:
+    """The cluster of this module is in namespaces of its own."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    command = [sys.executable, "-m", "pipeline", "compile", "--executor", "ray"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 4
+    assert ended.stderr.startswith("--executor ray: auto: ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_when_the_head_ends_the_run_ends_in_order_and_can_be_resumed(cluster: Any, tmp_path: Path) -> None:
+    """The last test of the module: afterwards there is no cluster."""
+    run = cluster.run(tmp_path, "passes*4", "sleeps:120*2")
+    assert run.stdout is not None
+    finished = 0
+    for line in run.stdout:
+        finished += line.startswith(b"finished")
+        if finished == 4:
+            break
+    cluster.kill_node(1)
+    lines = output_of(run)
+    assert lines[-1] == "end 2"
+    ended = results(tmp_path)
+    assert Counter(one.state for one in ended) == {State.PASSED: 4, State.INTERRUPTED: 2}
+    assert processes.wait_until(lambda: not cluster.left(), 120)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pipeline.run.cluster import node
+
+
+def test_files_of_a_process_are_packed_up_to_a_limit_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "LIMIT", 10)
+    folder, result = tmp_path / "job", tmp_path / "1.json"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a").write_bytes(b"12345")
+    (folder / "big").write_bytes(b"x" * 11)
+    (folder / "deep/c").write_bytes(b"67890")
+    (folder / "link").symlink_to("/etc/passwd")
+    result.write_bytes(b"{}")
+    assert node._packed(folder, result) == (b"{}", [("a", b"12345"), ("deep/c", b"67890")], ("big",))
+    assert list(tmp_path.iterdir()) == []
+    assert node._packed(folder, result) == (None, [], ())
+
+
+def test_sources_are_unpacked_once_for_all_nodes_of_a_host(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("room/module.py", "x = 1")
+    found = node._unpacked(buffer.getvalue(), tmp_path / "sources", "digest")
+    assert (found / "room/module.py").read_text() == "x = 1"
+    assert node._unpacked(b"not needed", tmp_path / "sources", "digest") == found
+    assert [path.name for path in (tmp_path / "sources").iterdir()] == ["digest"]
