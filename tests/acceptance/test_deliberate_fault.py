@@ -83,6 +83,7 @@ def called(start: Start, checkout: Path) -> Callable[..., str]:
     return call
 
 
+@pytest.mark.thorough
 def test_a_wrong_padding_in_the_last_band_of_mc62(
     called: Callable[..., str], checkout: Path, report: Report
 ) -> None:

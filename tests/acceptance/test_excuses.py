@@ -105,6 +105,7 @@ def test_an_output_of_zeros_is_not_the_failure_that_was_excused(
         assert "excuses no output with one value in all wrong elements" in text
 
 
+@pytest.mark.thorough
 def test_a_failure_unlike_the_one_that_was_excused_last_is_red(
     start: Start, spoiled: Callable[[str], Path], pipeline: Pipeline, last_run: LastRun, workspace: Path
 ) -> None:
@@ -242,6 +243,7 @@ def test_a_rule_for_a_profile_is_not_about_a_users_tensors(
     assert pipeline(*SMALL, "--matrix", "mine.yaml").code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("day", "code"), [("2026-11-15", 0), ("2026-11-16", 1)])
 def test_the_day_of_a_run_is_settled_once(
     day: str,

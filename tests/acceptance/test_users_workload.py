@@ -161,6 +161,7 @@ def test_where_it_is_broken_a_users_tensors_cannot_help(
     assert f"{file}:4: cannot be loaded: ZeroDivisionError: division by zero" in ended.out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("again", ["--resume", "--failed"])
 def test_a_file_that_was_broken_since_fails_its_jobs_when_a_run_is_taken_up(
     again: str, file: Path, pipeline: Pipeline, workspace: Path, report: Callable[[Path], Mapping[str, Any]]

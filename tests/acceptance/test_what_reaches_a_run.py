@@ -189,6 +189,7 @@ def remember_again(pipeline: Pipeline, journal: Path) -> None:
     assert pipeline("history", "import", journal.parent).code == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("recorded")
 def test_a_job_that_can_no_longer_run_is_red_until_that_is_accepted(
     pipeline: Pipeline, report: Report, last_run: LastRun
@@ -259,6 +260,7 @@ def test_a_fault_that_has_no_place_now_is_no_check_that_fell_away(
     assert pipeline(*words).code == 5
 
 
+@pytest.mark.thorough
 def test_the_end_of_an_expected_failure_is_judged_by_the_night_that_is_asked_for(
     pipeline: Pipeline, report: Report, last_run: LastRun, workspace: Path
 ) -> None:

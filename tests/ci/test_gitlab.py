@@ -98,6 +98,7 @@ def test_every_job_that_runs_kernels_is_bounded_and_its_environment_is_a_warning
     assert "pages" not in child()
 
 
+@pytest.mark.thorough
 def test_a_whole_night_becomes_one_report(
     ready: None, child: Callable[..., Mapping[str, Any]], shell: Shell, checkout: Path
 ) -> None:

@@ -215,6 +215,7 @@ def night(parts: Path, shell: Shell, checkout: Path, tmp_path: Path) -> Mapping[
     return plan.outputs
 
 
+@pytest.mark.thorough
 def test_a_whole_night_becomes_one_report(
     night: Mapping[str, Any], shell: Shell, checkout: Path, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def alive_in(folder: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("torch_installed")
 def test_run_in_all_troubles_at_once_ends_with_the_truth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

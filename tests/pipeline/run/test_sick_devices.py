@@ -114,7 +114,7 @@ SICK = {
 
 
 @pytest.mark.parametrize("work", SICK)
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.thorough), 2])
 def test_a_device_that_fails_every_job_is_named_and_its_jobs_pass_elsewhere(
     run: Run, make_job: MakeJob, watcher: Any, work: str, workers: int
 ) -> None:

@@ -69,6 +69,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return {verdict["name"]: verdict for verdict in msgspec.json.decode(file.read_bytes())}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", JUDGED)
 def test_a_mistake_is_detected_and_a_reordering_is_proved(name: str, verdicts: Mapping[str, Any]) -> None:
     verdict = verdicts[name]
