@@ -191,11 +191,19 @@ def search(
         best = cheapest(geometry.out_height, found, rates)
         if best.streams == STREAMED:
             streamed = [plan for plan in found if plan.streams == STREAMED]
-            found = [tiled(geometry, plan.band_rows, STREAMED) for plan in streamed]
+            found = [_retiled(geometry, tiled, plan) for plan in streamed]
             best = cheapest(geometry.out_height, found, rates)
         return Considered(best, tuple(found), nearest)
     assert nearest is not None
     raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields, deeper)}", nearest.ratio)
+
+
+def _retiled(geometry: Geo, tiled: Tiled[Geo, BandedPlan], plan: BandedPlan) -> BandedPlan:
+    """A plan with the cheapest ACC tiles; the plan itself if these need more padding than img2col has."""
+    try:
+        return tiled(geometry, plan.band_rows, STREAMED)
+    except PlanError:
+        return plan
 
 
 def _tried(

@@ -99,6 +99,13 @@ def test_at_most_one_shape_of_a_hundred_is_refused(limits: Limits) -> None:
     assert share_refused(150, 1, limits) <= 0.01
 
 
+def test_a_plan_stays_where_cheaper_tiles_would_need_too_much_padding(
+    limits_of: Callable[[str], Limits],
+) -> None:
+    geometry = Geometry(280, 11, 64, 320, 672, Conv(3, 3, 0), Conv(4, 3, 2))
+    assert not refused(geometry, limits_of("a5"))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("soc", ["a2a3", "a5"])
 def test_at_most_one_of_a_hundred_of_many_shapes_is_refused(
