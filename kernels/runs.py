@@ -60,61 +60,50 @@ def bands_of_conv(pl: Any, bands: Sequence[ConvBand], band_of: Callable[[ConvBan
             band; `skip` is the first wanted row of what its window gives.
     """
     numbers = [(band.x.row, band.row, band.x.skip) for band in bands]
-    run1, run2, run3 = runs_between([(band.x.padding, band.rows) for band in bands], numbers, 3)
+    runs = runs_between([(band.x.padding, band.rows) for band in bands], numbers, 3)
+    seq_run1, seq_run2, seq_run3 = (_run_of_conv(pl, run, band_of(bands[run.band])) for run in runs)
     seq_first, seq_last, seq_several = band_of(bands[0]), band_of(bands[-1]), len(bands) > 1
-    seq_of1, seq_of2, seq_of3 = (band_of(bands[run.band]) for run in (run1, run2, run3))
-    seq_count1, seq_count2, seq_count3 = run1.count, run2.count, run3.count
-    seq_has1, seq_has2, seq_has3 = run1.count > 0, run2.count > 0, run3.count > 0
-    (seq_x1, seq_y1, seq_s1), (seq_dx1, seq_dy1, seq_ds1) = run1.first, run1.step
-    (seq_x2, seq_y2, seq_s2), (seq_dx2, seq_dy2, seq_ds2) = run2.first, run2.step
-    (seq_x3, seq_y3, seq_s3), (seq_dx3, seq_dy3, seq_ds3) = run3.first, run3.step
     seq_x, seq_y, seq_s = numbers[0]
     seq_xl, seq_yl, seq_sl = numbers[-1]
 
     @pl.inline
     def bands_of_conv(seq_source: Any, seq_filter: Any, seq_bias: Any, seq_scale: Any, seq_out: Any) -> Any:
         seq_out = seq_first(seq_source, seq_filter, seq_bias, seq_scale, seq_out, seq_x, seq_y, seq_s)
-        if seq_has1:
-            for band in pl.range(seq_count1):
-                seq_out = seq_of1(
-                    seq_source,
-                    seq_filter,
-                    seq_bias,
-                    seq_scale,
-                    seq_out,
-                    seq_x1 + band * seq_dx1,
-                    seq_y1 + band * seq_dy1,
-                    seq_s1 + band * seq_ds1,
-                )
-        if seq_has2:
-            for band in pl.range(seq_count2):
-                seq_out = seq_of2(
-                    seq_source,
-                    seq_filter,
-                    seq_bias,
-                    seq_scale,
-                    seq_out,
-                    seq_x2 + band * seq_dx2,
-                    seq_y2 + band * seq_dy2,
-                    seq_s2 + band * seq_ds2,
-                )
-        if seq_has3:
-            for band in pl.range(seq_count3):
-                seq_out = seq_of3(
-                    seq_source,
-                    seq_filter,
-                    seq_bias,
-                    seq_scale,
-                    seq_out,
-                    seq_x3 + band * seq_dx3,
-                    seq_y3 + band * seq_dy3,
-                    seq_s3 + band * seq_ds3,
-                )
+        seq_out = seq_run1(seq_source, seq_filter, seq_bias, seq_scale, seq_out)
+        seq_out = seq_run2(seq_source, seq_filter, seq_bias, seq_scale, seq_out)
+        seq_out = seq_run3(seq_source, seq_filter, seq_bias, seq_scale, seq_out)
         if seq_several:
             seq_out = seq_last(seq_source, seq_filter, seq_bias, seq_scale, seq_out, seq_xl, seq_yl, seq_sl)
         return seq_out
 
     return bands_of_conv
+
+
+def _run_of_conv(pl: Any, run: Run, band: Any) -> Any:
+    """A helper `(source, filter, bias, scale, out) -> out`: the bands of a run, by the helper of each."""
+    run_of, run_count = band, run.count
+    (run_x, run_y, run_s), (run_dx, run_dy, run_ds) = run.first, run.step
+
+    @pl.inline
+    def run_of_conv(run_source: Any, run_filter: Any, run_bias: Any, run_scale: Any, run_out: Any) -> Any:
+        for band in pl.range(run_count):
+            run_out = run_of(
+                run_source,
+                run_filter,
+                run_bias,
+                run_scale,
+                run_out,
+                run_x + band * run_dx,
+                run_y + band * run_dy,
+                run_s + band * run_ds,
+            )
+        return run_out
+
+    @pl.inline
+    def no_run(run_source: Any, run_filter: Any, run_bias: Any, run_scale: Any, run_out: Any) -> Any:
+        return run_out
+
+    return run_of_conv if run.count else no_run
 
 
 def bands_of_pair(pl: Any, bands: Sequence[Band], band_of: Callable[[Band], Any]) -> Any:
@@ -128,17 +117,10 @@ def bands_of_pair(pl: Any, bands: Sequence[Band], band_of: Callable[[Band], Any]
     """
     numbers = [(band.x.row, band.row, band.x.skip, band.mid.skip) for band in bands]
     kinds = [(band.x.padding, band.mid.padding, band.rows) for band in bands]
-    runs = runs_between(kinds, numbers, 5)
+    seq_run1, seq_run2, seq_run3, seq_run4, seq_run5 = (
+        _run_of_pair(pl, run, band_of(bands[run.band])) for run in runs_between(kinds, numbers, 5)
+    )
     seq_first, seq_last, seq_several = band_of(bands[0]), band_of(bands[-1]), len(bands) > 1
-    seq_of1, seq_of2, seq_of3, seq_of4, seq_of5 = (band_of(bands[run.band]) for run in runs)
-    seq_count1, seq_count2, seq_count3, seq_count4, seq_count5 = (run.count for run in runs)
-    seq_has1, seq_has2, seq_has3, seq_has4, seq_has5 = (run.count > 0 for run in runs)
-    run1, run2, run3, run4, run5 = runs
-    (seq_x1, seq_y1, seq_p1, seq_q1), (seq_dx1, seq_dy1, seq_dp1, seq_dq1) = run1.first, run1.step
-    (seq_x2, seq_y2, seq_p2, seq_q2), (seq_dx2, seq_dy2, seq_dp2, seq_dq2) = run2.first, run2.step
-    (seq_x3, seq_y3, seq_p3, seq_q3), (seq_dx3, seq_dy3, seq_dp3, seq_dq3) = run3.first, run3.step
-    (seq_x4, seq_y4, seq_p4, seq_q4), (seq_dx4, seq_dy4, seq_dp4, seq_dq4) = run4.first, run4.step
-    (seq_x5, seq_y5, seq_p5, seq_q5), (seq_dx5, seq_dy5, seq_dp5, seq_dq5) = run5.first, run5.step
     seq_x, seq_y, seq_p, seq_q = numbers[0]
     seq_xl, seq_yl, seq_pl, seq_ql = numbers[-1]
 
@@ -156,86 +138,11 @@ def bands_of_pair(pl: Any, bands: Sequence[Band], band_of: Callable[[Band], Any]
         seq_out = seq_first(
             seq_map, seq_f1, seq_b1, seq_t1, seq_f2, seq_b2, seq_t2, seq_out, seq_x, seq_y, seq_p, seq_q
         )
-        if seq_has1:
-            for band in pl.range(seq_count1):
-                seq_out = seq_of1(
-                    seq_map,
-                    seq_f1,
-                    seq_b1,
-                    seq_t1,
-                    seq_f2,
-                    seq_b2,
-                    seq_t2,
-                    seq_out,
-                    seq_x1 + band * seq_dx1,
-                    seq_y1 + band * seq_dy1,
-                    seq_p1 + band * seq_dp1,
-                    seq_q1 + band * seq_dq1,
-                )
-        if seq_has2:
-            for band in pl.range(seq_count2):
-                seq_out = seq_of2(
-                    seq_map,
-                    seq_f1,
-                    seq_b1,
-                    seq_t1,
-                    seq_f2,
-                    seq_b2,
-                    seq_t2,
-                    seq_out,
-                    seq_x2 + band * seq_dx2,
-                    seq_y2 + band * seq_dy2,
-                    seq_p2 + band * seq_dp2,
-                    seq_q2 + band * seq_dq2,
-                )
-        if seq_has3:
-            for band in pl.range(seq_count3):
-                seq_out = seq_of3(
-                    seq_map,
-                    seq_f1,
-                    seq_b1,
-                    seq_t1,
-                    seq_f2,
-                    seq_b2,
-                    seq_t2,
-                    seq_out,
-                    seq_x3 + band * seq_dx3,
-                    seq_y3 + band * seq_dy3,
-                    seq_p3 + band * seq_dp3,
-                    seq_q3 + band * seq_dq3,
-                )
-        if seq_has4:
-            for band in pl.range(seq_count4):
-                seq_out = seq_of4(
-                    seq_map,
-                    seq_f1,
-                    seq_b1,
-                    seq_t1,
-                    seq_f2,
-                    seq_b2,
-                    seq_t2,
-                    seq_out,
-                    seq_x4 + band * seq_dx4,
-                    seq_y4 + band * seq_dy4,
-                    seq_p4 + band * seq_dp4,
-                    seq_q4 + band * seq_dq4,
-                )
-        if seq_has5:
-            for band in pl.range(seq_count5):
-                seq_out = seq_of5(
-                    seq_map,
-                    seq_f1,
-                    seq_b1,
-                    seq_t1,
-                    seq_f2,
-                    seq_b2,
-                    seq_t2,
-                    seq_out,
-                    seq_x5 + band * seq_dx5,
-                    seq_y5 + band * seq_dy5,
-                    seq_p5 + band * seq_dp5,
-                    seq_q5 + band * seq_dq5,
-                )
+        seq_out = seq_run1(seq_map, seq_f1, seq_b1, seq_t1, seq_f2, seq_b2, seq_t2, seq_out)
+        seq_out = seq_run2(seq_map, seq_f1, seq_b1, seq_t1, seq_f2, seq_b2, seq_t2, seq_out)
+        seq_out = seq_run3(seq_map, seq_f1, seq_b1, seq_t1, seq_f2, seq_b2, seq_t2, seq_out)
+        seq_out = seq_run4(seq_map, seq_f1, seq_b1, seq_t1, seq_f2, seq_b2, seq_t2, seq_out)
+        seq_out = seq_run5(seq_map, seq_f1, seq_b1, seq_t1, seq_f2, seq_b2, seq_t2, seq_out)
         if seq_several:
             seq_out = seq_last(
                 seq_map,
@@ -254,3 +161,52 @@ def bands_of_pair(pl: Any, bands: Sequence[Band], band_of: Callable[[Band], Any]
         return seq_out
 
     return bands_of_pair
+
+
+def _run_of_pair(pl: Any, run: Run, band: Any) -> Any:
+    """The same for the pair: `(x, filter1, bias1, scale1, filter2, bias2, scale2, y) -> y`."""
+    run_of, run_count = band, run.count
+    (run_x, run_y, run_p, run_q), (run_dx, run_dy, run_dp, run_dq) = run.first, run.step
+
+    @pl.inline
+    def run_of_pair(
+        run_map: Any,
+        run_f1: Any,
+        run_b1: Any,
+        run_t1: Any,
+        run_f2: Any,
+        run_b2: Any,
+        run_t2: Any,
+        run_out: Any,
+    ) -> Any:
+        for band in pl.range(run_count):
+            run_out = run_of(
+                run_map,
+                run_f1,
+                run_b1,
+                run_t1,
+                run_f2,
+                run_b2,
+                run_t2,
+                run_out,
+                run_x + band * run_dx,
+                run_y + band * run_dy,
+                run_p + band * run_dp,
+                run_q + band * run_dq,
+            )
+        return run_out
+
+    @pl.inline
+    def no_run(
+        run_map: Any,
+        run_f1: Any,
+        run_b1: Any,
+        run_t1: Any,
+        run_f2: Any,
+        run_b2: Any,
+        run_t2: Any,
+        run_out: Any,
+    ) -> Any:
+        return run_out
+
+    return run_of_pair if run.count else no_run
