@@ -24,6 +24,7 @@ import msgspec
 import psutil
 
 from pipeline.ground.jobs import State
+from pipeline.ground.threads import require_single_thread
 from pipeline.run import processes, worker
 from pipeline.run.messages import Cancel, Channel, Fault, Hello, Order, Report, plain_text
 from pipeline.run.processes import SignalWatch
@@ -133,7 +134,7 @@ class _Execution:
 
     def report(self) -> Report:
         """Execute the order."""
-        processes.require_single_thread()
+        require_single_thread()
         started = time.monotonic()
         reading, writing = os.pipe()
         with tempfile.TemporaryFile() as stacks:

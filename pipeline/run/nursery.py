@@ -1,11 +1,9 @@
 """The nursery: one warm process per run. It imports once what jobs share, and forks keepers on request.
 
-**Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
-that moment stays locked in the child for ever. So neither the nursery nor a keeper ever has a second thread.
-The nursery is a fresh interpreter (not a fork of the controller, whose progress display may have threads),
-and starts no thread. It imports the numeric libraries with a limit of one thread, so that they start no
-thread pools before the fork; a job raises the limit afterwards. Nursery and keepers refuse to go on if they
-have a second thread: the nursery checks after its imports, a keeper before each fork.
+Forking is safe here for the reasons in `pipeline/ground/threads.py`. The nursery is a fresh interpreter (not
+a fork of the controller, whose progress display may have threads), and starts no thread; a job raises the
+limit of the libraries after the fork. The nursery checks that it has no second thread after its imports, a
+keeper before each fork.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from pipeline.ground.threads import require_single_thread, thread_limits
 from pipeline.run import goldens, keeper, processes
 from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.keeper import KeeperClient
@@ -39,7 +38,7 @@ class Nursery:
         self._preload = preload
         self._environment = {
             **environment,
-            **processes.thread_limits(1),
+            **thread_limits(1),
             processes.MARK: processes.BLANK_MARK,
         }
         self._log = log
@@ -108,7 +107,7 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     """
     for name in preload:
         import_module(name)
-    processes.require_single_thread()
+    require_single_thread()
     control = socket.socket(fileno=descriptor)
     computing = []
     while True:

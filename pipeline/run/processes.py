@@ -18,12 +18,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 from threadpoolctl import threadpool_limits
+
+from pipeline.ground.threads import thread_limits
 
 MARK = "PIPELINE_JOB"
 """Environment variable that every process of a job carries."""
@@ -31,7 +33,6 @@ MARK = "PIPELINE_JOB"
 SUPPORTED = sys.platform == "linux"
 """If False, processes that leave their job's tree are not found once their parent has ended."""
 
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _MARK_WIDTH = 128
 BLANK_MARK = "_" * _MARK_WIDTH
 """The value of `MARK` with which the nursery is started: space that `set_mark` overwrites."""
@@ -57,13 +58,6 @@ def become_subreaper() -> None:
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def require_single_thread() -> None:
-    """Raise `RuntimeError` if there are other threads: a fork would copy their locks but not the threads."""
-    threads = psutil.Process().num_threads()
-    if threads != 1:
-        raise RuntimeError(f"{threads} threads: forking is not safe (see pipeline/run/nursery.py)")
 
 
 def set_mark(mark: str) -> None:
@@ -172,11 +166,6 @@ def thread_share(workers: int) -> int:
     With more, the thread pools of the jobs would compete for the same processors.
     """
     return max(1, processors() // workers)
-
-
-def thread_limits(count: int) -> Mapping[str, str]:
-    """Environment variables that limit libraries loaded later, here and in programs that are started."""
-    return dict.fromkeys(_THREAD_VARIABLES, str(count))
 
 
 def limit_threads(count: int) -> None:

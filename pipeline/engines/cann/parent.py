@@ -18,12 +18,10 @@ from pathlib import Path
 import msgspec
 
 from pipeline.engines.process import HELPERS, child_environment
+from pipeline.ground.threads import thread_limits
 
 _PATIENCE = 5.0
 """Seconds in which the parent ends once nobody asks it any more."""
-
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""A library that starts threads when it is loaded would make it unsafe to fork."""
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -75,7 +73,7 @@ class _Parent:
                 [sys.executable, "-m", "pipeline.engines.cann.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 cwd="/",  # the folder of the first order is removed before the parent ends
-                env=child_environment({**clean_environment(), **_ONE_THREAD}),
+                env=child_environment({**clean_environment(), **thread_limits(1)}),
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=printed,

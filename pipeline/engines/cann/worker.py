@@ -3,9 +3,8 @@
 A backend error leaves the framework's process unusable and a code generation error ends it. So nothing that
 an order does is caught in its process: the engine reads the error from what that prints.
 
-**Why forking is safe here.** A fork copies only the thread that calls it: a lock that another thread holds at
-that moment stays locked in the child for ever. The parent is started with a limit of one thread and refuses
-to go on if the imports have started another; only its forks have as many as the job may use.
+Forking is safe here for the reasons in `pipeline/ground/threads.py`; only the forks have as many threads as
+the job may use.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import psutil
 
 from pipeline.engines.cann.child import ARRAYS, Order, Work
 from pipeline.engines.cann.parent import Errand
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import geometry_of
+from pipeline.ground.threads import require_single_thread
 from workloads.registry import workload_named
 
 _UNMERGED = {-1: 1}
@@ -48,8 +47,7 @@ def serve(control: socket.socket) -> None:
         os.environ.update(HOME=home, ASCEND_PROCESS_LOG_PATH=home)
         import torch  # noqa: F401 (first: the framework's libraries need torch's to be loaded)
         import pypto  # noqa: F401  # isort: skip
-    if (threads := psutil.Process().num_threads()) != 1:
-        raise RuntimeError(f"{threads} threads after importing the framework: forking is not safe")
+    require_single_thread()
     for line in control.makefile("rb"):
         errand = msgspec.json.decode(line, type=Errand)
         child = os.fork()
