@@ -27,7 +27,9 @@ VERSIONS = ("system", "python", *_PACKAGES)
 _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BRANCH_NAME")
 """Environment variables in which GitHub, GitLab and Jenkins name a branch: they check out a commit."""
 
-_SOURCE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
+"""The folder of these sources."""
+
 _ROOMS = ("emulator", "golden", "kernels", "lowering", "pipeline", "workloads")
 
 
@@ -56,7 +58,7 @@ def source_digests(plan: Sequence[Job], files: Mapping[str, Path | str | None]) 
 
     That is each package of the project, the user's own workloads, and `files`, those that a run reads.
     """
-    rooms = {f"{room}/": _digest(sorted(_files_of(_SOURCE / room))) for room in _ROOMS}
+    rooms = {f"{room}/": _digest(_files_of(ROOT / room)) for room in _ROOMS}
     paths = {name: Path(file) for name, file in files.items() if file is not None}
     given = {name: _digest([path]) for name, path in paths.items() if path.exists()}
     return {**rooms, **workload_facts(plan), **given}
@@ -71,10 +73,19 @@ def shared_digest(digests: Mapping[str, str]) -> str:
     return hashlib.sha256("\n".join(shared).encode()).hexdigest()[:12]
 
 
-def _files_of(folder: Path) -> Iterator[Path]:
-    for below, _, names in os.walk(folder):
-        if not below.endswith("__pycache__"):
-            yield from (Path(below, name) for name in names)
+def source_files() -> Iterator[Path]:
+    """The files of the project's packages."""
+    for room in _ROOMS:
+        yield from _files_of(ROOT / room)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    return sorted(
+        Path(below, name)
+        for below, _, names in os.walk(folder)
+        if not below.endswith("__pycache__")
+        for name in names
+    )
 
 
 def _sources_digest(job: Job) -> str:
@@ -109,7 +120,7 @@ def _git(*words: str) -> str:
     """What git says of these sources; `unknown` if it says nothing."""
     try:
         found = subprocess.run(
-            ["git", *words], cwd=_SOURCE, capture_output=True, text=True, timeout=10, check=True
+            ["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -8,10 +8,9 @@ import os
 import time
 import zipfile
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
-from pipeline.commands.facts import VERSIONS, run_facts, source_digests
+from pipeline.commands.facts import ROOT, VERSIONS, run_facts, source_digests, source_files
 from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
 from pipeline.run.cluster.executor import Cluster, ClusterExecutor
 from pipeline.run.cluster.messages import Able, Inspect, Survey
@@ -21,8 +20,6 @@ from pipeline.run.executor import Terms
 SURVEY = "pipeline.commands.nodes:survey"
 """The name of what answers `Inspect` on a node."""
 
-ROOT = Path(__file__).parents[2]
-_ROOMS = ("emulator", "golden", "kernels", "lowering", "pipeline", "workloads")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -64,16 +61,9 @@ def sources_archive() -> tuple[bytes, str]:
     """The sources of this process as a zip file, and its digest: the same bytes for the same sources."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in _sources():
+        for path in source_files():
             information = zipfile.ZipInfo(str(path.relative_to(ROOT)), _EPOCH)
             information.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(information, path.read_bytes())
     content = buffer.getvalue()
     return content, hashlib.sha256(content).hexdigest()[:16]
-
-
-def _sources() -> Iterator[Path]:
-    for room in _ROOMS:
-        for path in sorted((ROOT / room).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                yield path

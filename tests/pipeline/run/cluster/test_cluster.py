@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.commands.nodes import ROOT, sources_archive
+from pipeline.commands.facts import ROOT
+from pipeline.commands.nodes import sources_archive
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Result, State
 from pipeline.ground.settings import Settings
