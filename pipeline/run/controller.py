@@ -531,9 +531,7 @@ class _Run:
             if result.state is State.INTERRUPTED or (unfinished and result.state is State.PASSED):
                 result = replace(result, state=State.INTERRUPTED, message=self._stopped)
         task.repeats.clear()  # another try is a series of its own
-        name = lock_name(task.job.platform, device) if device is not None else ""
-        if process.device is not None:
-            name = process.device.name
+        name = task.place or (lock_name(task.job.platform, device) if device is not None else "")
         if result.state is not State.INTERRUPTED:
             task.tries.append(self._evidence.note(name, result))
         if result.state is not State.INTERRUPTED or task.examined:

@@ -173,7 +173,7 @@ class Executor(Protocol):
         """The place where a job ended that ran in an earlier part of this run; empty: at none."""
 
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
-        """Take one of these places for a job, the first that is free. None if all are busy."""
+        """Take a free one of these places for a job, the first or the nearest. None if all are busy."""
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """Of places that could not be taken just now, those that another run or program holds."""

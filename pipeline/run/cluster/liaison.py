@@ -10,7 +10,6 @@ import logging
 import os
 import queue
 import socket
-import sys
 import threading
 import time
 import traceback
@@ -70,8 +69,7 @@ class Liaison:
         self._connect = connect
         self._sending = threading.Lock()
         self._hired: dict[str, _Node] = {}
-        self._awaited: dict[Any, Callable[[Any], None]] = {}
-        self._of: dict[Any, str] = {}
+        self._awaited: dict[Any, tuple[str, Callable[[Any], None]]] = {}
         self._new: queue.SimpleQueue[tuple[Any, str, Callable[[Any], None]]] = queue.SimpleQueue()
         self._expected: dict[tuple[str, int], Expect] = {}
         self._goldens: dict[str, Any] = {}
@@ -95,7 +93,7 @@ class Liaison:
         self._archive = ray.put(Path(self._connect.archive).read_bytes())
         ray.cloudpickle.register_pickle_by_value(node_module)
         self._look_for_nodes()
-        self._say(Connected(ray.__version__))
+        self._say(Connected())
         listener = threading.Thread(target=self._listen, daemon=True)
         listener.start()
         while (message := self._control.next()) is not None:
@@ -198,7 +196,7 @@ class Liaison:
                 with suppress(queue.Empty):
                     while True:
                         ref, node, then = self._new.get_nowait()
-                        self._awaited[ref], self._of[ref] = then, node
+                        self._awaited[ref] = node, then
                 self._take_answers()
                 for slot, group in list(self._asked.items()):
                     self._look_for_slot(slot, group)
@@ -220,7 +218,7 @@ class Liaison:
         if ready and len(refs) > 1:
             ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
         for ref in ready:
-            then, node = self._awaited.pop(ref), self._of.pop(ref)
+            node, then = self._awaited.pop(ref)
             try:
                 answer = ray.get(ref)
             except Exception as error:  # an error of the actor's own, or of Ray
@@ -302,7 +300,3 @@ def main(descriptor: int) -> None:
     connect = control.next()
     if isinstance(connect, Connect):
         Liaison(control, connect).work()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -80,7 +80,7 @@ ToLiaison = Connect | Hire | Tell | Expect | Dismiss | Ask | Return
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """The cluster cannot be used; one line with the remedy. It is the last message."""
+    """The cluster cannot be used; one line says why. It is the last message."""
 
     text: str
 
@@ -96,8 +96,6 @@ class Found(msgspec.Struct, frozen=True, tag=True):
 class Connected(msgspec.Struct, frozen=True, tag=True):
     """All nodes that the cluster had when it was joined have been told."""
 
-    version: str
-
 
 class Gone(msgspec.Struct, frozen=True, tag=True):
     """A node or its steward has ended."""
@@ -107,7 +105,7 @@ class Gone(msgspec.Struct, frozen=True, tag=True):
 
 
 class Said(msgspec.Struct, frozen=True, tag=True):
-    """What a node's steward said. `left` names files of a process that were too big to be brought here."""
+    """What a node's steward said. `left` names files of a process that are too big, or cannot be written."""
 
     node: str
     line: msgspec.Raw

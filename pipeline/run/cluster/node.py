@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -94,7 +93,7 @@ class Node:
         try:
             self._steward.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            self._steward.send_signal(signal.SIGKILL)
+            self._steward.kill()
             self._steward.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 

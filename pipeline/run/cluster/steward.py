@@ -96,7 +96,7 @@ class _Steward:
         self._site = Site(begun.mark, folder, resumed=True)
         self._site.results.mkdir()
         self._running: dict[int, Process] = {}
-        self._told: dict[str, str] = {}
+        self._told: set[str] = set()
 
     def work(self) -> None:
         """Run processes until the other end closes; then nothing of them is left."""
@@ -149,5 +149,5 @@ class _Steward:
     def _tell_aside(self) -> None:
         for device, reason in self._executor.set_aside.items():
             if device not in self._told:
-                self._told[device] = reason
+                self._told.add(device)
                 self._control.send(Aside(device, reason))

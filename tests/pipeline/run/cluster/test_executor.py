@@ -105,7 +105,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
         scenes.append((scene, process))
         for node in surveys:
             scene.say(Found(node, f"host-{node}", {"CPU": 2.0, "NPU": 1.0}))
-        scene.say(Connected("2"))
+        scene.say(Connected())
         for node, survey in surveys.items():
             scene.steward(node, survey)
         terms = Terms(
