@@ -20,9 +20,6 @@ class Queue(Generic[T]):
         self._kinds: dict[Hashable, list[tuple[int, T]]] = {}
         self._front, self._back = 0, 0
 
-    def __len__(self) -> int:
-        return sum(map(len, self._kinds.values()))
-
     def __bool__(self) -> bool:
         return bool(self._kinds)
 

@@ -10,10 +10,8 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.commands.nodes import ROOT, sources_archive
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
-from pipeline.run.cluster.executor import Cluster, ClusterExecutor
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -49,6 +47,10 @@ def main(arguments: list[str]) -> int:
     )
     host = Host(available=lambda _job: Availability())
     if address := os.environ.get("CLUSTER"):
+        from pipeline.commands.facts import ROOT
+        from pipeline.commands.nodes import sources_archive
+        from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+
         cluster = Cluster(address, sources_archive, ROOT, "targets:survey")
         host = Host(available=host.available, executor=lambda terms: ClusterExecutor(terms, cluster))
     if works[0] == "--resume":

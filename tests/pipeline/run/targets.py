@@ -17,18 +17,13 @@ import numpy as np
 import psutil
 
 from golden.cache import golden_for, is_cached
-from kernels.tensor.plan import tiling_by_rule
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
-from pipeline.engines.cann import child
-from pipeline.engines.cann.child import Order, Work
-from pipeline.engines.cann.engine import CAPACITIES
-from pipeline.engines.process import HELPERS
 from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
-from pipeline.ground.subject import subject_of, wanted_golden
+from pipeline.ground.subject import wanted_golden
 from pipeline.run.cluster.messages import Able, Inspect, Survey
 
-Deed = Callable[[Job, JobContext, str], Result]
+Work = Callable[[Job, JobContext, str], Result]
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -36,7 +31,7 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 def perform(job: Job, context: JobContext) -> Result:
     """Do what the job's kernel says: `name` or `name:argument`, a function of this module."""
     name, _, argument = job.kernel.partition(":")
-    work: Deed = globals()[name]
+    work: Work = globals()[name]
     return work(job, context, argument)
 
 
@@ -148,9 +143,16 @@ def blames(job: Job, context: JobContext, argument: str) -> Result:
 
 def compiles(job: Job, context: JobContext, argument: str) -> Result:
     """Compile the kernel `pass1` of a source file, with CANN's PyPTO."""
+    from kernels.tensor.plan import tiling_by_rule
+    from pipeline.engines.cann import child
+    from pipeline.engines.cann.engine import CAPACITIES
+    from pipeline.engines.process import HELPERS
+    from pipeline.ground.subject import subject_of
+
     geometry = subject_of(job).geometry
     tiling = tiling_by_rule(geometry, CAPACITIES)
-    child.run(Order(Work.CODE, "pass1", job.workload, geometry, tiling, argument), context.folder)
+    order = child.Order(child.Work.CODE, "pass1", job.workload, geometry, tiling, argument)
+    child.run(order, context.folder)
     HELPERS.close()
     return Result(job, State.PASSED)
 

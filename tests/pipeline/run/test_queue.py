@@ -38,7 +38,7 @@ def test_a_task_that_returns_is_the_first_or_the_last() -> None:
     queue.add("c1", "c", first=True)
     queue.add("a0", "a", first=True)
     queue.add("b2", "b")
-    assert len(queue) == 5
+    assert len(list(queue)) == 5
     assert offered(queue) == ["a0", "c1", "b1"]
     assert list(queue.drain()) == ["a0", "c1", "a1", "b1", "b2"]
 
