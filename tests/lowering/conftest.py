@@ -12,7 +12,8 @@ from emulator.program import Program
 from emulator.soc import SOCS, Soc
 from golden.geometry import MC62, Conv, Geometry
 from kernels.choice import RESIDENT, STREAMED, WHOLE_BLOCKS, Streams
-from kernels.plan import Plan, make_plan, tile_bands
+from kernels.plan import Plan, tile_bands
+from kernels.tiles import FREE, Written
 from pipeline.ground.memory import limits_of
 from workloads.conv_pair import WORKLOAD
 
@@ -21,6 +22,14 @@ SMALL = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 
 RAGGED = Geometry(9, 7, 32, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1))
 """Bands of 5 and 4 rows, whose maps and tiles are no whole fractals."""
+
+
+TILES = {
+    "small": (Written(16, 64), Written(16, 32)),
+    "mc62": (Written(112, 64), Written(112, 32)),
+    "resident": (Written(64, 32), Written(48, 32)),
+}
+"""ACC tiles of conv1 and conv2, of which a program has several, whatever the planner prefers."""
 
 
 def ragged_plan(filters: str) -> Plan:
@@ -35,7 +44,7 @@ def ragged_plan(filters: str) -> Plan:
         "slices": (20_000, STREAMED),
         "planes": (14_000, Streams(True, mid=True)),
     }[filters]
-    plan = tile_bands(RAGGED, replace(limits, l1=room), 5, streams)
+    plan = tile_bands(RAGGED, replace(limits, l1=room), 5, streams, TILES.get(filters, (FREE, FREE)))
     assert (plan.conv2.slices > 1) == (filters in ("slices", "planes"))
     return plan
 
@@ -57,7 +66,8 @@ def program_of() -> Callable[..., Program]:
         if shape is None:
             plan = ragged_plan(geometry)
         else:
-            plan = tile_bands(shape, limits, band_rows) if band_rows else make_plan(shape, limits)
+            rows = band_rows or {"small": 12, "mc62": 18}[geometry]
+            plan = tile_bands(shape, limits, rows, written=TILES[geometry])
         program: Program = WORKLOAD.program(name).build(emulator.language, plan)
         return program
 
