@@ -120,23 +120,10 @@ def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tili
     Raises:
         TilingError: the geometry cannot be cut, or is none that the programs compute.
     """
-    check_channels("conv1", geometry.cin, geometry.cmid)
-    check_channels("conv2", geometry.cmid, geometry.cout)
     path = plan_path(geometry)
     if path.is_file():
         return read_plan(path)[program]
     return tiling_by_rule(geometry, capacities)
-
-
-def check_channels(name: str, inputs: int, outputs: int) -> None:
-    """Refuse a convolution whose channels do not fill whole blocks: every layout and tile here has those.
-
-    Raises:
-        TilingError: a number of input or output channels is no multiple of 32.
-    """
-    for channels, which in ((inputs, "input"), (outputs, "output")):
-        if channels % C0:
-            raise TilingError(f"{name}: {channels} {which} channels: CANN's programs take multiples of {C0}")
 
 
 def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
@@ -161,7 +148,6 @@ def conv_tiling(geometry: ConvGeometry, capacities: Capacities) -> Product:
     Raises:
         TilingError: the channel count fits no tile, or a tensor exceeds 2**31 - 1 bytes.
     """
-    check_channels("conv", geometry.cin, geometry.cout)
     rows = geometry.out_height * geometry.out_width
     _check_tensor("columns of conv", rows, geometry.depth)
     return _product("conv", rows, geometry.depth, geometry.cout, capacities)

@@ -15,7 +15,6 @@ from kernels.tensor.plan import (
     GemmTiling,
     Product,
     TilingError,
-    check_channels,
     conv_tiling,
     gemm_tiling,
     plan_path,
@@ -102,21 +101,6 @@ def test_a_channel_count_that_fits_no_tile_is_refused() -> None:
 
     with pytest.raises(TilingError, match=r"^conv2: 2048 output channels: no tile of them fits"):
         tiling_by_rule(geometry, A2A3)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "outputs", "message"),
-    [
-        (3, 64, "conv1: 3 input channels: CANN's programs take multiples of 32"),
-        (64, 24, "conv1: 24 output channels: CANN's programs take multiples of 32"),
-    ],
-)
-def test_channels_that_fill_no_blocks_are_refused(inputs: int, outputs: int, message: str) -> None:
-    check_channels("conv1", 32, 96)
-
-    with pytest.raises(TilingError) as refused:
-        check_channels("conv1", inputs, outputs)
-    assert str(refused.value) == message
 
 
 def test_what_fits_no_tile_of_the_other_workloads_is_refused() -> None:
