@@ -153,7 +153,12 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
         (
             "kernel: 3, stride: 1",
             "kernel: 3, stride: 0",
-            "extra1.yaml:2: geometries.single.conv.stride: conv.stride is 0: must be 1..255",
+            "extra1.yaml:2: geometries.single.conv.stride: conv.stride is 0: must be 1..255; write another",
+        ),
+        (
+            "kernel: 3, stride: 1",
+            "kernel: 30, stride: 1",
+            "extra1.yaml:2: geometries.single.conv: input height is 16: must be at least the kernel (30)",
         ),
         (
             "kernels: [conv]",
