@@ -28,11 +28,12 @@ from golden.specs import Tensors
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.subject import Subject
 from workloads.registry import workload_named
+from workloads.tiling import CONTRACT
 
 ROUNDS = 15
 MEMORY = "--memory"
 
-PAIR = Subject(workload_named("conv-pair"), MC62, "a2a3")
+PAIR = Subject(workload_named("conv-pair"), MC62, "a2a3", CONTRACT)
 OTHERS = {
     "conv": Subject(workload_named("conv"), ConvGeometry(144, 112, 64, 64, Conv(3, 2, 1)), "a2a3"),
     "gemm": Subject(workload_named("gemm"), GemmGeometry(1024, 576, 64), "a2a3"),

@@ -24,14 +24,19 @@ SINGLE = Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
 POINTWISE = Geometry(32, 16, 64, 64, 64, Conv(1, 1, 0), Conv(1, 1, 0))
 
 
-def form_of(program: str, geometry: Geometry, band_rows: int) -> Form:
-    form = Subject(conv_pair.WORKLOAD, geometry, "a2a3", {"band_rows": band_rows}).form(program)
+SMALL_TILES = {"tile_positions1": 16, "k_step1": 32, "tile_positions2": 16, "k_step2": 32}
+"""Bands have several ACC tiles and K steps."""
+
+
+def form_of(program: str, geometry: Geometry, band_rows: int, **others: int) -> Form:
+    options = {"band_rows": band_rows, **SMALL_TILES, **others}
+    form = Subject(conv_pair.WORKLOAD, geometry, "a2a3", options).form(program)
     assert form is not None
     return form
 
 
-def shown(name: str, geometry: Geometry, band_rows: int) -> str:
-    return can_show(fault_named(name), form_of("fused", geometry, band_rows))
+def shown(name: str, geometry: Geometry, band_rows: int, **others: int) -> str:
+    return can_show(fault_named(name), form_of("fused", geometry, band_rows, **others))
 
 
 def test_an_id_is_its_family_and_convolution() -> None:
@@ -98,7 +103,7 @@ def test_what_a_single_band_of_32_channels_hides(name: str, reason: str) -> None
     ],
 )
 def test_what_kernels_of_1_hide(name: str, reason: str) -> None:
-    assert shown(name, POINTWISE, 8) == reason
+    assert shown(name, POINTWISE, 8, k_step1=64) == reason
 
 
 def test_a_band_holds_a_single_tile() -> None:
@@ -150,7 +155,7 @@ def test_the_fused_program_has_a_place_for_every_fault() -> None:
 
 def test_a_single_convolution_has_the_faults_of_the_first_but_those_of_another() -> None:
     geometry = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
-    form = Subject(conv.WORKLOAD, geometry, "a2a3", {"band_rows": 4}).form("conv")
+    form = Subject(conv.WORKLOAD, geometry, "a2a3", {"band_rows": 4, "tile_positions": 32}).form("conv")
     assert form is not None
     for name, fault in FAULTS.items():
         second = fault.conv == 2 or fault.step == "hand-over"
