@@ -177,9 +177,9 @@ def _wrong_numbers(subject: Any, name: str, program: Program, arrays: Mapping[st
 
     entry = subject.program(name)
     packed = subject.packing.packed(arrays)
-    made = {key: make(subject.device, subject.plan, packed) for key, make in entry.host.items()}
     output = untouched_output(*subject.output_of(name))
-    given = {key: np.ascontiguousarray({**packed, **made}[key]) for key in entry.inputs}
+    inputs = {**packed, **subject.host_made(name, packed)}
+    given = {key: np.ascontiguousarray(inputs[key]) for key in entry.inputs}
     run_program(program, SOCS[SOC], {**given, entry.output: output})
     whole = arrays[entry.tensor]
     return int((subject.packing.cut(entry.tensor, output) != whole[: output.shape[0]]).sum())

@@ -14,6 +14,7 @@ from golden.cache import Wanted
 from golden.definition import Definition
 from golden.geometry import GeometryError
 from golden.inputs import load_inputs
+from golden.specs import Array
 from kernels.plan import PlanError
 from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.ground.memory import limits_of
@@ -90,6 +91,15 @@ class Subject:
     def output_of(self, program: str) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of what a program gives. Raises `PlanError` if the geometry cannot be tiled."""
         return self.workload.output_of(program, self.device, self.plan)
+
+    def host_made(self, program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs of a program that the host makes of the arrays that are packed for all programs.
+
+        Raises:
+            PlanError: the host makes some, and the geometry cannot be tiled.
+        """
+        made = self.program(program).host
+        return {name: make(self.device, self.plan, arrays) for name, make in made.items()}
 
 
 def workload_of(job: Job) -> Workload:
