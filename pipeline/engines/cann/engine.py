@@ -155,7 +155,7 @@ class CannEngine:
         except TilingError as error:
             raise NotSupportedError(str(error)) from error
         kernels = str(self._kernels or level.source)
-        return Order(Work.CODE, request.program, request.workload, subject.device, tiling, kernels)
+        return Order(Work.CODE, request.program, request.workload, subject.geometry, tiling, kernels)
 
 
 def _installed() -> Availability:
