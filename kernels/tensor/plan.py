@@ -255,7 +255,8 @@ def _named(conv: Conv) -> str:
     def joined(value: int | tuple[int, ...]) -> str:
         return str(value) if isinstance(value, int) else "x".join(map(str, value))
 
-    return f"k{joined(conv.kernel)}s{joined(conv.stride)}p{joined(conv.padding)}"
+    dilation = "" if conv.dilation == 1 else f"d{joined(conv.dilation)}"
+    return f"k{joined(conv.kernel)}s{joined(conv.stride)}p{joined(conv.padding)}{dilation}"
 
 
 def read_plan(path: Path) -> dict[str, Tiling]:

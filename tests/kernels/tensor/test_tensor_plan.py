@@ -169,6 +169,8 @@ def test_a_plan_file_wins_over_the_rule() -> None:
     assert plan_path(MC62).name == "288x112-64-64-64-k3s2p1-k3s1p1.json"
     turned = replace(MC62, conv1=Conv((1, 7), (2, 1), (0, 0, 3, 3)))
     assert plan_path(turned).name == "288x112-64-64-64-k1x7s2x1p0x0x3x3-k3s1p1.json"
+    dilated = replace(MC62, conv2=Conv(3, 1, 1, 2))
+    assert plan_path(dilated).name == "288x112-64-64-64-k3s2p1-k3s1p1d2.json"
     searched = read_plan(plan_path(MC62))
 
     assert {program: tiling_for(program, MC62, A2A3) for program in PROGRAMS} == searched
