@@ -192,9 +192,13 @@ def _check_conv(field: str, conv: Conv, height: int, width: int) -> None:
         ("height", height, conv.window_rows, sum(conv.sides[:2])),
         ("width", width, conv.window_columns, sum(conv.sides[2:])),
     ):
-        helps = padding if conv.dilation == 1 else 0
-        less = f" less the padding of both sides ({padding})" if helps else ""
-        _require(size + helps >= kernel, f"{field} input {side}", size, f"at least {what} ({kernel}){less}")
+        padding = before + after
+        less = f" less the padding of both sides ({padding})" if padding else ""
+        _require(size + padding >= window, f"{field} input {side}", size, f"at least {what} ({window}){less}")
+        for first in range(-before, size + after - window + 1, stride) if size < window else ():
+            met = any(0 <= tap < size for tap in range(first, first + window, step))
+            rule = f"such that each window has a pixel: the one from {first} to {first + window - 1} has none"
+            _require(met, f"{field} input {side}", size, rule)
 
 
 def _check_sum(field: str, depth: int) -> None:
