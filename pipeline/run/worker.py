@@ -88,8 +88,9 @@ def _writer(descriptor: int) -> io.TextIOWrapper:
 def perform(order: Order) -> None:
     """Do the work of `order` in this process and write its result.
 
-    An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError` and if torch
-    or the user's tensors (valid when the run began) are missing for the golden, else `crashed`.
+    An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError`, if memory is
+    short, and if torch or the user's tensors (valid when the run began) are missing for the golden, else
+    `crashed`.
     """
     job = order.job
     try:
@@ -99,6 +100,10 @@ def perform(order: Order) -> None:
     except (InputsError, TorchError) as error:
         message = f"no golden: {error}"
         result = Result(job, State.INFRASTRUCTURE, message, traceback.format_exc(), blames=Blame.HOST)
+    except MemoryError as error:
+        short = f"this host's memory is too small for the geometry: {str(error) or 'out of memory'}"
+        message = f"{short}; run it with --jobs 1 or on a larger host, or choose a smaller geometry"
+        result = Result(job, State.INFRASTRUCTURE, message, blames=Blame.HOST)
     except Exception as error:
         result = Result(job, State.CRASHED, f"{type(error).__name__}: {error}", traceback.format_exc())
     write_atomically(Path(order.result), encode(result))

@@ -390,7 +390,7 @@ def test_groups_and_dilation_may_be_written(load_text: LoadText, sound: str) -> 
         ("groups: 12", "groups: two", "geometries.single.groups: `two`: "),
         ("dilation: 2", "dilation: 0", "geometries.single.conv.dilation: conv.dilation is 0: must be 1..255"),
         ("dilation: 2", "dilation: [1]", "geometries.single.conv.dilation"),
-        ("cin: 24", "cin: 0", "geometries.single.cin: cin is 0: must be at least 1"),
+        ("cin: 24", "cin: 0", "geometries.single.cin: cin is 0: must be 1..65504 (whole blocks"),
     ],
 )
 def test_groups_and_dilation_that_make_no_sense_are_refused(

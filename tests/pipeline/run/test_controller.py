@@ -201,6 +201,16 @@ def test_exception_carries_its_traceback(run: Run, make_job: MakeJob) -> None:
     assert "in raises" in only(run(make_job("raises:boom"))).details
 
 
+def test_too_little_memory_is_said_in_a_line(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("lacks_memory:Unable to allocate 12 TiB")))
+    assert result.state is State.INFRASTRUCTURE
+    assert result.message == (
+        "this host's memory is too small for the geometry: Unable to allocate 12 TiB; "
+        "run it with --jobs 1 or on a larger host, or choose a smaller geometry"
+    )
+    assert not result.details
+
+
 def test_damaged_result_file_is_no_result(run: Run, make_job: MakeJob) -> None:
     contents = ["", "{", '{"job": 1}', "[]", "\x00" * 100]
     summary = run(*(make_job(f"corrupts_result:{content}") for content in contents))
