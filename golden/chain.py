@@ -73,6 +73,11 @@ class Layer:
         return tap, plane * C0 + within
 
     @property
+    def name(self) -> str:
+        """How a geometry names it: `conv`, with its number if there are several."""
+        return f"conv{self.suffix}"
+
+    @property
     def filter(self) -> str:
         """Name of its filter."""
         return f"filter{self.suffix}"

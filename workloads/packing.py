@@ -41,9 +41,18 @@ class Packing:
         return self.geometry
 
     @property
+    def changes(self) -> str:
+        """What is packed; empty if nothing is."""
+        return ""
+
+    @property
     def words(self) -> str:
         """What is packed, and what it costs; empty if nothing is."""
         return ""
+
+    def explained(self, message: str) -> str:
+        """A message with numbers of the device geometry, with what of them is packed at its end."""
+        return f"{message} (packed: {self.changes})" if self.changes else message
 
     def tensors(self, tensors: Tensors) -> Tensors:
         """The inputs that the programs read, of the user's."""
@@ -73,10 +82,14 @@ class ChainPacking(Packing):
         return self.geometry.device
 
     @property
+    def changes(self) -> str:
+        """Channels, groups and dilation as they are packed."""
+        return "; ".join(_changes(self.geometry, self.device))
+
+    @property
     def words(self) -> str:
-        """Channels, groups and dilation as they are packed, and by what the products grow."""
-        products = self.device.macs / self.geometry.macs
-        return f"{'; '.join(_changes(self.geometry, self.device))}; {products:.3g} times the products"
+        """As `changes`, and by what the products grow."""
+        return f"{self.changes}; {self.device.macs / self.geometry.macs:.3g} times the products"
 
     def tensors(self, tensors: Tensors) -> Tensors:
         """As of `Packing`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,8 @@ from golden.definition import Definition
 from golden.geometry import GeometryError
 from golden.inputs import load_inputs
 from golden.specs import Array
-from kernels.plan import PlanError
+from kernels.choice import Account
+from kernels.plan import Limits, PlanError
 from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.ground.memory import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
@@ -56,7 +57,20 @@ class Subject:
     @cached_property
     def plan(self) -> Any:
         """How the geometry is tiled. Raises `PlanError` if it cannot be tiled; the message names the rule."""
-        return self.workload.plan(self.device, limits_of(self.soc), self.plan_options)
+        return self._tiled(self.workload.plan)
+
+    @cached_property
+    def account(self) -> Account | None:
+        """The plan in words and numbers; None if the workload gives no account. Raises as `plan` does."""
+        return self._tiled(self.workload.account) if self.workload.account else None
+
+    def _tiled(self, tile: Callable[[Any, Limits, Mapping[str, int]], Any]) -> Any:
+        try:
+            return tile(self.device, limits_of(self.soc), self.plan_options)
+        except PlanError as error:
+            if not self.packing.changes:
+                raise
+            raise PlanError(self.packing.explained(str(error)), error.ratio, error.option) from error
 
     @property
     def plan_or_none(self) -> Any:

@@ -31,13 +31,13 @@ def plan_of(matrix: Matrix, job_id: str) -> list[str]:
         raise FilterError(f"no line makes job `{shown(job_id)}`; {closest(job_id, made)}")
     job = made[job_id]
     subject = subject_of(job)
-    if subject.workload.account is None:
-        raise FilterError(f"workload {subject.workload.name} gives no account of its plans")
     head = f"{job.geometry_name} on {subject.soc}"
     try:
-        account = subject.workload.account(subject.device, limits_of(subject.soc), subject.plan_options)
+        account = subject.account
     except PlanError as error:
         return [f"{head}: cannot be tiled: {error}"]
+    if account is None:
+        raise FilterError(f"workload {subject.workload.name} gives no account of its plans")
     packed = [f"packing: {words}"] if (words := subject.packing.words) else []
     return [f"{head}:", *(f"  {line}" for line in (*packed, *_lines(account, subject.soc)))]
 

@@ -72,8 +72,8 @@ def test_no_name_is_called_close_to_a_fault_that_is_far_from_all() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("planes-swapped-1", "conv1's input has 32 channels: one C1 plane, where both orders are the same"),
-        ("nz-as-nd-mid", "mid has 32 channels: one C1 plane, where both orders are the same"),
+        ("planes-swapped-1", "conv1's input has one C1 plane of channels, where both orders are the same"),
+        ("nz-as-nd-mid", "mid has one C1 plane of channels, where both orders are the same"),
         ("no-padding-right-1", "conv1's windows never pass the right edge"),
         ("no-padding-left-2-interior", "there is no band between a first and a last"),
         ("no-padding-left-2-last", "a single band: the same as no-padding-left-2"),
@@ -99,6 +99,24 @@ def test_what_a_single_band_of_32_channels_hides(name: str, reason: str) -> None
 )
 def test_what_kernels_of_1_hide(name: str, reason: str) -> None:
     assert shown(name, POINTWISE, 8) == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("planes-swapped-1", "conv's input has one C1 plane of channels, where both orders are the same"),
+        ("k-order-ckhkw-1", "conv has a kernel of 1"),
+        ("no-padding-left-1", "conv has no padding"),
+        ("k-step-skipped-1", "conv's K loop has a single step"),
+        ("acc-not-reset-1", "a band holds a single ACC tile of conv"),
+    ],
+)
+def test_a_single_convolution_has_no_number_and_no_channels_that_the_host_packed(
+    name: str, reason: str
+) -> None:
+    form = Subject(conv.WORKLOAD, ConvGeometry(4, 4, 3, 5, Conv(1, 1, 0)), "a2a3").form("conv")
+    assert form is not None
+    assert can_show(fault_named(name), form) == reason
 
 
 def test_a_band_holds_a_single_tile() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.errors import UserError
+from kernels.tensor.plan import TilingError
 from pipeline.engines.base import CompileError, InfrastructureError
 from pipeline.engines.cann import child
 from pipeline.engines.cann.child import Order, Work
@@ -66,8 +67,12 @@ def search(
     """
     declared, level = search_of(workload), workload.tensor_level
     assert level is not None  # `search_of` refused it otherwise
-    device, kernels = workload.packing(geometry).device, str(level.source)
-    start = declared.start(device, CAPACITIES)
+    packing, kernels = workload.packing(geometry), str(level.source)
+    device = packing.device
+    try:
+        start = declared.start(device, CAPACITIES)
+    except TilingError as error:
+        raise TilingError(packing.explained(str(error))) from error
     orders = [Order(Work.COST, program, named, geometry, start, kernels) for program in level.programs]
     scratch = folder / "candidate"
     return {

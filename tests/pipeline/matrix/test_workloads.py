@@ -398,3 +398,22 @@ def test_groups_and_dilation_that_make_no_sense_are_refused(
 ) -> None:
     assert old in GROUPED
     assert said in refusal(sound, GROUPED.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            "block_columns: 48",
+            "a multiple of 32 that divides the output channels, 64 (packed: cin 24 -> 32, cout",
+        ),
+        (
+            "k_step: 96",
+            "a multiple of 32 that divides K, 800 (packed: cin 24 -> 32, cout 36 -> 64; 12 groups as",
+        ),
+    ],
+)
+def test_what_is_written_for_a_packed_geometry_is_refused_with_its_own_numbers(
+    option: str, said: str, refusal: Refusal, sound: str
+) -> None:
+    assert said in refusal(sound, GROUPED.replace("groups: 12", f"groups: 12, {option}"))
