@@ -171,10 +171,8 @@ def gemm_tiling(geometry: GemmGeometry, capacities: Capacities) -> GemmTiling:
     """A tiling of a matrix product whose tasks fit the memories: about one cube task for each core.
 
     Raises:
-        TilingError: the memories cannot hold the smallest tile, or a tensor exceeds 2**31 - 1 bytes.
+        TilingError: the memories cannot hold the smallest tile, or the sums exceed 2**31 - 1 bytes.
     """
-    _check_tensor("a of gemm", geometry.m, geometry.k)
-    _check_tensor("b of gemm", geometry.k, geometry.n)
     _check_tensor("c of gemm", geometry.m, geometry.n * _INT32)
     # Half of L0A and L0B each: one tile is loaded while the other is used.
     operand, sums = 2 * _L0_ROWS * C0, _L0_ROWS * C0 * _INT32
