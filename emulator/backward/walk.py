@@ -118,8 +118,11 @@ class _Backward:
         if held is not None:
             self._stale(buffer, demand, held)
         flat = demand.reshape(-1)
+        needed = np.unique(np.concatenate([reading.wanted.reshape(-1) for reading in readings]))
         for reading in readings:
-            asked = reading.held if reading.event.line in faulty else reading.wanted
+            asked = reading.wanted
+            if reading.event.line in faulty:  # of what it read instead, what nobody needs may be anything
+                asked = np.where(np.isin(reading.held, needed), reading.held, NOTHING)
             use = (reading.wanted != NOTHING) & (asked >= PADDING)
             flat[reading.index[use]] = asked[use]
         if held is not None:
@@ -163,6 +166,8 @@ class _Backward:
             # What a misplaced store holds is made: it is missing here because it lies elsewhere.
             stores = [each.ids for each in writers if isinstance(each, Leave) and each in self._misplaced]
             missing &= ~np.isin(demand, [each for ids in stores for each in np.unique(ids)])
+            if buffer.versions:  # zeros that fill up a tile come from no writer
+                missing &= (demand != PADDING) | (buffer.versions[-1] != PADDING)
             if not missing.any() or not writers:
                 continue
             place = first(missing)
