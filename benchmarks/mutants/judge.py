@@ -143,10 +143,15 @@ def outcomes(mutant: Mutant, right: Mapping[str, Program], arrays: Mapping[str, 
 
 
 def _subject(case: Case) -> Any:
+    from pipeline.ground.memory import limits_of
     from pipeline.ground.subject import Subject
     from workloads.registry import workload_named
 
-    return Subject(workload_named(case.workload), case.geometry, SOC, case.options)
+    subject = Subject(workload_named(case.workload), case.geometry, SOC, case.options)
+    if case.l1 is not None:
+        limits = replace(limits_of(SOC), l1=case.l1)
+        vars(subject)["plan"] = subject.workload.plan(subject.device, limits, subject.plan_options)
+    return subject
 
 
 def _outcome(subject: Any, name: str, right: Program, arrays: Mapping[str, Array]) -> Outcome:
