@@ -166,8 +166,6 @@ class _Backward:
             # What a misplaced store holds is made: it is missing here because it lies elsewhere.
             stores = [each.ids for each in writers if isinstance(each, Leave) and each in self._misplaced]
             missing &= ~np.isin(demand, [each for ids in stores for each in np.unique(ids)])
-            if buffer.versions:  # zeros that fill up a tile come from no writer
-                missing &= (demand != PADDING) | (buffer.versions[-1] != PADDING)
             if not missing.any() or not writers:
                 continue
             place = first(missing)

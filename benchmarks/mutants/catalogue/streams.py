@@ -1,4 +1,4 @@
-"""Mistakes where filters come in by blocks or slices, and maps by C1 planes: loops, places, and runs of bands."""
+"""Mistakes where filters come in by blocks or slices and maps by planes: loops, places, and runs of bands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BLOCKS = Case(
     Geometry(22, 8, 64, 64, 96, S1, S1),
     {**_TILES, "k_step1": 192, "block_columns1": 32, "k_step2": 192, "block_columns2": 32},
 )
-"""Five bands, the last of 2 rows; two blocks of filter1, three of filter2, in tiles of which one is ragged."""
+"""Five bands, the last of 2 rows; two blocks of filter1, three of filter2, and a ragged last tile."""
 SLICES = Case(
     "conv-pair", Geometry(22, 8, 64, 64, 64, S1, S1), {**_TILES, "k_step1": 32, "k_step2": 32}, 18_000
 )
