@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,21 +10,7 @@ from emulator.blame import Hint
 from emulator.program import Call
 from emulator.repair import Change, numbers
 from emulator.sources import leaves
-from golden.terms import Sums
-from tests.emulator.dense import (
-    DENSE,
-    ROWS,
-    SHAPES,
-    SQUARE,
-    TO_Y,
-    TO_Z,
-    WHOLE,
-    Index,
-    Read,
-    proved,
-    task_of,
-    text_at,
-)
+from tests.emulator.dense import DENSE, ROWS, SHAPES, TO_Y, WHOLE, Read, proved, task_of, text_at
 
 BLOCKS = (
     ROWS
@@ -106,34 +91,6 @@ def test_another_tile_of_the_same_type_is_named(read: Read) -> None:
     hint = hint_of(read, WHOLE.replace("(f, 32, 0", "(m, 32, 0"))
     assert hint is not None
     assert (hint.value, hint.right) == ("m", "f")
-
-
-@pytest.mark.parametrize("wrong", [(2, 0, 0, 0), (0, 1, 0, 0)])
-def test_a_band_is_said_to_have_no_more_padding_than_its_windows_read(
-    read: Read, wrong: tuple[int, ...]
-) -> None:
-    """A window of 2 x 1 over 4 rows of 16 pixels, with a row of padding above; one below changes nothing."""
-
-    def windows(rows: Index, depths: Index) -> Index:
-        row = (rows // 16)[:, None] + depths // 32 - 1
-        return np.where(row < 0, -1, (row * 16 + rows[:, None] % 16) * 32 + depths % 32)
-
-    body = """
-    m = pl.load(x, [0, 0], [64, 32], @Mat)
-    f = pl.load(w, [0, 0], [64, 64], @Mat)
-    r = pl.move(f, @Right)
-    for part in pl.range(2):
-        a = pl.tile.img2col(m, part * 32, 0, [32, 64], image_shape=(4, 16), kernel_size=(2, 1), stride=(1, 1),
-                            padding=PADDING)
-        acc = pl.tile.matmul(a, r)
-        z = pl.store(acc, [part * 32, 0], z)
-    """
-    tensors = {**TO_Z, "x": "pl.Tensor[[64, 32], pl.INT8]"}
-    block = Sums((64, 64, 64), ("x", windows), ("w", SQUARE), ("z", SQUARE))
-    shapes = {**SHAPES, "x": (64, 32)}
-    (finding,) = proved(read(body, f"PADDING = {wrong}", **tensors), block, shapes=shapes).findings
-    assert finding.hint is not None
-    assert (finding.hint.text, finding.hint.right) == ("PADDING", (1, 0, 0, 0))
 
 
 def test_a_hint_is_in_words(read: Read) -> None:
