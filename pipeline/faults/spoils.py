@@ -24,7 +24,8 @@ def requantised(how: Requantise, reading: Reading) -> Spoil:
 
     def spoil(values: Mapping[str, Any], result: Tile | Tensor) -> None:
         block = how(values["acc"].data[: values["acc"].valid], values["scale"].data, reading)
-        result.put(*values["offsets"], block)
+        row, column = values["offsets"]
+        result.put(row, column, block)
 
     return spoil
 
