@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     _of(
         "blocks to GM: of a ragged tile one position too few is stored",
-        _ALL,
+        ("fused", "pass1", "pass2"),
         "far_rest = tile.count(positions), tile.positions, tile.rest(positions)",
         "far_rest = tile.count(positions), tile.positions, tile.rest(positions) - 1",
         BLOCKS,
