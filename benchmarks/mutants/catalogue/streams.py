@@ -239,7 +239,7 @@ MUTANTS = (
     ),
     _of(
         "plane of a map: rows of the plane before",
-        ("fused", "pass1", "first-tile-load", "first-tile-fused-alloc"),
+        _ALL,
         "src_offset=[map_number * map_down + map_row * map_width, map_number * map_across]",
         "src_offset=[map_number * (map_down - map_width) + map_row * map_width, map_number * map_across]",
         PLANES,
@@ -339,7 +339,7 @@ MUTANTS = (
     ),
     equivalent(
         "equivalent, streamed: a run of bands ends one earlier",
-        ("fused", "pass1", "pass2"),
+        ("pass1", "pass2"),
         Edit(_RUNS, "while end < last and", "while end < last - 1 and"),
         case=BLOCKS,
     ),
