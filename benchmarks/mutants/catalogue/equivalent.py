@@ -142,7 +142,7 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: K steps of 32 in conv1",
         WHOLE_K,
-        Edit(_TILES, "LONGEST_STEP = 64", "LONGEST_STEP = 32"),
+        Edit(_TILES, "step = written.step or (", "step = C0 or ("),
     ),
     equivalent(
         "equivalent, plan: pass1's bands are half as high",
@@ -166,7 +166,7 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: an ACC tile of two image rows",
         (*WITH_CONV1, "pass2"),
-        Edit(_TILES, "min(row_unit(asked.width)", "min(2 * row_unit(asked.width)"),
+        Edit(_TILES, "tile = written.positions or ", "tile = 2 * written.positions or "),
     ),
     equivalent(
         "equivalent, pass2: the first band last",
