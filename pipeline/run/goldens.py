@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,13 +63,12 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
     """
     if find_spec("torch") is None:
         return {}
-    first: dict[tuple[object, ...], Wanted | None] = {}
+    first: dict[Hashable, Wanted | None] = {}
     missing = {}
     for job in plan:
         if job.profile is None:
             continue
-        geometry = msgspec.json.encode(job.geometry, order="deterministic")
-        kind = job.workload, geometry, job.profile, job.platform.variant  # all that determines the golden
+        kind = golden_kind(job)
         try:
             if job.other is None and takes_tiles(job.platform.backend):
                 subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
@@ -81,6 +80,12 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
         if (found := first[kind]) is not None:
             missing[job.id] = found
     return missing
+
+
+def golden_kind(job: Job) -> Hashable:
+    """The same for all jobs of a run that need the same golden."""
+    geometry = msgspec.json.encode(job.geometry, order="deterministic")
+    return job.workload, geometry, job.profile, job.platform.variant
 
 
 class Goldens(Channel[bool]):

@@ -64,7 +64,7 @@ from pipeline.run.cluster.messages import (
 )
 from pipeline.run.devices import HOST, Device, lock_name, node_of, on_node
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
-from pipeline.run.goldens import Wanted
+from pipeline.run.goldens import Wanted, golden_kind
 from pipeline.run.messages import Channel, encode
 from pipeline.run.nursery import Nursery
 
@@ -203,7 +203,7 @@ class ClusterExecutor:
         self._give_up_at = math.inf
         self._site: Site | None = None
         self._nursery: Nursery | None = None
-        self._goldens: GoldensAhead | None = None
+        self._goldens = GoldensAhead()
         self._told = Told(lambda _number, _ended: None)
         self._inspect = Inspect(cluster.survey, tuple(self._kinds.values()), cluster.devices, cluster.inputs)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
@@ -295,7 +295,7 @@ class ClusterExecutor:
     def wake_at(self) -> float:
         """See `Executor`."""
         silent = min((node.heard + _SILENT for node in self._fit()), default=math.inf)
-        ahead = self._goldens.wake_at if self._goldens is not None else math.inf
+        ahead = self._goldens.wake_at
         return min(silent, ahead, self._give_up_at)
 
     def remarks(self) -> Sequence[str]:
@@ -305,7 +305,6 @@ class ClusterExecutor:
     def open(self, site: Site, selector: selectors.BaseSelector, told: Told) -> None:
         """See `Executor`."""
         self._site, self._told = site, told
-        self._goldens = GoldensAhead(selector)
         self._nursery = Nursery(self._terms.preload, self._terms.environment, site.folder / "nursery.log")
         self._selector = selector
         selector.register(self._channel, selectors.EVENT_READ, self._receive)
@@ -316,8 +315,7 @@ class ClusterExecutor:
     def wake(self) -> None:
         """See `Executor`."""
         now = time.monotonic()
-        if self._goldens is not None:
-            self._goldens.wake()
+        self._goldens.wake()
         for key, node in list(self._nodes.items()):
             if node.name and now >= node.heard + _SILENT:
                 self._channel.send(Dismiss(key))
@@ -420,17 +418,16 @@ class ClusterExecutor:
 
     def compute(self, missing: Mapping[str, Wanted]) -> None:
         """See `Executor`."""
-        if self._goldens is not None and self._nursery is not None:
-            self._goldens.compute(missing, self._nursery)
+        if self._nursery is not None:
+            self._goldens.compute(missing, self._nursery, self._selector)
 
     def awaits_golden(self, job: Job) -> bool:
         """See `Executor`."""
-        return self._goldens is not None and self._goldens.awaited_by(job.id)
+        return self._goldens.awaited_by(job.id)
 
     def close(self) -> None:
         """See `Executor`."""
-        if self._goldens is not None:
-            self._goldens.close()
+        self._goldens.close()
         if self._nursery is not None:
             self._nursery.close()
         self._channel.shut()
@@ -662,7 +659,7 @@ class ClusterExecutor:
         """The file of a job's golden; None if it needs none or has none."""
         if job.profile is None:
             return None
-        kind = (job.workload, encode(job.geometry), job.profile, job.platform.variant)
+        kind = golden_kind(job)
         if kind not in self._entries:
             wanted = Wanted(job, str(self._terms.cache), self._terms.settings.inputs, 0.0)
             try:
