@@ -197,6 +197,14 @@ def test_segmentation_fault_carries_its_stack(run: Run, make_job: MakeJob) -> No
     assert "in segfaults" in result.details
 
 
+def test_a_stack_is_no_part_of_what_the_next_job_of_the_same_keeper_says(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("segfaults"), make_job("exits:1"), jobs=1)
+    first, second = summary.results
+    assert "in segfaults" in first.details
+    assert second.state is State.CRASHED
+    assert second.details == ""
+
+
 def test_exception_carries_its_traceback(run: Run, make_job: MakeJob) -> None:
     assert "in raises" in only(run(make_job("raises:boom"))).details
 
