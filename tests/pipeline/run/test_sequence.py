@@ -107,6 +107,11 @@ def test_no_order_is_better_than_what_has_to_wait(
     assert at_best(results, workers, reach, waited) == best
 
 
+def test_what_waited_for_a_build_was_shared_out_after_it(make_job: MakeJob) -> None:
+    results = [result(make_job(id=str(n)), 2.0) for n in range(4)]
+    assert at_best(results, 2, {}, {"0": {"1", "2", "3"}}) == 5.0
+
+
 # In a run
 
 
