@@ -1,6 +1,7 @@
 """Goldens computed ahead of the jobs that need them, so that no job has to import torch.
 
-One process of a run, forked from the nursery, computes the goldens that are not in the cache, in plan order.
+One process of a run, forked from the nursery, computes the goldens that are not in the cache, in the order in
+which the jobs that need them begin.
 Meanwhile jobs whose goldens are in the cache run. Only this process imports torch. If the nursery imported
 it, each job would be forked with torch's 150 megabytes of private pages, which costs more than most goldens.
 If the jobs computed their goldens, two jobs of one pair that start together would both compute the same one.
