@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pipeline.commands.facts import ROOT, VERSIONS, run_facts, source_digests, source_files
 from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
 from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.messages import Able, Inspect, Survey
 from pipeline.run.controller import RunOptions
 from pipeline.run.executor import Terms
@@ -45,7 +46,7 @@ def survey(asked: Inspect) -> Survey:
 def cluster_executor(arguments: Namespace, options: RunOptions) -> Callable[[Terms], ClusterExecutor]:
     """What makes the executor of a run on the cluster that a command line names."""
     cluster = Cluster(
-        address=arguments.address or os.environ.get("RAY_ADDRESS") or "auto",
+        address=arguments.address or os.environ.get("RAY_ADDRESS") or AUTO,
         archive=sources_archive,
         root=ROOT,
         survey=SURVEY,
