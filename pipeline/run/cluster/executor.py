@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
 import select
 import selectors
@@ -34,6 +33,7 @@ from golden.errors import UserError
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.run.ahead import GoldensAhead
+from pipeline.run.cluster import head
 from pipeline.run.cluster.messages import (
     Able,
     Aside,
@@ -77,19 +77,18 @@ JOINING = 60.0
 JOINING_UNSEEN = 12.0
 """The same, of a cluster that was not seen to answer."""
 
-_DIALLING = 5.0
 _SURVEYING = 90.0
 _SILENT = 60.0
 _PENDING = 8
 _HIRES = 3
 _HELD = 5.0
+_ANSWERING = 2.0
 _CLOCK = 5.0
 _CLOSE_PATIENCE = 40.0
 _BOOT = (
     "import sys; sys.path[:] = {path!r}; from pipeline.run.cluster.liaison import main;"
     " main(int(sys.argv[1]))"
 )
-_REMEDY = "start it with `ray start` as docs/cluster.md says, or leave --executor ray out"
 _CHATTER = re.compile(r"\[[-\d :,.]+ [IW] \d+ \d+\]")
 """How lines begin that Ray prints although nothing is wrong."""
 
@@ -105,7 +104,7 @@ class Cluster:
     """The cluster that a run uses, and what its nodes must have.
 
     Args:
-        address: of the head, or `auto`: the cluster of this host or of `RAY_ADDRESS`.
+        address: of the head, or `head.AUTO`.
         archive: the sources that the nodes are sent, and their digest.
         root: the folder of the same sources on this host.
         survey: `module:function` of what a node answers with; see `Inspect`.
@@ -180,13 +179,11 @@ class ClusterExecutor:
         if find_spec("ray") is None:
             raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
         self._where = f"--executor ray: {cluster.address}"
-        host, _, port = cluster.address.rpartition(":")
-        # Without a port Ray itself looks for the cluster; it may find the traces of one that has ended.
-        self._joining = JOINING_UNSEEN
-        if host and port.isdecimal():
-            if why := _no_head(host, int(port)):
-                raise ClusterError(f"{self._where}: {why}; {_REMEDY}")
-            self._joining = JOINING
+        # For itself Ray may find the traces of a cluster that has ended; a head that speaks TLS is not asked.
+        unseen = cluster.address == head.AUTO or head.speaks_tls(terms.environment)
+        self._joining = JOINING_UNSEEN if unseen else JOINING
+        if cluster.address != head.AUTO and (why := head.refusal(cluster.address, terms.environment)):
+            raise ClusterError(f"{self._where}: {why}")
         self.set_aside: dict[str, str] = {}
         self._terms, self._cluster = terms, cluster
         self._kinds = {_kind(job): job for job in reversed(terms.plan)}
@@ -241,13 +238,13 @@ class ClusterExecutor:
             connected = False
             for message in self._messages(self._joining):
                 if isinstance(message, Refused):
-                    raise ClusterError(f"{where}: {message.text}; {_REMEDY}")
+                    raise ClusterError(f"{where}: {message.text}; {head.START}")
                 self._take_in(message)
                 if connected := isinstance(message, Connected):
                     break
             if not connected:
                 raise ClusterError(
-                    f"{where}: no answer within {self._joining:g} s{self._last_error()}; {_REMEDY}"
+                    f"{where}: no answer within {self._joining:g} s{self._last_error()}; {head.START}"
                 )
         for message in self._messages(_SURVEYING) if self._nodes else ():
             self._take_in(message)
@@ -256,7 +253,7 @@ class ClusterExecutor:
         if not any(node.name for node in self._nodes.values()):
             why = "; ".join(f"{node.address}: {node.refused or 'no answer'}" for node in self._nodes.values())
             raise ClusterError(
-                f"{where}: no node can be used ({why or 'none has a CPU for jobs'}); {_REMEDY}"
+                f"{where}: no node can be used ({why or 'none has a CPU for jobs'}); {head.START}"
             )
 
     def _messages(self, seconds: float) -> Iterator[FromLiaison]:
@@ -380,11 +377,16 @@ class ClusterExecutor:
         if lock == HOST:
             return _Place(None, name, number)
         self._busy.add(name)
+        if name in self._held:
+            self._held[name] = (now + _ANSWERING, self._held[name][1])
         return _Place(int(lock.rpartition("-")[2]), name, number)
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See `Executor`."""
-        return tuple(name for name in names if name in self._held and name not in self._busy)
+        """See `Executor`. A place that is tried again is waited for until it has had time to answer."""
+        now = time.monotonic()
+        waited = (name for name in names if name in self._held and name not in self._busy)
+        tried = (name for name, (end, _) in self._held.items() if name in self._busy and now < end)
+        return (*waited, *tried)
 
     def holder(self, name: str) -> str:
         """See `Executor`."""
@@ -671,23 +673,6 @@ class ClusterExecutor:
                 self._entries[kind] = None
         entry = self._entries[kind]
         return entry if entry is not None and entry.exists() else None
-
-
-def _no_head(host: str, port: int) -> str:
-    """Why there is no head of a cluster at an address; empty if there can be one.
-
-    Ray itself would go on trying for a minute. Its head speaks HTTP/2: to the preface of a client it answers
-    with its settings, a frame of type 4.
-    """
-    try:
-        with socket.create_connection((host, port), _DIALLING) as connection:
-            if os.environ.get("RAY_USE_TLS", "0") != "0":
-                return ""
-            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-            answer = connection.recv(9)
-    except (OSError, OverflowError) as error:
-        return f"nothing answers there ({error})"
-    return "" if answer[3:4] == b"\x04" else "what answers there is no head of Ray"
 
 
 def _kind(job: Job) -> Hashable:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import selectors
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from pipeline.run.cluster.messages import (
 )
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.messages import Channel, Report, encode
+from pipeline.run.waiting import LockWaits
 
 MakeJob = Callable[..., Job]
 REPORT = Report(0, None, 0.1, "", "", (), ())
@@ -189,6 +192,31 @@ def test_a_process_whose_device_is_held_elsewhere_returns(
     assert scene.executor.held_elsewhere(["host-a:emulated-0"]) == ("host-a:emulated-0",)
     assert scene.executor.holder("host-a:emulated-0") == "process 7 on host-a"
     assert scene.begin(2, job, tmp_path, "host-a:emulated-0") is None
+
+
+def test_a_held_device_is_named_once_while_it_is_tried_again_and_again(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said to be waited for once a minute as on one host, also while a process tries to begin there."""
+    monkeypatch.setattr(module, "_HELD", 0.0)
+    job, name, seconds = make_job(devices=[0]), "host-a:emulated-0", itertools.count()
+    scene = play([job], {"a": survey(0)})
+    waits = LockWaits(scene.executor.holder, lambda: datetime.now(timezone.utc), lambda: float(next(seconds)))
+    scene.begin(0, job, tmp_path, name)
+    scene.grant("a")
+    said = []
+    for number in range(1, 20):
+        assert scene.begin(number, job, tmp_path, name) is not None
+        said.append(waits.observe(scene.executor.held_elsewhere([])))
+        scene.steward("a", Busy(number, "process 7"))
+        scene.settle()
+        said.append(waits.observe(scene.executor.held_elsewhere([name])))
+    assert [line for line in said if line] == [line for line in said if "held by process 7 on host-a" in line]
+    assert sum(map(bool, said)) == 1
+    scene.begin(20, job, tmp_path, name)
+    scene.steward("a", Done(20, REPORT, "", False))
+    scene.settle()
+    assert scene.executor.held_elsewhere([name]) == (), "it was free"
 
 
 def test_the_jobs_of_a_lost_node_end_by_its_fault_and_its_places_are_set_aside(
