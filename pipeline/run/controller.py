@@ -440,7 +440,7 @@ class _Run:
             task.repeats.clear()
         # Avoid places where this job failed, even if they are free and the others are not.
         tried = {one.device for one in task.tries}
-        fresh = tuple(name for name in usable if name not in tried)
+        fresh = tuple(name for name in usable if name not in tried) if tried else usable
         if not fresh and (task.anywhere or not task.examined):
             fresh = usable
         return self._evidence.choose(fresh, idle=not self._running)
@@ -451,7 +451,10 @@ class _Run:
 
     def _usable(self, job: Job) -> tuple[str, ...]:
         """Those of its places that were not set aside."""
-        return tuple(name for name in self._places(job) if name not in self._executor.set_aside)
+        places, aside = self._places(job), self._executor.set_aside
+        if aside.keys().isdisjoint(places):  # there may be hundreds, and this is asked for each job
+            return places
+        return tuple(name for name in places if name not in aside)
 
     def _start(self, task: _Task, device: Device | None) -> None:
         if not task.examined:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -137,7 +137,6 @@ class _Slot:
 
     resources: Mapping[str, float]
     node: str = ""
-    used: bool = False
 
     def covers(self, resources: Mapping[str, float]) -> bool:
         return all(self.resources.get(name, 0.0) >= amount for name, amount in resources.items())
@@ -156,7 +155,6 @@ class _Node:
     answers: Mapping[Hashable, Able] = field(default_factory=dict)
     goldens: set[str] = field(default_factory=set)
     kernels: set[Hashable] = field(default_factory=set)
-    slots: set[int] = field(default_factory=set)
 
     @property
     def answered(self) -> bool:
@@ -176,8 +174,6 @@ class ClusterExecutor:
         Raises:
             ClusterError: there is no Ray, no cluster, or no node that can be used.
         """
-        if find_spec("ray") is None:
-            raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
         self._where = f"--executor ray: {cluster.address}"
         # For itself Ray may find the traces of a cluster that has ended; a head that speaks TLS is not asked.
         unseen = cluster.address == head.AUTO or head.speaks_tls(terms.environment)
@@ -190,12 +186,15 @@ class ClusterExecutor:
         self._nodes: dict[str, _Node] = {}
         self._hired: Counter[str] = Counter()
         self._slots: dict[int, _Slot] = {}
+        self._asked: set[int] = set()
+        self._idle: set[int] = set()
         self._numbers = itertools.count(1)
         self._running: dict[int, tuple[Process, str]] = {}
         self._busy: set[str] = set()
         self._owners: dict[str, str] = {}
         self._held: dict[str, tuple[float, str]] = {}
         self._reach: dict[Hashable, tuple[str, ...]] = {}
+        self._offered: set[str] = set()
         self._entries: dict[Hashable, Path | None] = {}
         self._give_up_at = math.inf
         self._site: Site | None = None
@@ -214,6 +213,8 @@ class ClusterExecutor:
     # Joining
 
     def _start_liaison(self) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
+        if find_spec("ray") is None:
+            raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
         ours, theirs = socket.socketpair()
         path = [entry or str(Path.cwd()) for entry in sys.path]
         with theirs:
@@ -284,9 +285,7 @@ class ClusterExecutor:
     @property
     def has_room(self) -> bool:
         """See `Executor`."""
-        if any(slot.node and not slot.used for slot in self._slots.values()):
-            return True
-        return len(self._slots) < self.workers and self._pending < _PENDING
+        return bool(self._idle) or (len(self._asked) < _PENDING and len(self._slots) < self.workers)
 
     @property
     def wake_at(self) -> float:
@@ -327,10 +326,13 @@ class ClusterExecutor:
 
     def available(self, job: Job) -> Availability:
         """See `Executor`."""
-        answers = [node.answers[_kind(job)] for node in self._fit()]
-        if not answers or any(not answer.reason for answer in answers):
-            return Availability()
-        return Availability(answers[0].reason, answers[0].remedy)
+        kind, reasons = _kind(job), []
+        for node in self._fit():
+            answer = node.answers[kind]
+            if not answer.reason:
+                return Availability()
+            reasons.append(answer)
+        return Availability(reasons[0].reason, reasons[0].remedy) if reasons else Availability()
 
     def reach(self, job: Job) -> tuple[str, ...]:
         """See `Executor`."""
@@ -356,23 +358,20 @@ class ClusterExecutor:
 
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """See `Executor`."""
+        # There may be hundreds of places and slots, and this is asked for each job.
         wanted, now = self._resources(job), time.monotonic()
-        held = {name for name, (until, _) in self._held.items() if until > now}
+        taken = self._busy | {name for name, (until, _) in self._held.items() if until > now}
         idle = {
-            slot.node: number
-            for number, slot in self._slots.items()
-            if slot.node and not slot.used and slot.covers(wanted)
+            self._slots[number].node: number for number in self._idle if self._slots[number].covers(wanted)
         }
-        free = [name for name in names if name in self._owners and not (name in self._busy or name in held)]
-        able = [name for name in free if self._owners[name] in idle]
-        if not able:
-            if free:
-                self._ask(wanted, tuple(dict.fromkeys(self._owners[name] for name in free)))
+        name = self._nearest(job, names, idle, taken) if idle else ""
+        if not name:
+            free = (self._owners[name] for name in names if name in self._owners and name not in taken)
+            if nodes := tuple(dict.fromkeys(free)):
+                self._ask(wanted, nodes)
             return None
-        entry, built = self._entry(job), _built(job)
-        name = min(able, key=lambda one: self._distance(self._nodes[self._owners[one]], entry, built))
         number = idle[self._owners[name]]
-        self._slots[number].used = True
+        self._idle.remove(number)
         lock = name.rpartition(":")[2]
         if lock == HOST:
             return _Place(None, name, number)
@@ -520,7 +519,7 @@ class ClusterExecutor:
             for (kind, job), answer in zip(self._kinds.items(), survey.able, strict=True)
         }
         self._owners.update(dict.fromkeys(self._all_places(node), key))
-        self._reach.clear()
+        self._take_offers()
         if self._site is not None:
             self._open_node(key, node)
             self._told.remark(self._described(node))
@@ -565,7 +564,8 @@ class ClusterExecutor:
             self._give_back(granted.slot)
             return
         slot.node = granted.node
-        node.slots.add(granted.slot)
+        self._asked.discard(granted.slot)
+        self._idle.add(granted.slot)
 
     def _lose(self, key: str, why: str) -> None:
         """A node is gone: its processes are lost, and its places are used no longer."""
@@ -580,8 +580,9 @@ class ClusterExecutor:
         for name in self._all_places(node):
             self._owners.pop(name, None)
             self.set_aside.setdefault(name, reason)
+        self._take_offers()
         self._told.remark(reason)
-        for number in list(node.slots):
+        for number in [number for number, slot in self._slots.items() if slot.node == key]:
             self._give_back(number)
         state = State.INFRASTRUCTURE
         if not any(self._fit()):  # the head has ended, or the network: the run can be resumed
@@ -600,8 +601,8 @@ class ClusterExecutor:
         place = process.device
         if isinstance(place, _Place):
             self._busy.discard(place.name)
-            if (slot := self._slots.get(place.slot)) is not None:
-                slot.used = False
+            if place.slot in self._slots:
+                self._idle.add(place.slot)
         self._told.ended(number, ended)
 
     # Nodes, slots, places
@@ -625,40 +626,56 @@ class ClusterExecutor:
         if not numbers:
             yield on_node(node.name, HOST)
 
+    def _take_offers(self) -> None:
+        """There are other nodes than before."""
+        self._reach.clear()
+        self._offered = {name for node in self._fit() for name in node.resources}
+
     def _resources(self, job: Job) -> Mapping[str, float]:
         """What a job asks Ray for, as far as some node says that it has such things."""
-        offered = {name for node in self._fit() for name in node.resources}
         asked = {"CPU": 1.0}
-        if job.platform.on_cards and "NPU" in offered:
+        if job.platform.on_cards and "NPU" in self._offered:
             asked["NPU"] = 1.0
-        if job.platform.devices and not job.platform.on_cards and "emulated" in offered:
+        if job.platform.devices and not job.platform.on_cards and "emulated" in self._offered:
             asked["emulated"] = 1.0
         return asked
-
-    @property
-    def _pending(self) -> int:
-        return sum(not slot.node for slot in self._slots.values())
 
     def _ask(self, resources: Mapping[str, float], nodes: tuple[str, ...]) -> None:
         """Ask for one more slot; for its sake give back one that is of no use to such a job."""
         if len(self._slots) >= self.workers:
-            idle = (number for number, slot in self._slots.items() if slot.node and not slot.used)
-            if (useless := next(idle, None)) is None:
+            if not self._idle:
                 return
-            self._give_back(useless)
-        if self._pending < _PENDING:
+            self._give_back(min(self._idle))
+        if len(self._asked) < _PENDING:
             number = next(self._numbers)
             self._slots[number] = _Slot(resources)
+            self._asked.add(number)
             self._channel.send(Ask(number, resources, nodes))
 
     def _give_back(self, number: int) -> None:
-        slot = self._slots.pop(number)
-        if slot.node in self._nodes:
-            self._nodes[slot.node].slots.discard(number)
+        del self._slots[number]
+        self._asked.discard(number)
+        self._idle.discard(number)
         self._channel.send(Return(number))
 
-    def _distance(self, node: _Node, entry: Path | None, built: Hashable) -> tuple[bool, bool]:
-        return (entry is not None and str(entry) not in node.goldens, built not in node.kernels)
+    def _nearest(self, job: Job, names: Sequence[str], idle: Container[str], taken: Container[str]) -> str:
+        """The first place whose node lacks the least for a job, of idle nodes; empty: all are taken."""
+        entry, built = self._entry(job), _built(job)
+        lacking: dict[str, int] = {}
+        best = ""
+        for name in names:
+            key = self._owners.get(name, "")
+            if key not in idle or name in taken:
+                continue
+            if key not in lacking:
+                node = self._nodes[key]
+                lacks_golden = entry is not None and str(entry) not in node.goldens
+                lacking[key] = 2 * lacks_golden + (built not in node.kernels)
+            if not best or lacking[key] < lacking[self._owners[best]]:
+                best = name
+            if not lacking[key]:
+                break
+        return best
 
     def _entry(self, job: Job) -> Path | None:
         """The file of a job's golden; None if it needs none or has none."""

@@ -103,7 +103,6 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
         scene = Scene(Channel(ours, msgspec.json.Decoder(ToLiaison)))
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         channel = Channel(theirs, msgspec.json.Decoder(module.FromLiaison))
-        monkeypatch.setattr(module, "find_spec", lambda _name: True)
         monkeypatch.setattr(ClusterExecutor, "_start_liaison", lambda _self: (process, channel))
         scenes.append((scene, process))
         for node in surveys:
