@@ -158,7 +158,7 @@ def main() -> None:
         wall, own, mebibytes = json.loads(ended.stdout)
         first = first or own
         print(
-            f"{given.jobs} jobs, {nodes} simulated nodes: {own / given.jobs * 1e3:.2f} ms of the controller a job"
+            f"{given.jobs} jobs, {nodes} nodes: {own / given.jobs * 1e3:.2f} ms of the controller a job"
             f" ({own / first:.2f} times that of the first line), {mebibytes:.0f} MiB;"
             f" {wall / given.jobs * 1e3:.2f} ms on the wall",
             flush=True,

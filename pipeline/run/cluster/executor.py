@@ -83,6 +83,7 @@ _PENDING = 8
 _HIRES = 3
 _HELD = 5.0
 _ANSWERING = 2.0
+_MODEL = "accelerator_type:"
 _CLOCK = 5.0
 _CLOSE_PATIENCE = 40.0
 _BOOT = (
@@ -110,6 +111,8 @@ class Cluster:
         survey: `module:function` of what a node answers with; see `Inspect`.
         facts: versions by name that every node must have too.
         sources: digests by name that every node must have too.
+        toolchains: by backend whose jobs compile, with what they do here: versions by name. Nodes that have
+            another one get none of these jobs; if there is none here, that of the first node counts.
         devices: the ids of `--devices`.
         inputs: the path of a user's tensors.
     """
@@ -120,6 +123,7 @@ class Cluster:
     survey: str
     facts: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    toolchains: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     devices: str | None = None
     inputs: str | None = None
 
@@ -144,7 +148,7 @@ class _Slot:
 
 @dataclass
 class _Node:
-    """A node. `name` is empty until it was found fit; `refused` says why it is not used."""
+    """A node. `name` is empty until it was found fit; `refused` says why not, `spared` for which jobs."""
 
     address: str
     resources: Mapping[str, float]
@@ -152,6 +156,7 @@ class _Node:
     name: str = ""
     refused: str = ""
     survey: Survey | None = None
+    spared: str = ""
     answers: Mapping[Hashable, Able] = field(default_factory=dict)
     goldens: set[str] = field(default_factory=set)
     kernels: set[Hashable] = field(default_factory=set)
@@ -194,7 +199,8 @@ class ClusterExecutor:
         self._owners: dict[str, str] = {}
         self._held: dict[str, tuple[float, str]] = {}
         self._reach: dict[Hashable, tuple[str, ...]] = {}
-        self._offered: set[str] = set()
+        self._asks: dict[Hashable, Mapping[str, float]] = {}
+        self._toolchains = {name: versions for name, versions in cluster.toolchains.items() if versions}
         self._entries: dict[Hashable, Path | None] = {}
         self._give_up_at = math.inf
         self._site: Site | None = None
@@ -239,7 +245,7 @@ class ClusterExecutor:
             connected = False
             for message in self._messages(self._joining):
                 if isinstance(message, Refused):
-                    raise ClusterError(f"{where}: {message.text}; {head.START}")
+                    raise ClusterError(f"{where}: {message.text}")
                 self._take_in(message)
                 if connected := isinstance(message, Connected):
                     break
@@ -511,26 +517,46 @@ class ClusterExecutor:
             self._refuse(key, node, f"has other files: {differing}")
             return
         node.survey = survey
+        others = self._other_toolchains(survey)
+        node.spared = "".join(f"; no jobs on {backend}: {why}" for backend, why in others.items())
         names = {one.name for one in self._nodes.values()} | set(map(node_of, self.set_aside))
         tries = (node.address if n == 1 else f"{node.address}#{n}" for n in itertools.count(1))
         node.name = next(name for name in tries if name not in names)
         node.answers = {
-            kind: self._checked(job, answer, survey)
+            kind: self._checked(job, answer, survey, others)
             for (kind, job), answer in zip(self._kinds.items(), survey.able, strict=True)
         }
         self._owners.update(dict.fromkeys(self._all_places(node), key))
-        self._take_offers()
+        self._reach.clear()
+        self._asks.clear()
         if self._site is not None:
             self._open_node(key, node)
             self._told.remark(self._described(node))
             self._told.changed()
 
-    def _checked(self, job: Job, answer: Able, survey: Survey) -> Able:
-        """An answer of a node; a job whose workload is in another file there cannot run."""
+    def _other_toolchains(self, survey: Survey) -> Mapping[str, str]:
+        """By backend, how the toolchain of a node differs from that of the run, which the first one sets."""
+        found = {backend: versions for backend, versions in survey.toolchains.items() if versions}
+        for job, answer in zip(self._kinds.values(), survey.able, strict=True):
+            for platform in () if answer.reason else job.platforms:
+                if platform.backend in found:
+                    self._toolchains.setdefault(platform.backend, found[platform.backend])
+        others = {}
+        for name, there in found.items():
+            where = "here" if self._cluster.toolchains.get(name) else "elsewhere"
+            if why := _differing(self._toolchains.get(name, {}), there, where):
+                others[name] = why
+        return others
+
+    def _checked(self, job: Job, answer: Able, survey: Survey, others: Mapping[str, str]) -> Able:
+        """An answer of a node; a job whose workload or toolchain is another one there cannot run."""
         name = f"workload.{job.workload.name}"
-        if survey.sources.get(name) == self._cluster.sources.get(name):
-            return answer
-        return Able(f"{job.workload.file} is missing or another file on the nodes", "copy it to every node")
+        if survey.sources.get(name) != self._cluster.sources.get(name):
+            missing = f"{job.workload.file} is missing or another file on the nodes"
+            return Able(missing, "copy it to every node")
+        if other := next((others[one.backend] for one in job.platforms if one.backend in others), ""):
+            return Able(f"the nodes have another toolchain: {other}", "install the same on every node")
+        return answer
 
     def _refuse(self, key: str, node: _Node, why: str) -> None:
         node.refused = why
@@ -545,7 +571,8 @@ class ClusterExecutor:
             return ""
         off = node.survey.clock - time.time() + (time.monotonic() - node.heard)
         clock = f"; its clock is {off:+.0f} s off" if abs(off) > _CLOCK else ""
-        return f"node {node.name} ({node.survey.facts['host']}): {node.processors} processors{clock}"
+        has = f"{node.processors} processors{clock}{node.spared}"
+        return f"node {node.name} ({node.survey.facts['host']}): {has}"
 
     def _open_node(self, key: str, node: _Node) -> None:
         terms = self._terms
@@ -580,7 +607,8 @@ class ClusterExecutor:
         for name in self._all_places(node):
             self._owners.pop(name, None)
             self.set_aside.setdefault(name, reason)
-        self._take_offers()
+        self._reach.clear()
+        self._asks.clear()
         self._told.remark(reason)
         for number in [number for number, slot in self._slots.items() if slot.node == key]:
             self._give_back(number)
@@ -626,19 +654,23 @@ class ClusterExecutor:
         if not numbers:
             yield on_node(node.name, HOST)
 
-    def _take_offers(self) -> None:
-        """There are other nodes than before."""
-        self._reach.clear()
-        self._offered = {name for node in self._fit() for name in node.resources}
-
     def _resources(self, job: Job) -> Mapping[str, float]:
-        """What a job asks Ray for, as far as some node says that it has such things."""
-        asked = {"CPU": 1.0}
-        if job.platform.on_cards and "NPU" in self._offered:
-            asked["NPU"] = 1.0
-        if job.platform.devices and not job.platform.on_cards and "emulated" in self._offered:
-            asked["emulated"] = 1.0
-        return asked
+        """What a job asks Ray for, as far as all nodes that can run it say that they have such things."""
+        kind = _kind(job)
+        if kind not in self._asks:
+            able = [set(node.resources) for node in self._fit() if not node.answers[kind].reason]
+            offered = set.intersection(*able) if able else set()
+            wanted = {"NPU"} if job.platform.on_cards else {"emulated"} if job.platform.devices else set()
+            if any(one.backend in self._cluster.toolchains for one in job.platforms):
+                wanted.add("compiler")
+            models = {name for name in offered if name.startswith(_MODEL)} if job.platform.on_cards else ()
+            # The model is no quantity: Ray's own programs ask for a trace of it.
+            self._asks[kind] = {
+                "CPU": 1.0,
+                **dict.fromkeys(sorted(wanted & offered), 1.0),
+                **dict.fromkeys(models, 0.001),
+            }
+        return self._asks[kind]
 
     def _ask(self, resources: Mapping[str, float], nodes: tuple[str, ...]) -> None:
         """Ask for one more slot; for its sake give back one that is of no use to such a job."""
@@ -702,9 +734,9 @@ def _built(job: Job) -> Hashable:
     return (job.platform.name, job.workload, job.geometry_name, job.kernel)
 
 
-def _differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+def _differing(ours: Mapping[str, str], theirs: Mapping[str, str], where: str = "here") -> str:
     return ", ".join(
-        f"{name} {theirs.get(name, 'none')} (here {value})"
+        f"{name} {theirs.get(name, 'none')} ({where} {value})"
         for name, value in ours.items()
         if theirs.get(name) != value
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,35 +11,13 @@ import pytest
 from pipeline.commands.facts import ROOT
 from pipeline.commands.nodes import sources_archive
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
 from pipeline.ground.settings import Settings
 from pipeline.run import processes
 from pipeline.run.cluster.executor import Cluster, ClusterError, ClusterExecutor
 from pipeline.run.executor import Terms
-from pipeline.run.folders import read_run, run_ids
-
-
-def rest(run: subprocess.Popen[bytes]) -> list[str]:
-    """What a run says until its end."""
-    assert run.stdout is not None
-    with run.stdout:
-        lines = run.stdout.read().decode().splitlines()
-    run.wait()
-    return lines
-
-
-def wait_for(run: subprocess.Popen[bytes], beginning: str) -> str:
-    """Read lines until one begins so."""
-    assert run.stdout is not None
-    for line in run.stdout:
-        if line.decode().startswith(beginning):
-            return line.decode().strip()
-    pytest.fail(f"the run ended without saying {beginning!r}")
-
-
-def results(root: Path) -> tuple[Result, ...]:
-    """Those of the last run."""
-    return read_run(root, run_ids(root)[-1]).all_results()
+from pipeline.run.folders import run_ids
+from tests.pipeline.run.cluster.conftest import rest, results, wait_for
 
 
 def test_a_run_on_two_nodes_of_which_one_dies(cluster: Any, tmp_path: Path) -> None:
