@@ -112,6 +112,17 @@ def node_of(place: str) -> str:
     return place.rpartition(":")[0]
 
 
+def lock_of(place: str) -> str:
+    """The name that a place has on its own host: that of a device's lock, or `HOST`."""
+    return place.rpartition(":")[2]
+
+
+def number_of(place: str) -> int | None:
+    """The physical id of a device; None if the place is a whole host."""
+    lock = lock_of(place)
+    return None if lock == HOST else int(lock.rpartition("-")[2])
+
+
 def lock_folder(environment: Mapping[str, str]) -> Path:
     """The host's folder of device locks. Raises `DeviceError` if `PIPELINE_LOCKS` is a relative path."""
     folder = Path(environment.get(LOCKS_VARIABLE) or _LOCKS)

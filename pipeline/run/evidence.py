@@ -23,7 +23,7 @@ from itertools import combinations, filterfalse
 from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.results.fingerprint import fingerprint
-from pipeline.run.devices import HOST, node_of
+from pipeline.run.devices import node_of, number_of
 
 WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
 _TROUBLE = WRONG | {State.CRASHED, State.TIMED_OUT, State.KILLED, State.NO_RESULT}
@@ -397,10 +397,10 @@ def _dependent(bad: Try, good: Try, passes: str = "") -> Result:
 
 def _device(name: str) -> str:
     """A device for people: `device 1`, `device 1 of 10.0.0.3`, or `node 10.0.0.3`."""
-    node, _, device = name.rpartition(":")
-    if device == HOST:
+    node, number = node_of(name), number_of(name)
+    if number is None:
         return f"node {node}"
-    return f"device {device.rpartition('-')[2]}" + (f" of {node}" if node else "")
+    return f"device {number}" + (f" of {node}" if node else "")
 
 
 def _told(result: Result) -> str:

@@ -12,7 +12,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Result
 from pipeline.run import processes
 from pipeline.run.ahead import GoldensAhead
-from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
+from pipeline.run.devices import Device, DevicePool, lock_name, network_warning, number_of
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.goldens import Wanted
 from pipeline.run.keeper import KeeperClient
@@ -120,7 +120,9 @@ class LocalExecutor:
 
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """See `Executor`."""
-        return self._pool.acquire(job.platform, [int(name.rpartition("-")[2]) for name in names])
+        return self._pool.acquire(
+            job.platform, [number for name in names if (number := number_of(name)) is not None]
+        )
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`."""

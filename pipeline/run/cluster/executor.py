@@ -62,7 +62,7 @@ from pipeline.run.cluster.messages import (
     Tell,
     Unfit,
 )
-from pipeline.run.devices import HOST, Device, lock_name, node_of, on_node
+from pipeline.run.devices import HOST, Device, lock_name, lock_of, node_of, number_of, on_node
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.goldens import Wanted
 from pipeline.run.messages import Channel, encode
@@ -378,13 +378,13 @@ class ClusterExecutor:
             return None
         number = idle[self._owners[name]]
         self._idle.remove(number)
-        lock = name.rpartition(":")[2]
-        if lock == HOST:
+        device = number_of(name)
+        if device is None:
             return _Place(None, name, number)
         self._busy.add(name)
         if name in self._held:
             self._held[name] = (now + _ANSWERING, self._held[name][1])
-        return _Place(int(lock.rpartition("-")[2]), name, number)
+        return _Place(device, name, number)
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`. A place that is tried again is waited for until it has had time to answer."""
@@ -407,9 +407,9 @@ class ClusterExecutor:
         self._running[process.number] = (process, key)
         folder, result = str(process.folder), str(site.result(process.number))
         self._channel.send(Expect(key, process.number, str(site.folder), folder, result))
-        lock = place.name.rpartition(":")[2]
+        lock = "" if place.number is None else lock_of(place.name)
         inside = str(process.folder.relative_to(site.folder))
-        run = Run(process.number, process.job, inside, "" if lock == HOST else lock)
+        run = Run(process.number, process.job, inside, lock)
         entry = self._entry(process.job)
         goldens: tuple[str, ...] = ()
         if entry is not None and str(entry) not in node.goldens:
