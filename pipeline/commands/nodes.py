@@ -9,7 +9,6 @@ import time
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from pipeline.commands.facts import ROOT, VERSIONS, run_facts, source_digests, source_files
 from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
@@ -56,10 +55,11 @@ def cluster_executor(arguments: Namespace, options: RunOptions) -> Callable[[Ter
         survey=SURVEY,
         facts={name: options.facts[name] for name in VERSIONS if name != "system"},
         sources=options.sources,
+        toolchains=_toolchains,
         devices=arguments.devices,
         inputs=options.settings.inputs,
     )
-    return lambda terms: ClusterExecutor(terms, replace(cluster, toolchains=_toolchains(terms.plan)))
+    return lambda terms: ClusterExecutor(terms, cluster)
 
 
 def _toolchains(plan: Sequence[Job]) -> Mapping[str, Mapping[str, str]]:

@@ -111,8 +111,9 @@ class Cluster:
         survey: `module:function` of what a node answers with; see `Inspect`.
         facts: versions by name that every node must have too.
         sources: digests by name that every node must have too.
-        toolchains: by backend whose jobs compile, with what they do here: versions by name. Nodes that have
-            another one get none of these jobs; if there is none here, that of the first node counts.
+        toolchains: of the plan, by backend whose jobs compile, with what they do here: versions by name.
+            Nodes that have another one get none of these jobs; if there is none here, that of the first node
+            counts.
         devices: the ids of `--devices`.
         inputs: the path of a user's tensors.
     """
@@ -123,7 +124,7 @@ class Cluster:
     survey: str
     facts: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
-    toolchains: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    toolchains: Callable[[Sequence[Job]], Mapping[str, Mapping[str, str]]] = lambda _plan: {}
     devices: str | None = None
     inputs: str | None = None
 
@@ -200,7 +201,8 @@ class ClusterExecutor:
         self._held: dict[str, tuple[float, str]] = {}
         self._reach: dict[Hashable, tuple[str, ...]] = {}
         self._asks: dict[Hashable, Mapping[str, float]] = {}
-        self._toolchains = {name: versions for name, versions in cluster.toolchains.items() if versions}
+        self._own_toolchains: Mapping[str, Mapping[str, str]] = {}
+        self._toolchains: dict[str, Mapping[str, str]] = {}
         self._entries: dict[Hashable, Path | None] = {}
         self._give_up_at = math.inf
         self._site: Site | None = None
@@ -242,6 +244,9 @@ class ClusterExecutor:
             file.flush()
             root, cache = str(self._cluster.root), str(self._terms.cache)
             self._channel.send(Connect(self._cluster.address, file.name, digest, root, cache))
+            # Meanwhile the liaison imports Ray.
+            self._own_toolchains = self._cluster.toolchains(self._terms.plan)
+            self._toolchains = {name: there for name, there in self._own_toolchains.items() if there}
             connected = False
             for message in self._messages(self._joining):
                 if isinstance(message, Refused):
@@ -543,7 +548,7 @@ class ClusterExecutor:
                     self._toolchains.setdefault(platform.backend, found[platform.backend])
         others = {}
         for name, there in found.items():
-            where = "here" if self._cluster.toolchains.get(name) else "elsewhere"
+            where = "here" if self._own_toolchains.get(name) else "elsewhere"
             if why := _differing(self._toolchains.get(name, {}), there, where):
                 others[name] = why
         return others
@@ -661,7 +666,7 @@ class ClusterExecutor:
             able = [set(node.resources) for node in self._fit() if not node.answers[kind].reason]
             offered = set.intersection(*able) if able else set()
             wanted = {"NPU"} if job.platform.on_cards else {"emulated"} if job.platform.devices else set()
-            if any(one.backend in self._cluster.toolchains for one in job.platforms):
+            if any(one.backend in self._own_toolchains for one in job.platforms):
                 wanted.add("compiler")
             models = {name for name in offered if name.startswith(_MODEL)} if job.platform.on_cards else ()
             # The model is no quantity: Ray's own programs ask for a trace of it.

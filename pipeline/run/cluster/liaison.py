@@ -294,7 +294,7 @@ class Liaison:
 
 def _one_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__).strip()
+    return (lines[-1] if lines else type(error).__name__).strip().removeprefix("RuntimeError: ")
 
 
 def main(descriptor: int) -> None:

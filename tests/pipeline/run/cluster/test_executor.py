@@ -167,7 +167,7 @@ def test_a_job_asks_for_what_all_nodes_have_that_can_run_it(play: Play, make_job
 
     def asked(*resources: dict[str, float]) -> Any:
         surveys = {str(number): survey(3) for number in range(len(resources))}
-        scene = play([card], surveys, resources=resources, toolchains={"pypto": {}})
+        scene = play([card], surveys, resources=resources, toolchains=lambda _plan: {"pypto": {}})
         assert scene.executor.take(card, scene.executor.reach(card)) is None
         (ask,) = (one for one in scene.hear() if isinstance(one, Ask))
         return ask.resources
@@ -194,7 +194,7 @@ def test_a_node_with_another_toolchain_gets_no_job_that_needs_it(
         return Survey({"host": "h"}, {}, able, {}, 0.0, toolchains)
 
     surveys = {"a": with_compiler("clang 19"), "b": with_compiler("clang 20"), "c": with_compiler("")}
-    scene = play([compiled, plain], surveys, toolchains={"isa": here})
+    scene = play([compiled, plain], surveys, toolchains=lambda _plan: {"isa": here})
     assert scene.executor.reach(plain) == ("host-a:host", "host-b:host", "host-c:host")
     assert scene.executor.reach(compiled) == ("host-a:host",)
     told = [line for line in scene.executor.remarks() if "no jobs on" in line]
