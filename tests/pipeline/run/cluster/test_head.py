@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
@@ -73,10 +73,10 @@ def test_a_port_at_which_nothing_listens_is_told(serve: Serve) -> None:
 
 
 def test_looking_up_a_name_may_hang(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    listening = socket.create_server(("127.0.0.1", 0))
-    with listening:
-        monkeypatch.setattr(socket, "create_connection", lambda *_: listening.accept())
-        assert head.refusal("host:1", {}).startswith("nothing answers there (within ")
+    known = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: known.wait() and [])
+    assert head.refusal("host:1", {}).startswith("nothing answers there (within ")
+    known.set()
 
 
 def test_a_wrong_token_is_told_with_its_own_remedy(serve: Serve, tmp_path: Path) -> None:
