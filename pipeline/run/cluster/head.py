@@ -18,8 +18,8 @@ START = "start it with `ray start` as docs/cluster.md says, or leave --executor 
 AUTO = "auto"
 """The address for which Ray itself looks for a cluster of this host."""
 
-_PATIENCE = 5.0
-"""Seconds that the answer of a head may take."""
+_PATIENCE = 10.0
+"""Seconds that the answer of a head may take: it may be busy."""
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS = 0, 1, 4
@@ -56,12 +56,16 @@ def refusal(address: str, environment: Mapping[str, str]) -> str:
         return f"no address of a head; give HOST:PORT, such as 10.0.0.1:6380, or {AUTO}"
     if speaks_tls(environment):
         return ""
-    said = [f"nothing answers there (within {2 * _PATIENCE:g} s); {START}"]
+    said = [_silence()]
     # Looking up a name can hang, and so can each of its addresses: a thread of its own can be left alone.
     asking = Thread(target=lambda: said.append(_asked(place, environment)), daemon=True)
     asking.start()
-    asking.join(2 * _PATIENCE)
+    asking.join(_PATIENCE)
     return said[-1]
+
+
+def _silence() -> str:
+    return f"nothing answers there (within {_PATIENCE:g} s); {START}"
 
 
 def _asked(place: tuple[str, int], environment: Mapping[str, str]) -> str:
@@ -70,7 +74,7 @@ def _asked(place: tuple[str, int], environment: Mapping[str, str]) -> str:
             connection.sendall(_question(environment))
             return _judged(answer)
     except TimeoutError:
-        return f"nothing answers there (within {_PATIENCE:g} s); {START}"
+        return _silence()
     except (OSError, UnicodeError) as error:
         return f"nothing answers there ({error}); {START}"
 
