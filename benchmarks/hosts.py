@@ -59,11 +59,14 @@ _CONTROLLER = "import sys; from benchmarks.hosts import controller; controller(*
 class SimulatedExecutor(ClusterExecutor):
     """The executor of a cluster whose liaison is `liaison`."""
 
-    nodes: int
+    def __init__(self, terms: Terms, cluster: Cluster, nodes: int) -> None:
+        """Begin with so many nodes."""
+        self._simulated = nodes
+        super().__init__(terms, cluster)
 
     def _start_liaison(self) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
         ours, theirs = socket.socketpair()
-        words = [sys.executable, "-c", _LIAISON, str(theirs.fileno()), str(self.nodes)]
+        words = [sys.executable, "-c", _LIAISON, str(theirs.fileno()), str(self._simulated)]
         with theirs:
             process = subprocess.Popen(words, pass_fds=[theirs.fileno()], start_new_session=True)
         return process, Channel[FromLiaison](ours, msgspec.json.Decoder(FromLiaison))
@@ -129,14 +132,13 @@ def controller(nodes: int, jobs: int) -> None:
     ]
     cluster = Cluster("auto", lambda: (b"", "0"), Path.cwd(), "")
 
-    def executor(terms: Terms) -> SimulatedExecutor:
-        SimulatedExecutor.nodes = nodes
-        return SimulatedExecutor(terms, cluster)
-
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         options = RunOptions(root, root / "cache", root / "locks", preload=())
-        host = Host(available=lambda _job: Availability(), executor=executor)
+        host = Host(
+            available=lambda _job: Availability(),
+            executor=lambda terms: SimulatedExecutor(terms, cluster, nodes),
+        )
         wall, own = time.perf_counter(), time.process_time()
         summary = run_jobs(plan, options, [], host)
         spent = [time.perf_counter() - wall, time.process_time() - own]
