@@ -243,7 +243,7 @@ def test_a_blamed_line_is_the_kind_of_the_failure_without_its_numbers(edited: Do
     result = edited("fused, store into mid: tiles in reverse order")
     found = fingerprint(result)
     assert found.startswith("mismatch fused tile.")
-    assert " of mid at fused_conv#d.py:#" in found
+    assert " of mid at fused_conv2d.py:#" in found
     lines = list(entry(replace(result, facts={**result.facts, "fingerprint": found})))
     assert not any(line.startswith("  #") for line in lines)
     assert any(line.startswith("    fingerprint: ") for line in lines)
