@@ -57,8 +57,8 @@ def fingerprint(result: Result) -> str:
     """The state, the first wrong stage and the cause, as in `mismatch fused offset-unsigned`.
 
     The cause is the likeliest hypothesis, else what of the program is to blame, else the form of the first
-    difference, else the message; the last three without numbers that are no part of a name. Stages that are wrong in another way
-    than the first follow, as in `; compile-error pass1 ...`.
+    difference, else the message; the last three without numbers that are no part of a name. Stages that are
+    wrong in another way than the first follow, as in `; compile-error pass1 ...`.
     Empty where nothing failed; always printable.
     """
     if OUTCOMES[result.state].outcome not in RED:
