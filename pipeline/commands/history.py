@@ -120,7 +120,8 @@ def _import(arguments: Namespace) -> int:
                 left_out += [why] if why else []
                 brought += not why
     sys.stderr.write("".join(f"{line}\n" for line in left_out))
-    sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(left_out)} left out\n")
+    if brought or len(left_out) > faults:
+        sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(left_out)} left out\n")
     return HistoryError.exit_code if faults else 0
 
 
