@@ -25,6 +25,7 @@ from pipeline.diff.hypotheses.registry import hypotheses
 from pipeline.ground.memory import SENTINEL
 from pipeline.ground.subject import Subject
 from workloads.registry import workload_named
+from workloads.tiling import CONTRACT
 
 ROUNDS = 5
 ALLOWED = 20
@@ -53,7 +54,7 @@ def main() -> None:
     tensors = conv_pair.DEFINITION.make("channels", MC62)
     golden = partial(conv_pair.compute, MC62, tensors, "vreq8")
     right = golden()
-    subject = Subject(workload_named("conv-pair"), MC62, "a2a3")
+    subject = Subject(workload_named("conv-pair"), MC62, "a2a3", CONTRACT)
     form = subject.form("fused")
     assert form is not None
     y = right["y"]

@@ -12,12 +12,13 @@ started first: a process begins with the peak of the one that starts it.
 from __future__ import annotations
 
 import resource
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 import emulator.language
 from emulator.engine import compile_program, run_program
@@ -28,11 +29,13 @@ from golden.specs import Tensors
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.subject import Subject
 from workloads.registry import workload_named
+from workloads.tiling import CONTRACT
 
 ROUNDS = 15
 MEMORY = "--memory"
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
-PAIR = Subject(workload_named("conv-pair"), MC62, "a2a3")
+PAIR = Subject(workload_named("conv-pair"), MC62, "a2a3", CONTRACT)
 OTHERS = {
     "conv": Subject(workload_named("conv"), ConvGeometry(144, 112, 64, 64, Conv(3, 2, 1)), "a2a3"),
     "gemm": Subject(workload_named("gemm"), GemmGeometry(1024, 576, 64), "a2a3"),
@@ -44,6 +47,11 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def now() -> list[float]:
+    """What each clock shows, in seconds."""
+    return [clock() for clock in CLOCKS.values()]
 
 
 def build(subject: Subject, name: str) -> Program:
@@ -69,22 +77,24 @@ def memory() -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
-def medians(subject: Subject, name: str, clock: Callable[[], float]) -> tuple[float, ...]:
-    """Seconds of the golden, of reading a program, of walking it, and of running it once it was walked."""
+def medians(subject: Subject, name: str) -> Mapping[str, Sequence[float]]:
+    """Milliseconds by each clock, of the same rounds: golden, reading a program, walking it, running it."""
     soc, tensors = SOCS[subject.soc], subject.definition.make("full-range", subject.geometry)
     given = arrays(subject, name, tensors)
     rounds = []
     for _ in range(ROUNDS + 3):
-        start = clock()
+        times = [now()]
         subject.definition.compute(subject.geometry, tensors, "vreq8")
-        computed = clock()
+        times.append(now())
         program = build(subject, name)
-        read = clock()
+        times.append(now())
         compile_program(program, soc)
-        walked = clock()
+        times.append(now())
         run_program(program, soc, given)
-        rounds.append((computed - start, read - computed, walked - read, clock() - walked))
-    return tuple(statistics.median(column) for column in zip(*rounds[3:], strict=True))
+        times.append(now())
+        rounds.append(times)
+    taken = 1e3 * np.diff(rounds[3:], axis=1)
+    return dict(zip(CLOCKS, np.median(taken, axis=0).T, strict=True))
 
 
 def main() -> None:
@@ -94,11 +104,10 @@ def main() -> None:
     print(f"pair, peak memory, no torch: {peak / 2**20:.0f} MB (allowed: 300)")
     for what, subject in {"pair": PAIR, **OTHERS}.items():
         allowed = " (allowed: 10)" if subject is PAIR else ""
-        for kind, clock in {"wall": time.perf_counter, "processor": time.process_time}.items():
-            name = "fused" if subject is PAIR else what
-            golden, read, walk, run = (1e3 * each for each in medians(subject, name, clock))
+        for clock, taken in medians(subject, "fused" if subject is PAIR else what).items():
+            golden, read, walk, run = taken
             print(
-                f"{what}, {kind}: golden {golden:.1f} ms, read {read:.1f}, walk {walk:.1f}, run {run:.1f}: "
+                f"{what}, {clock}: golden {golden:.1f} ms, read {read:.1f}, walk {walk:.1f}, run {run:.1f}: "
                 f"{run / golden:.1f} times the golden{allowed}, {(walk + run) / golden:.1f} with the walk"
             )
 

@@ -1,7 +1,8 @@
 """How long lowering, building and running MC62's fused kernel take on the ISA simulator.
 
 Run as `python -m benchmarks.isa`, with the headers in `PTO_ISA_ROOT`. Each is a ratio to the emulator's run
-of the same program on the same data in the same round.
+of the same program on the same data in the same round. The emulator walks the program in the first round
+only, so that the median is of runs that have only the data to compute.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ strides of 1..4 and any padding; MC62 is planned beside them, as the measure of 
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections import Counter
 from random import Random
@@ -22,20 +22,27 @@ SHAPES, SEED = 500, 1
 SOCS = ("a2a3", "a5")
 
 
-def _conv(random: Random) -> Conv:
+def drawn_conv(random: Random) -> Conv:
+    """A random convolution."""
     kernel = random.randint(1, 11)
     return Conv(kernel, random.randint(1, 4), random.randint(0, kernel - 1))
 
 
-def drawn(random: Random) -> Geometry:
-    """A random pair that the geometry accepts."""
+def drawn_pair(random: Random, size: int = 300, channels: int = 1024) -> Geometry:
+    """A random pair that the geometry accepts, of at most so many rows, columns and channels."""
     while True:
-        sizes = random.randint(1, 300), random.randint(1, 300)
-        channels = [C0 * random.randint(1, 1024 // C0) for _ in range(3)]
+        sizes = random.randint(1, size), random.randint(1, size)
+        blocks = [C0 * random.randint(1, channels // C0) for _ in range(3)]
         try:
-            return Geometry(*sizes, *channels, _conv(random), _conv(random))
+            return Geometry(*sizes, *blocks, drawn_conv(random), drawn_conv(random))
         except GeometryError:
             continue
+
+
+def drawn_single(random: Random, size: int = 300, channels: int = 1024) -> ConvGeometry:
+    """The first convolution of such a pair."""
+    pair = drawn_pair(random, size, channels)
+    return ConvGeometry(pair.height, pair.width, pair.cin, pair.cmid, pair.conv1)
 
 
 def planned(geometry: Geometry | ConvGeometry, soc: str) -> tuple[str, float]:
@@ -54,9 +61,13 @@ def planned(geometry: Geometry | ConvGeometry, soc: str) -> tuple[str, float]:
 
 def main() -> None:
     """Print the figures."""
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else SHAPES
+    parser = argparse.ArgumentParser("python -m benchmarks.plans", description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "shapes", nargs="?", type=int, default=SHAPES, help="how many; %(default)s if left out"
+    )
+    number = parser.parse_args().shapes
     random = Random(SEED)
-    pairs = [drawn(random) for _ in range(number // 2)]
+    pairs = [drawn_pair(random) for _ in range(number // 2)]
     convs = [ConvGeometry(one.height, one.width, one.cin, one.cmid, one.conv1) for one in pairs]
     for soc in SOCS:
         _, mc62 = planned(MC62, soc)

@@ -1,8 +1,9 @@
 """What it costs to start a job's process: forks of warm keepers against a fresh interpreter for each job.
 
-Run as `python -m benchmarks.worker_start`. Three plans of tiny jobs that share two devices:
+Run as `python -m benchmarks.worker_start`. Plans of tiny jobs that share two devices:
 
-- jobs that do nothing: all they take is overhead (at most 30 ms a job);
+- 1,000 and 10,000 jobs that do nothing: all they take is overhead (at most 6 ms a job), and time, journal and
+  the command's memory must not grow faster than the jobs;
 - emulator jobs whose goldens are cached, which need no torch (at least 8 times faster than fresh);
 - emulator jobs that compute their goldens, which need torch (at least 40 times).
 
@@ -30,11 +31,13 @@ from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.folders import JOURNAL
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.messages import Order, encode, read_result
 from pipeline.run.processes import processors, thread_share
 
 JOBS = 200
+IDLE = (1_000, 10_000)
 FRESH_WITH_TORCH = 20
 """So few, since each takes seconds; the figure is a mean."""
 
@@ -99,6 +102,16 @@ def warm(jobs: Sequence[Job], options: RunOptions, environment: Mapping[str, str
     return cost(work, len(jobs))
 
 
+def idle(count: int, options: RunOptions, environment: Mapping[str, str]) -> str:
+    """What jobs that do nothing cost, with the size of their journal and the peak memory of this process."""
+    taken = warm(plan(count, lambda _n: "small"), options, environment)
+    latest = max(options.root.glob(f"*/{JOURNAL}"), key=lambda path: path.stat().st_mtime)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return (
+        f"{taken}; journal {latest.stat().st_size / count:.0f} bytes a job, peak memory {peak / 2**20:.0f} MB"
+    )
+
+
 def fresh(jobs: Sequence[Job], options: RunOptions, environment: Mapping[str, str]) -> Cost:
     """The cost in an interpreter of its own for each job. Every job must pass."""
 
@@ -157,8 +170,9 @@ def main() -> None:
         fresh(jobs[:1], replace(options, root=folder / "first"), environment)
 
         here = __spec__.name if __spec__ else Path(__file__).stem
-        idle = warm(jobs, replace(options, target=f"{here}:nothing"), environment)
-        print(f"overhead\n  warm  {idle} (at most 30)")
+        print("overhead (at most 6 ms a job)")
+        for count in IDLE:
+            print(f"  {count:,} jobs {idle(count, replace(options, target=f'{here}:nothing'), environment)}")
 
         ours = warm(jobs, options, environment)
         show("goldens cached", ours, fresh(jobs, options, environment), 8)

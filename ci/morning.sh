@@ -8,7 +8,8 @@
 # line, and changes nothing else. Environment variables:
 #
 #   PIPELINE_HISTORY   a PostgreSQL server that remembers the nights; without it, out/history.sqlite does
-#   NIGHTLY_WEBHOOK    a file with the address of a webhook that is told how the night went
+#   NIGHTLY_WEBHOOK_FILE
+#                      a file with the address of a webhook that is told how the night went
 #   PIPELINE_WEBHOOK   the address itself
 set -euo pipefail
 
@@ -32,7 +33,7 @@ rm -rf "$site"
 if [ -e "$results" ]; then
   "$python" -m pipeline history import "$results" || echo "this night is not remembered, see above" >&2
   told=(--markdown "$folder/news.md")
-  [ -z "${NIGHTLY_WEBHOOK:-}" ] || told+=(--webhook "$NIGHTLY_WEBHOOK")
+  [ -z "${NIGHTLY_WEBHOOK_FILE:-}" ] || told+=(--webhook "$NIGHTLY_WEBHOOK_FILE")
   "$python" -m pipeline notify "$results" "${told[@]}" || echo "not everybody was told, see above" >&2
   "$python" -m pipeline dashboard "$results" --site "$site" || echo "there is no dashboard, see above" >&2
 fi

@@ -11,15 +11,21 @@
 #
 #   NIGHTLY_SESSION    the Nox session (default: device)
 #   NIGHTLY_DEADLINE   the time within which the run must end, with a valid report (default: 6h)
-#   NIGHTLY_WEBHOOK    a file with the address of a webhook that is told how the night went
+#   NIGHTLY_WEBHOOK_FILE
+#                      a file with the address of a webhook that is told how the night went
 #   PIPELINE_WEBHOOK   the address itself; no job of the run gets to see it
 set -euo pipefail
 
+# On GitHub and GitLab it is the address, for the job that merges alone: kernels would see it here.
+if [ -n "${NIGHTLY_WEBHOOK:-}" ]; then
+  echo "NIGHTLY_WEBHOOK is for the job that merges: unset it here, and name a file with the address in NIGHTLY_WEBHOOK_FILE" >&2
+  exit 4
+fi
 if [ $# -gt 0 ]; then
   folder=$(realpath -m -- "$1")
   shift
 fi
-webhook=${NIGHTLY_WEBHOOK:+$(realpath -m -- "$NIGHTLY_WEBHOOK")}
+webhook=${NIGHTLY_WEBHOOK_FILE:+$(realpath -m -- "$NIGHTLY_WEBHOOK_FILE")}
 address=${PIPELINE_WEBHOOK:-}
 unset PIPELINE_WEBHOOK
 output=out

@@ -8,7 +8,7 @@
 #
 #   PIPELINE_PYTHON_BIN   the folder of that environment's programs (default: .nox/environment/bin of this checkout)
 #   PIPELINE_RAY_PORT     the port of the head (default: 6380)
-#   PIPELINE_RAY_NODE     more words for `ray start` on every node, such as --resources={"emulated":2}
+#   PIPELINE_RAY_NODE     more words for `ray start` on every node, such as --resources={"compiler":4}
 set -euo pipefail
 
 root=${SLURM_SUBMIT_DIR:-$(dirname "$0")/..}

@@ -16,7 +16,7 @@ from emulator.actions import Accumulate, Action, Cut, Fill, Multiply, Pad, Requa
 from emulator.counts import Counts, Estimate, estimate, pair
 from emulator.elements import Elements, Memories, Numbers
 from emulator.errors import AccessError
-from emulator.image import Window, tap_rows, window_of
+from emulator.image import Window, groups, window_in
 from emulator.memory import MemoryMap, place
 from emulator.program import (
     Bind,
@@ -435,9 +435,7 @@ class _Core:
     def _img2col(self, operands: Mapping[str, Any]) -> Tile:
         image: Tile = self._held(operands["tile"])
         pos_m, pos_k = self._number(operands["pos_m"]), self._number(operands["pos_k"])
-        window = window_of(
-            operands["image_shape"], operands["kernel_size"], operands["stride"], operands["padding"]
-        )
+        window = window_in(operands)
         count, depth = operands["shape"]
         rows, columns = window.out
         taps = window.kernel[0] * window.kernel[1]
@@ -455,12 +453,8 @@ class _Core:
 
     def _taps_written(self, image: Tile, window: Window, at: tuple[int, int], shape: tuple[int, int]) -> None:
         """Refuse a part of an unfolded image that reads what was never written."""
-        taps = window.kernel[0] * window.kernel[1]
-        for group in range(shape[1] // FRACTAL_DEPTH):
-            plane, number = divmod(at[1] // FRACTAL_DEPTH + group, taps)
-            tap = divmod(number, window.kernel[1])
-            index, outside = tap_rows(window, at[0], shape[0], tap)
-            read = index if outside is None else index[~outside]
+        for plane, tap, rows, outside in groups(window, at[0], shape[0], at[1], shape[1]):
+            read = rows if outside is None else rows[~outside]
             if not image.holds_at(read, plane * FRACTAL_DEPTH):
                 self._unwritten(
                     f"window tap {tap} of C1 plane {plane} reads bytes of {image.resident.name} never written"

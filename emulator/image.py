@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -51,23 +53,46 @@ def tap_rows(
     return index, None if inside.all() else ~inside
 
 
+def window_in(operands: Mapping[str, Any]) -> Window:
+    """The window of an img2col with these operands."""
+    return window_of(
+        operands["image_shape"], operands["kernel_size"], operands["stride"], operands["padding"]
+    )
+
+
+class Group(NamedTuple):
+    """Elements of one C1 plane at one tap (kh, kw): where they are read, as of `tap_rows`."""
+
+    plane: int
+    tap: tuple[int, int]
+    rows: npt.NDArray[np.intp]
+    outside: npt.NDArray[np.bool_] | None
+
+
+def groups(window: Window, pos_m: int, count: int, pos_k: int, depth: int) -> Iterator[Group]:
+    """The groups of C0 elements of `count` positions of an unfolded image, `depth` elements of K each.
+
+    They begin at position `pos_m` and element `pos_k`, which is a multiple of C0, as `depth` is.
+    """
+    first, (height, width) = pos_k // FRACTAL_DEPTH, window.kernel
+    for number in range(first, first + depth // FRACTAL_DEPTH):
+        plane, at = divmod(number, height * width)
+        tap = divmod(at, width)
+        yield Group(plane, tap, *tap_rows(window, pos_m, count, tap))
+
+
 Table = tuple[npt.NDArray[np.int32], npt.NDArray[np.intp] | None]
 """An index [m, groups] of a tile's groups of C0 elements, and the places in it that are outside the image."""
 
 
 def unfolded(window: Window, pos_m: int, count: int, pos_k: int, depth: int, pixels: int) -> Table:
-    """Where `count` positions of an unfolded image, `depth` elements of K each, lie in a tile.
+    """Where a part of an unfolded image, as of `groups`, lies in a tile [C1, pixels, C0].
 
-    The tile is [C1, pixels, C0]. They begin at position `pos_m` and element `pos_k`, which is a multiple of
-    C0, as `depth` is. The places [n] are counted row by row, None if there are none; the index there is that
-    of another group.
+    The places [n] are counted row by row, None if there are none; the index there is that of another group.
     """
-    taps = window.kernel[0] * window.kernel[1]
     index = np.empty((count, depth // FRACTAL_DEPTH), np.int32)
     mask = np.zeros(index.shape, bool)
-    for number in range(index.shape[1]):
-        plane, tap = divmod(pos_k // FRACTAL_DEPTH + number, taps)
-        rows, outside = tap_rows(window, pos_m, count, divmod(tap, window.kernel[1]))
+    for number, (plane, _, rows, outside) in enumerate(groups(window, pos_m, count, pos_k, depth)):
         index[:, number] = rows + plane * pixels
         if outside is not None:
             mask[:, number] = outside

@@ -117,9 +117,11 @@ class Schedule:
     def do(self, elements: Elements) -> None:
         """Do everything."""
         self._workspace.begin(elements.dtype)
-        for action in self._actions:
-            action.do(elements)
-        self._workspace.begin(elements.dtype)
+        try:
+            for action in self._actions:
+                action.do(elements)
+        finally:
+            self._workspace.begin(elements.dtype)
 
     def add(self, action: Action) -> None:
         """Take an action in."""

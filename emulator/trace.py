@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from emulator.coordinates import Coordinates
-from emulator.image import tap_rows, window_of
+from emulator.image import groups, window_in
 from emulator.meant import meant
 from emulator.program import Call, Ref, valued
 from emulator.soc import FRACTAL_DEPTH
@@ -111,29 +111,23 @@ class Copy(Event):
         """Which element of the source, counted row by row, went to each of the target's; -1 is padding."""
         call, columns = self.step.call, self.source.shape[1]
         if call.operator == "tile.img2col":
-            return self._unfolded(call)
+            return self._unfolded(call.operands)
         row, column = self.numbers["from"]
         rows = row + np.arange(self.shape[0], dtype=np.int32)
         cols = column + np.arange(self.shape[1], dtype=np.int32)
         index: Index = rows[:, None] * columns + cols
         return index
 
-    def _unfolded(self, call: Call) -> Index:
-        operands: Mapping[str, Any] = call.operands
-        window = window_of(
-            operands["image_shape"], operands["kernel_size"], operands["stride"], operands["padding"]
-        )
-        (count, depth), taps = self.shape, window.kernel[0] * window.kernel[1]
-        index = np.empty(self.shape, np.int32)
-        for group in range(depth // FRACTAL_DEPTH):
-            plane, tap = divmod(self.numbers["pos_k"] // FRACTAL_DEPTH + group, taps)
-            rows, outside = tap_rows(window, self.numbers["pos_m"], count, divmod(tap, window.kernel[1]))
+    def _unfolded(self, operands: Mapping[str, Any]) -> Index:
+        (count, depth), at = self.shape, (self.numbers["pos_m"], self.numbers["pos_k"])
+        index = np.empty((count, depth // FRACTAL_DEPTH, FRACTAL_DEPTH), np.int32)
+        parts = groups(window_in(operands), at[0], count, at[1], depth)
+        for number, (plane, _, rows, outside) in enumerate(parts):
             columns = plane * FRACTAL_DEPTH + np.arange(FRACTAL_DEPTH)
-            part = rows[:, None] * self.source.shape[1] + columns
+            index[:, number] = rows[:, None] * self.source.shape[1] + columns
             if outside is not None:
-                part[outside] = -1
-            index[:, group * FRACTAL_DEPTH : (group + 1) * FRACTAL_DEPTH] = part
-        return index
+                index[outside, number] = -1
+        return index.reshape(self.shape)
 
 
 @dataclass(eq=False)

@@ -73,6 +73,11 @@ class Layer:
         return tap, plane * C0 + within
 
     @property
+    def name(self) -> str:
+        """How a geometry names it: `conv`, with its number if there are several."""
+        return f"conv{self.suffix}"
+
+    @property
     def filter(self) -> str:
         """Name of its filter."""
         return f"filter{self.suffix}"
@@ -200,8 +205,7 @@ def compute(chain: Chain, tensors: Tensors, variant: str = "vreq8") -> Computed:
 def image_of(chain: Chain, x: Int8) -> Int8:
     """The image of a chain, converted from NC1HWC0 to NHWC rows [H*W, C]."""
     first = chain[0]
-    rows = layout.nc1hwc0_to_nhwc(x, first.height, first.width)
-    return rows if rows.shape[1] == first.cin else np.ascontiguousarray(rows[:, : first.cin])
+    return np.ascontiguousarray(layout.nc1hwc0_to_nhwc(x, first.height, first.width)[:, : first.cin])
 
 
 def sums_of(layer: Layer, rows: Int8, taps: Int8) -> Int32:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from types import MappingProxyType
 from typing import Annotated, TypeVar
@@ -19,6 +20,8 @@ OPTIONAL = MappingProxyType({"optional": True})
 
 _SUM_LIMIT = 2**31
 _IMAGE_LIMIT = 2**16 - 1
+_CHANNEL_LIMIT = _IMAGE_LIMIT // C0 * C0
+_TENSOR_LIMIT = 2**31
 
 
 class GeometryError(UserError, ValueError):  # msgspec reports a ValueError as an error of what it decodes
@@ -43,7 +46,8 @@ def _check_size(field: str, value: int) -> None:
 
 
 def _check_channels(field: str, value: int) -> None:
-    _require(value >= 1, field, value, "at least 1")
+    rule = f"1..{_CHANNEL_LIMIT} (whole blocks of {C0} in 16 bits)"
+    _require(1 <= value <= _CHANNEL_LIMIT, field, value, rule)
 
 
 def _whole_blocks(channels: int) -> int:
@@ -187,14 +191,20 @@ def _check_conv(field: str, conv: Conv, height: int, width: int) -> None:
         _require(
             0 <= size < kernel, f"{field}.padding", size, f"at least 0 and below {whose} ({kernel})", part
         )
-    # Padding is below the window at each side: without dilation each window then has a pixel of the image.
-    for side, size, kernel, padding in (
-        ("height", height, conv.window_rows, sum(conv.sides[:2])),
-        ("width", width, conv.window_columns, sum(conv.sides[2:])),
+    # Padding is below the window at each side, so that each window overlaps the image. One that is no smaller
+    # than the window has a tap of each; between those of a dilated window a smaller one can have a place.
+    top, bottom, left, right = conv.sides
+    for side, size, window, step, stride, before, after in (
+        ("height", height, conv.window_rows, conv.dilation_rows, conv.stride_rows, top, bottom),
+        ("width", width, conv.window_columns, conv.dilation_columns, conv.stride_columns, left, right),
     ):
-        helps = padding if conv.dilation == 1 else 0
-        less = f" less the padding of both sides ({padding})" if helps else ""
-        _require(size + helps >= kernel, f"{field} input {side}", size, f"at least {what} ({kernel}){less}")
+        padding = before + after
+        less = f" less the padding of both sides ({padding})" if padding else ""
+        _require(size + padding >= window, f"{field} input {side}", size, f"at least {what} ({window}){less}")
+        for first in range(-before, size + after - window + 1, stride) if size < window else ():
+            met = any(0 <= tap < size for tap in range(first, first + window, step))
+            rule = f"such that each window has a pixel: the one from {first} to {first + window - 1} has none"
+            _require(met, f"{field} input {side}", size, rule)
 
 
 def _check_sum(field: str, depth: int) -> None:
@@ -206,6 +216,19 @@ def _check_sum(field: str, depth: int) -> None:
         worst,
         "the kernel's rows*columns*channels*128*128 below 2**31 (int32)",
     )
+
+
+def _check_tensors(sizes: Mapping[str, tuple[int, str, int, str]], *, packed: bool = False) -> None:
+    """Check that an int32 can count the elements of each tensor.
+
+    Args:
+        sizes: of each tensor by its name: rows, what they are, columns, what they are.
+        packed: whether these are not the user's numbers.
+    """
+    for name, (rows, of_rows, columns, of_columns) in sizes.items():
+        value = f"{rows} {of_rows} x {columns} {of_columns}{', as the host packs it' if packed else ''}"
+        rule = "fewer than 2**31 elements (offsets in GM are int32)"
+        _require(rows * columns < _TENSOR_LIMIT, name, value, rule)
 
 
 def _parts(value: int | Pair | Sides, names: tuple[str, ...]) -> list[tuple[str, int]]:
@@ -242,11 +265,21 @@ class Geometry:
         _check_channels("cout", self.cout)
         _check_conv("conv1", self.conv1, self.height, self.width)
         _check_conv("conv2", self.conv2, self.mid_height, self.mid_width)
-        self._check_sums()
+        self._check_amounts()
 
-    def _check_sums(self) -> None:
+    def _check_amounts(self) -> None:
+        """Check the sums of the user's geometry and the tensors of the device's."""
         _check_sum("conv1", self.depth1)
         _check_sum("conv2", self.depth2)
+        device = self.device
+        sizes = {
+            "x": (device.height * device.width, "pixels", device.cin, "channels"),
+            "filter1": (device.depth1, "of K", device.cmid, "channels"),
+            "mid": (device.mid_height * device.mid_width, "pixels", device.cmid, "channels"),
+            "filter2": (device.depth2, "of K", device.cout, "channels"),
+            "y": (device.out_height * device.out_width, "pixels", device.cout, "channels"),
+        }
+        _check_tensors(sizes, packed=device is not self)
 
     @property
     def device(self) -> Geometry:
@@ -305,8 +338,8 @@ class Geometry:
 class _PackedGeometry(Geometry):
     """A pair as programs compute it. Its sums are those of the user's geometry, and terms of zeros."""
 
-    def _check_sums(self) -> None:
-        """They are checked already."""
+    def _check_amounts(self) -> None:
+        """The user's are checked."""
 
 
 @dataclass(frozen=True)
@@ -339,10 +372,18 @@ class ConvGeometry:
         divides = self.groups >= 1 and self.cin % self.groups == 0 == self.cout % self.groups
         _require(divides, "groups", self.groups, f"a divisor of cin ({self.cin}) and of cout ({self.cout})")
         _check_conv("conv", self.conv, self.height, self.width)
-        self._check_sums()
+        self._check_amounts()
 
-    def _check_sums(self) -> None:
+    def _check_amounts(self) -> None:
+        """Check the sums of the user's geometry and the tensors of the device's."""
         _check_sum("conv", self.depth)
+        device = self.device
+        sizes = {
+            "x": (device.height * device.width, "pixels", device.cin, "channels"),
+            "filter": (device.depth, "of K", device.cout, "channels"),
+            "y": (device.out_height * device.out_width, "pixels", device.cout, "channels"),
+        }
+        _check_tensors(sizes, packed=device is not self)
 
     @property
     def device(self) -> ConvGeometry:
@@ -378,8 +419,8 @@ class ConvGeometry:
 class _PackedConvGeometry(ConvGeometry):
     """A convolution as programs compute it; see `_PackedGeometry`."""
 
-    def _check_sums(self) -> None:
-        """They are checked already."""
+    def _check_amounts(self) -> None:
+        """The user's are checked."""
 
 
 @dataclass(frozen=True)
@@ -405,6 +446,8 @@ class GemmGeometry:
         _check_multiple("n", self.n, C0)
         worst = self.k * 128 * 128
         _require(worst < _SUM_LIMIT, "k worst sum", worst, "k*128*128 below 2**31 (int32)")
+        sizes = {"a": (self.m, self.k), "b": (self.k, self.n), "c": (self.m, self.n)}
+        _check_tensors({name: (rows, "rows", columns, "columns") for name, (rows, columns) in sizes.items()})
 
     @property
     def macs(self) -> int:

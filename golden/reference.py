@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import re
 import sys
 from typing import cast
 
@@ -19,6 +20,9 @@ from golden.specs import Int8, Int32
 
 _EXACT_IN_FP32 = 2**24
 _LARGEST_PRODUCT = 128 * 128
+
+_NO_MEMORY = re.compile(r"can't allocate memory: you tried to allocate \d+ bytes")
+"""What torch raises a RuntimeError for if the host has no more memory."""
 
 
 class TorchError(UserError):
@@ -44,7 +48,17 @@ def convolve(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv, grou
 
     Raises:
         TorchError: torch is missing or broken.
+        MemoryError: this host does not have the memory.
     """
+    try:
+        return _convolved(rows, height, width, matrix, conv, groups)
+    except RuntimeError as error:
+        if not (found := _NO_MEMORY.search(str(error))):
+            raise
+        raise MemoryError(f"torch {found.group()}") from error
+
+
+def _convolved(rows: Int8, height: int, width: int, matrix: Int8, conv: Conv, groups: int) -> Int32:
     try:
         import torch
     except Exception as error:  # a broken installation may raise anything

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar, cast
@@ -11,6 +12,9 @@ from golden.errors import UserError
 from golden.geometry import C0
 from kernels.cost import Rates, Work
 
+TOLD = 5
+"""So many plans beside the best are found for certain."""
+
 _NEAR = 1.01
 """By which factor a plan with equal bands may be dearer than the cheapest."""
 
@@ -18,8 +22,9 @@ _NEAR = 1.01
 class PlanError(UserError):
     """A geometry cannot be tiled; the message names the rule and the numbers.
 
-    `ratio` says by which factor the memory that is short most is exceeded, infinite for another rule;
-    `option` which option of the plan breaks it by itself, if one does.
+    `ratio` says by which factor the memory that is short most is exceeded, or what img2col addresses;
+    higher bands exceed it by no less. It is infinite for another rule. `option` says which option of the plan
+    breaks the rule by itself, if one does.
     """
 
     def __init__(self, message: str, ratio: float = inf, option: str = "") -> None:
@@ -61,28 +66,26 @@ def check_memories(what: str, uses: Sequence[Use]) -> None:
 
 @dataclass(frozen=True)
 class Streams:
-    """What L1 does not hold throughout a band: filters come in by pieces, x and mid by C1 planes.
-
-    If `whole` is true, filters come in by blocks of whole K only, for ACC tiles as a resident plan has them.
-    """
+    """What L1 does not hold throughout a band: filters come in by pieces, x and mid by C1 planes."""
 
     filters: bool = False
     x: bool = False
     mid: bool = False
-    whole: bool = False
 
     def in_words(self, band_rows: int) -> str:
         """A plan in bands of so many rows, in short."""
         maps = " and ".join(name for name, by_planes in (("x", self.x), ("mid", self.mid)) if by_planes)
         return (
-            f"bands of {band_rows} rows{', filters streamed' if self.filters else ''}"
+            f"bands of {band_rows} row{'s' * (band_rows != 1)}{', filters streamed' if self.filters else ''}"
             f"{f', {maps} by planes' if maps else ''}"
         )
 
 
+ENDLESS = 2**60
+"""Bytes of a memory that holds everything."""
+
 RESIDENT = Streams()
 STREAMED = Streams(filters=True)
-WHOLE_BLOCKS = Streams(filters=True, whole=True)
 
 
 @dataclass(frozen=True)
@@ -146,87 +149,108 @@ class Shapes(Protocol):
 
 
 Geo = TypeVar("Geo", bound=Shapes)
-Tiled = Callable[[Geo, int, Streams], BandedPlan]
-"""Makes the plan of a geometry for bands of a number of rows; raises PlanError."""
-Deeper = Callable[[Geo], Iterable[Streams]]
-"""How the maps of a geometry can come in by planes."""
+
+
+@dataclass(frozen=True)
+class Family(Generic[Geo, BandedPlan]):
+    """How geometries of a kind are tiled.
+
+    Attributes:
+        tiled: makes the plan of a geometry for bands of a number of rows; raises PlanError.
+        ways: what L1 may not hold throughout a band.
+        least: cycles that no plan with bands of a number of rows undercuts.
+        sizes: the fields of a geometry of which smaller ones are tried if no plan fits.
+    """
+
+    tiled: Callable[[Geo, int, Streams], BandedPlan]
+    ways: Callable[[Geo], Iterable[Streams]]
+    least: Callable[[Geo, int, Streams], float]
+    sizes: tuple[str, ...]
 
 
 def search(
     geometry: Geo,
     rates: Rates,
-    tiled: Tiled[Geo, BandedPlan],
+    family: Family[Geo, BandedPlan],
+    roomy: Family[Geo, BandedPlan],
     band_rows: int | None,
-    fields: Sequence[str],
-    deeper: Deeper[Geo],
 ) -> Considered[BandedPlan]:
-    """Try all plans of a geometry.
+    """Find the cheapest plan of a geometry, of bands of any height and of all ways.
 
-    Plans with filters in L1 throughout are compared with those that stream whole blocks, which have ACC tiles
-    of the same kind. If a streamed one is the best, the cheapest of those is taken with the ACC tiles that
-    are cheapest for each. Other plans are tried only if none of these fits.
+    Plans are made in the order of what they take at least, until no further one can be among the cheapest.
 
     Args:
         geometry: what to tile.
         rates: by which plans are compared.
-        tiled: makes one plan.
+        family: how plans are made.
+        roomy: how they would be if L1 held everything.
         band_rows: output rows of a band, if only such plans are wanted.
-        fields: the geometry's sizes, of which smaller ones are tried if no plan fits.
-        deeper: how maps can come in by planes.
 
     Raises:
-        PlanError: no plan fits. The message is about the plan that exceeds a memory by the smallest factor,
-            or about the rule that all break; it says which smaller geometry fits.
+        PlanError: no plan fits. The message is about the rule that no plan escapes, however much L1 held; if
+            there is none, about the plan that exceeds a memory by the smallest factor. It says which smaller
+            geometry fits.
     """
-    found: list[BandedPlan] = []
+    possible: list[tuple[float, int, int, Streams]] = []
     refused: list[PlanError] = []
-    for ways in ((RESIDENT, WHOLE_BLOCKS), (STREAMED, *deeper(geometry))):
-        for each in () if found else _tried(geometry, tiled, band_rows, ways):
-            if isinstance(each, PlanError):
-                refused.append(each)
-            else:
-                found.append(each)
+    for number, streams in enumerate(family.ways(geometry)):
+        heights, error = _heights(geometry, family, band_rows, streams)
+        refused += [error] if error else []
+        possible += [(family.least(geometry, rows, streams), number, -rows, streams) for rows in heights]
+    found: list[BandedPlan] = []
+    costs: list[float] = []
+    for least, _, rows, streams in sorted(possible, key=lambda each: each[:3]):
+        if len(costs) > TOLD and least > costs[TOLD]:
+            if least > costs[0] * _NEAR:
+                break
+            if geometry.out_height % -rows:
+                continue
+        try:
+            plan = family.tiled(geometry, -rows, streams)
+        except PlanError as error:
+            refused.append(error)
+        else:
+            found.append(plan)
+            insort(costs, plan.work.cycles(rates))
     nearest = min(refused, key=lambda error: error.ratio, default=None)
     if found:
-        best = cheapest(geometry.out_height, found, rates)
-        if best.streams == STREAMED:
-            streamed = [plan for plan in found if plan.streams == STREAMED]
-            found = [_retiled(geometry, tiled, plan) for plan in streamed]
-            best = cheapest(geometry.out_height, found, rates)
-        return Considered(best, tuple(found), nearest)
+        return Considered(cheapest(geometry.out_height, found, rates), tuple(found), nearest)
+    rules = [_why_none(geometry, roomy, band_rows, streams) for streams in roomy.ways(geometry)]
+    if all(rules):
+        nearest = min((rule for rule in rules if rule), key=lambda error: error.ratio)
     assert nearest is not None
-    raise PlanError(f"{nearest}{_what_fits(geometry, tiled, band_rows, fields, deeper)}", nearest.ratio)
+    raise PlanError(
+        f"{nearest}{_what_fits(geometry, family, band_rows)}", nearest.ratio, option=nearest.option
+    )
 
 
-def _retiled(geometry: Geo, tiled: Tiled[Geo, BandedPlan], plan: BandedPlan) -> BandedPlan:
-    """A plan with the cheapest ACC tiles; the plan itself if these need more padding than img2col has."""
+def _heights(
+    geometry: Geo, family: Family[Geo, BandedPlan], band_rows: int | None, streams: Streams
+) -> tuple[Sequence[int], PlanError | None]:
+    """The heights of bands that memories hold, and why the next is none; higher bands need no less."""
+    if band_rows is not None:
+        return [band_rows], None
+    fits, short, why = 0, geometry.out_height + 1, None
+    rows = 1
+    while short - fits > 1:
+        if (error := _short(geometry, family, rows, streams)) is None:
+            fits, rows = rows, min(2 * rows, (rows + short) // 2)
+        else:
+            short, why = rows, error
+            rows = (fits + short) // 2
+    return range(1, fits + 1), why
+
+
+def _short(geometry: Geo, family: Family[Geo, BandedPlan], rows: int, streams: Streams) -> PlanError | None:
+    """Why a memory is too small for bands of a height, if one is."""
     try:
-        return tiled(geometry, plan.band_rows, STREAMED)
-    except PlanError:
-        return plan
+        family.tiled(geometry, rows, streams)
+    except PlanError as error:
+        return error if error.ratio < inf else None
+    return None
 
 
-def _tried(
-    geometry: Geo, tiled: Tiled[Geo, BandedPlan], band_rows: int | None, ways: Iterable[Streams]
-) -> Iterator[BandedPlan | PlanError]:
-    """Plans of all heights, or why there is none; higher bands need no less of any memory."""
-    for streams in ways:
-        for rows in range(1, geometry.out_height + 1) if band_rows is None else [band_rows]:
-            try:
-                yield tiled(geometry, rows, streams)
-            except PlanError as error:
-                yield error
-                if error.ratio < inf:
-                    break
-
-
-def _what_fits(
-    geometry: Geo,
-    tiled: Tiled[Geo, BandedPlan],
-    band_rows: int | None,
-    fields: Sequence[str],
-    deeper: Deeper[Geo],
-) -> str:
+def _what_fits(geometry: Geo, family: Family[Geo, BandedPlan], band_rows: int | None) -> str:
     """The nearest geometry that fits, in words: of all that differ in one field, the least reduced one."""
 
     def fits(name: str, value: int) -> bool:
@@ -234,11 +258,11 @@ def _what_fits(
             smaller = replace(cast(Any, geometry), **{name: value})
         except ValueError:
             return False
-        tried = _tried(smaller, tiled, band_rows, (RESIDENT, STREAMED, *deeper(smaller)))
-        return any(not isinstance(each, PlanError) for each in tried)
+        ways = family.ways(smaller)
+        return any(_why_none(smaller, family, band_rows, streams) is None for streams in ways)
 
     nearest = []
-    for name in fields:
+    for name in family.sizes:
         now = getattr(geometry, name)
         unit = C0 if now % C0 == 0 else 1
         low, high = 0, now // unit  # low fits, or is none; high does not
@@ -251,6 +275,23 @@ def _what_fits(
         return ""
     _, name, value = max(nearest)
     return f"; with {name} {value} it fits"
+
+
+def _why_none(
+    geometry: Geo, family: Family[Geo, BandedPlan], band_rows: int | None, streams: Streams
+) -> PlanError | None:
+    """Why no plan of bands of any height is possible; None if one is."""
+    errors = []
+    for rows in range(1, geometry.out_height + 1) if band_rows is None else [band_rows]:
+        try:
+            family.tiled(geometry, rows, streams)
+        except PlanError as error:
+            errors.append(error)
+            if error.ratio < inf:
+                break
+        else:
+            return None
+    return min(errors, key=lambda error: error.ratio)
 
 
 def cheapest(out_height: int, plans: Sequence[BandedPlan], rates: Rates) -> BandedPlan:

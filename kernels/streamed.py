@@ -356,7 +356,7 @@ def first_alone(plan: Plan) -> ConvPlan:
     geometry = plan.geometry
     alone = ConvGeometry(geometry.height, geometry.width, geometry.cin, geometry.cmid, geometry.conv1)
     bands = tuple(ConvBand(*band) for band in plan.pass1)
-    return ConvPlan(alone, bands[0].rows, bands, plan.conv1, plan.streamed)
+    return ConvPlan(alone, bands[0].rows, plan.conv1, plan.streamed, bands)
 
 
 def build_pass2(pl: Any, plan: Plan) -> Any:

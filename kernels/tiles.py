@@ -11,8 +11,14 @@ from golden.geometry import C0, FRACTAL_ROWS
 from kernels.choice import PlanError, Use
 from kernels.cost import Rates, Work
 
-LONGEST_STEP = 64
-"""K in one step of a convolution that reads x, if its whole K is a multiple of this."""
+BIAS_BYTES, ENTRY_BYTES = 4, 8
+"""Bytes of a bias (int32) and of a table entry (uint64)."""
+
+CHANNEL_BYTES = BIAS_BYTES + ENTRY_BYTES
+"""Bytes that an output channel has beside its column of the filter."""
+
+ADDRESSED = 2**16
+"""Positions in K, and pixels of an image, that img2col addresses."""
 
 _STORE_COLUMNS = 4095
 """Most columns that one store from L0C takes."""
@@ -96,34 +102,32 @@ class Asked:
     Attributes:
         limits: of the memories.
         width: columns of the output.
-        positions: of the highest band.
+        bands: positions of a band, and how many bands have them; the highest first.
+        below: of each kind of band, its positions and the output rows below it that img2col can be asked for.
         depth: K of the convolution.
         channels: of the output.
-        longest: the longest K step of a filter that is in L1 throughout.
-        room: bytes of L1 for a piece of the filter and its rows, if it is streamed.
+        room: bytes of L1 for a piece of the filter and its rows.
+        columns: output channels of a block, if only such are wanted; 0 for any.
         planes: C1 planes of the map, if it comes in one at a time.
         brought: cycles in which all these planes come in once.
-        columns: output channels of a block, if only such are wanted; 0 for any.
-        l0c: bytes of L0C that the tile may take.
+        l0c: bytes of L0C that the tile may take; 0 for all.
         beside: channels whose entries are in the tables at the same time.
         written: what the matrix says.
-        whole: whether only blocks of whole K are wanted, for ACC tiles as `acc_tile` gives them.
     """
 
     limits: Limits
     width: int
-    positions: int
+    bands: tuple[tuple[int, int], ...]
+    below: tuple[tuple[int, int], ...]
     depth: int
     channels: int
-    longest: int
     room: int = 0
+    columns: int = 0
     planes: int = 0
     brought: float = 0
-    columns: int = 0
     l0c: int = 0
     beside: int = 0
     written: Written = field(default_factory=Written)
-    whole: bool = False
 
 
 FREE = Written()
@@ -154,31 +158,6 @@ def check_written(written: Written, suffix: str, depth: int, channels: int) -> N
             raise PlanError(f"{name} is {value}: {rule}", option=name)
 
 
-def acc_tile(asked: Asked) -> Tile:
-    """The ACC tile of a convolution whose filter is in L1 throughout.
-
-    There are as many tiles as of the fewest whole rows that are whole fractals, or more if such a tile is too
-    large for L0; all are equal, so that the last one has the fewest positions that are not wanted. K steps
-    are the longest if possible, else C0.
-
-    Raises:
-        PlanError: a block of output channels is written, so the filter is streamed.
-    """
-    if asked.written.columns and not asked.whole:
-        raise PlanError(f"blocks of {asked.written.columns} output channels are streamed")
-    limits, written, depth = asked.limits, asked.written, asked.depth
-    step = written.step or (asked.longest if depth % asked.longest == 0 else C0)
-    most = min(limits.l0a // step, limits.l0c // (4 * asked.channels)) // FRACTAL_ROWS * FRACTAL_ROWS
-    size = max(min(row_unit(asked.width) * asked.width, most), FRACTAL_ROWS)
-    tile = written.positions or _equal_tiles(asked.positions, size)
-    return Tile(-(-tile // asked.width), tile, step, depth // step)
-
-
-def _equal_tiles(positions: int, most: int) -> int:
-    """Positions of the ACC tiles that so many positions are cut into, if a tile has at most `most`."""
-    return whole(-(-positions // -(-positions // most)), FRACTAL_ROWS)
-
-
 def map_part(
     what: str, rows: int, columns: int, channels: int, *, by_planes: bool = False
 ) -> tuple[str, int]:
@@ -190,7 +169,7 @@ def map_part(
 def staged_parts(depth: int, columns: int, suffix: str = "") -> list[tuple[str, int]]:
     """What L1 holds of a convolution: its filter, its rows of biases (int32) and table entries (uint64)."""
     name = f"filter{suffix} of {depth} x {columns}"
-    return [(name, depth * columns), (f"bias and scale rows{suffix}", 12 * columns)]
+    return [(name, depth * columns), (f"bias and scale rows{suffix}", CHANNEL_BYTES * columns)]
 
 
 def tile_uses(tiles: Sequence[Tile], limits: Limits, *, together: bool = False) -> Iterator[Use]:
@@ -201,8 +180,8 @@ def tile_uses(tiles: Sequence[Tile], limits: Limits, *, together: bool = False) 
     yield Use("L0A", (("an ACC tile", max(tile.positions * tile.step for tile in tiles)),), limits.l0a)
     yield Use("L0B", (("an ACC tile", max(tile.step * tile.columns for tile in tiles)),), limits.l0b)
     accs = [("an ACC tile", 4 * tile.positions * tile.columns) for tile in tiles]
-    biases = [(f"biases of {tile.columns} channels", 4 * tile.columns) for tile in tiles]
-    entries = [(f"entries of {tile.columns} channels", 8 * tile.columns) for tile in tiles]
+    biases = [(f"biases of {tile.columns} channels", BIAS_BYTES * tile.columns) for tile in tiles]
+    entries = [(f"entries of {tile.columns} channels", ENTRY_BYTES * tile.columns) for tile in tiles]
     for memory, parts, limit in (
         ("L0C", accs, limits.l0c),
         ("the bias table", biases, limits.bias),
@@ -224,89 +203,178 @@ def _divisors(number: int) -> tuple[int, ...]:
     return tuple(each for each in range(1, number + 1) if number % each == 0)
 
 
-def streamed_tile(asked: Asked) -> tuple[Tile, float]:
-    """The ACC tile of a convolution whose filter is streamed, and the cycles that depend on it.
+@dataclass(frozen=True)
+class _Block:
+    """A block of output channels and a K step that L0 and the tables hold, with ACC tiles up to `most`.
 
-    Of all blocks of output channels, K steps and cuts of K that fit, those are taken that are estimated to
-    take the fewest cycles. A cut has the fewest slices that fit; tiles are equal, and as large as L0 allows.
-    If none fits, the smallest is given, of which the memories then say what they lack.
+    `pieces` are numbers of slices of K of one C1 plane, or of the whole filter, each with the bytes of L1
+    that a slice takes; the fewest first.
     """
-    if asked.whole:
-        return _whole_block(asked), 0
-    limits, written, depth = asked.limits, asked.written, asked.depth
-    rates, share = limits.rates, depth // max(asked.planes, 1)
-    if share % (written.step or C0):
-        raise PlanError(f"a K step of {written.step} does not divide the {share} of K of a C1 plane")
-    step = written.step or C0
-    smallest = Tile(
-        0,
-        written.positions or FRACTAL_ROWS,
-        step,
-        depth // step,
-        asked.columns or written.columns or C0,
-        depth // step,
-        asked.planes,
-    )
-    best, least = smallest, inf
-    for columns in (asked.columns,) if asked.columns else blocks_of(asked.channels):
-        if written.columns not in (0, columns):
+
+    columns: int
+    step: int
+    most: int
+    pieces: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=1024)
+def _blocks(
+    limits: Limits, depth: int, channels: int, columns: int, planes: int, l0c: int, beside: int, step: int
+) -> tuple[_Block, ...]:
+    """All that are possible, of the widest blocks and the shortest steps first; arguments as of `Asked`.
+
+    img2col addresses the step of K that it is asked for by a position in K.
+    """
+    share, found = depth // max(planes, 1), []
+    for wide in (columns,) if columns else blocks_of(channels):
+        if BIAS_BYTES * (wide + beside) > limits.bias or ENTRY_BYTES * (wide + beside) > limits.fixpipe:
             continue
-        beside = columns + asked.beside
-        if 4 * beside > limits.bias or 8 * beside > limits.fixpipe:
-            continue
-        blocks = asked.channels // columns
         for number in _divisors(share // C0):
-            step, steps = number * C0, share // (number * C0)
-            most = min(limits.l0a // step, (asked.l0c or limits.l0c) // (4 * columns))
-            most = most // FRACTAL_ROWS * FRACTAL_ROWS
-            if not most or step * columns > limits.l0b or written.step not in (0, step):
-                continue
-            cuts = (each for each in _divisors(steps) if (share // each + 12) * columns <= asked.room)
-            slices = next(cuts, 0)
-            if not slices or written.positions > most:
-                continue
-            positions = written.positions or _equal_tiles(asked.positions, most)
-            count = -(-asked.positions // positions)
-            matmuls = count * blocks * (depth // step)
+            each = number * C0
+            most = min(limits.l0a // each, l0c // (4 * wide)) // FRACTAL_ROWS * FRACTAL_ROWS
+            last = share - each
+            if most and each * wide <= limits.l0b and last < ADDRESSED and step in (0, each):
+                cuts = _divisors(share // each)
+                pieces = tuple((cut, filter_size(share // cut, wide)) for cut in cuts)
+                found.append(_Block(wide, each, most, pieces))
+    return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _sizes(bands: tuple[tuple[int, int], ...], most: int) -> tuple[tuple[int, int], ...]:
+    """Positions of ACC tiles that are worth a try, each with the tiles that all bands take; the most first.
+
+    Each size has equal tiles in the highest band, and computes fewer positions than any larger one.
+    """
+    highest, found, fewest = bands[0][0], [], inf
+    size = most
+    while size:
+        size = whole(-(-highest // -(-highest // size)), FRACTAL_ROWS)
+        tiles = sum(number * -(-positions // size) for positions, number in bands)
+        if tiles * size < fewest:
+            fewest = tiles * size
+            found.append((size, tiles))
+        size -= FRACTAL_ROWS
+    return tuple(found)
+
+
+def cheapest_tile(asked: Asked) -> tuple[Tile, float]:
+    """The ACC tile that is estimated to take the fewest cycles, and these: all that depend on it.
+
+    Blocks of output channels, K steps, cuts of K and sizes are all tried. A cut has the fewest slices that
+    fit. Of equal ones it is that with the fewest matmuls, then the widest block. If none fits, the smallest
+    is given, of which the memories then say what they lack.
+    """
+    written, depth, rates = asked.written, asked.depth, asked.limits.rates
+    planes, bands = max(asked.planes, 1), sum(number for _, number in asked.bands)
+    best: Tile | None = None
+    least = inf, 0
+    for block in _blocks(
+        asked.limits,
+        depth,
+        asked.channels,
+        asked.columns or written.columns,
+        asked.planes,
+        asked.l0c or asked.limits.l0c,
+        asked.beside,
+        written.step,
+    ):
+        slices = next((number for number, size in block.pieces if size <= asked.room), 0)
+        if not slices or written.positions > block.most:
+            continue
+        columns, step = block.columns, block.step
+        blocks, steps = asked.channels // columns, depth // step
+        for positions, tiles in _sizes_of(asked, block.most):
+            matmuls = tiles * blocks * steps
             cycles = matmuls * (
                 rates.matmul_start
                 + positions * step * columns / _FRACTAL
                 + positions * step / rates.l1_l0a
                 + step * columns / rates.l1_l0b
             )
-            times = count if asked.planes or slices > 1 else 1
-            cycles += times * depth * asked.channels / rates.gm_l1 + count * blocks * asked.brought
-            if cycles < least:
-                rows, pieces = -(-positions // asked.width), slices * max(asked.planes, 1)
-                best = Tile(rows, positions, step, depth // step, columns, pieces, asked.planes)
-                least = cycles
-    return (best if best.rows else replace(best, rows=-(-best.positions // asked.width))), least
+            times = tiles if asked.planes or slices > 1 else bands
+            cycles += times * depth * asked.channels / rates.gm_l1 + tiles * blocks * asked.brought
+            if (round(cycles, 3), matmuls) < least:
+                pieces = slices * planes
+                best = Tile(
+                    -(-positions // asked.width), positions, step, steps, columns, pieces, asked.planes
+                )
+                least = round(cycles, 3), matmuls
+    return best or _smallest(asked), least[0]
 
 
-def cheapest_tile(asked: Asked) -> Tile:
-    """The ACC tile of a filter in L1 throughout that is estimated to take the fewest cycles."""
-    whole_filter = (asked.depth + 12) * asked.channels
-    return streamed_tile(replace(asked, columns=asked.channels, room=whole_filter))[0]
+@lru_cache(maxsize=64)
+def least_work(limits: Limits, depth: int, channels: int) -> float:
+    """Cycles that no ACC tile of a convolution undercuts for a position: those in L0 and in the cube."""
+    rates = limits.rates
+    return min(
+        (
+            (
+                (rates.matmul_start + block.step * block.columns / rates.l1_l0b) / block.most
+                + block.step * block.columns / _FRACTAL
+                + block.step / rates.l1_l0a
+            )
+            * (depth // block.step)
+            * (channels // block.columns)
+            for block in _blocks(limits, depth, channels, 0, 0, limits.l0c, 0, 0)
+        ),
+        default=0,
+    )
 
 
-def as_written(tile: Tile) -> Written:
-    """What a matrix writes to get an ACC tile of a filter in L1 throughout."""
-    return Written(tile.positions, tile.step)
+def check_step(asked: Asked, what: str, suffix: str = "") -> None:
+    """Refuse a written K step that is no part of one C1 plane's K where a map comes in by planes.
+
+    `what` names the map, `suffix` is that of the names by which the matrix writes the step.
+
+    Raises:
+        PlanError: it does not divide it.
+    """
+    if asked.planes and (share := asked.depth // asked.planes) % (step := asked.written.step or C0):
+        name = f"k_step{suffix}"
+        rule = f"where {what} comes by planes it must divide K of one C1 plane, {share}"
+        raise PlanError(f"{name} is {step}: {rule}", option=name)
 
 
-def in_options(tile: Tile, suffix: str) -> str:
-    """The same in the matrix's words; `suffix` is that of the names."""
-    return f"tile_positions{suffix}: {tile.positions}, k_step{suffix}: {tile.step}"
+def resident_tile(asked: Asked, suffix: str = "") -> Tile:
+    """The cheapest ACC tile of a convolution whose filter is in L1 throughout; its columns are all.
+
+    `suffix` is that of the names by which a matrix writes it.
+
+    Raises:
+        PlanError: a block of output channels is written, so the filter is streamed.
+    """
+    if asked.written.columns:
+        name = f"block_columns{suffix}"
+        raise PlanError(f"{name} is {asked.written.columns}: blocks are streamed", option=name)
+    room = filter_size(asked.depth, asked.channels)
+    tile, _ = cheapest_tile(replace(asked, columns=asked.channels, room=room))
+    return replace(tile, columns=0, slices=1)
 
 
-def _whole_block(asked: Asked) -> Tile:
-    """The ACC tile of `acc_tile` for the widest block of output channels that fits, or else the narrowest."""
-    for columns in (asked.written.columns,) if asked.written.columns else blocks_of(asked.channels):
-        tile = replace(acc_tile(replace(asked, channels=columns)), columns=columns)
-        in_l1 = (asked.depth + 12) * columns <= asked.room
-        if in_l1 and all(use.needed <= use.limit for use in tile_uses([tile], asked.limits)):
-            break
-    return tile
+def _sizes_of(asked: Asked, most: int) -> Sequence[tuple[int, int]]:
+    """Positions of tiles, each with the tiles that all bands take.
+
+    img2col can be asked for all of them. If that is true of none that is worth a try, it is the smallest.
+    """
+    sizes = () if asked.written.positions else _sizes(asked.bands, most)
+    possible = [
+        (size, tiles)
+        for size, tiles in sizes
+        if all(
+            (whole(positions, size) - 1) // asked.width - (positions - 1) // asked.width <= rows
+            for positions, rows in asked.below
+        )
+    ]
+    size = asked.written.positions or FRACTAL_ROWS
+    return possible or [(size, sum(number * -(-positions // size) for positions, number in asked.bands))]
+
+
+def _smallest(asked: Asked) -> Tile:
+    """The smallest ACC tile, with the smallest pieces of the filter."""
+    positions, step = asked.written.positions or FRACTAL_ROWS, asked.written.step or C0
+    columns, steps = asked.columns or asked.written.columns or C0, asked.depth // step
+    return Tile(-(-positions // asked.width), positions, step, steps, columns, steps, asked.planes)
 
 
 def conv_work(tile: Tile, positions: int, channels: int, *, to_gm: bool) -> Work:
@@ -327,7 +395,12 @@ def conv_work(tile: Tile, positions: int, channels: int, *, to_gm: bool) -> Work
 def filter_bytes(tile: Tile, channels: int, positions: int) -> int:
     """Bytes that a band of so many positions brings in of a streamed filter and its rows."""
     times = tile.count(positions) if tile.slices > 1 else 1
-    return (times * tile.step * tile.steps + 12) * channels
+    return (times * tile.step * tile.steps + CHANNEL_BYTES) * channels
+
+
+def filter_size(depth: int, channels: int) -> int:
+    """Bytes of a filter and its rows."""
+    return (depth + CHANNEL_BYTES) * channels
 
 
 def map_times(tile: Tile, channels: int, positions: int) -> int:
@@ -337,14 +410,14 @@ def map_times(tile: Tile, channels: int, positions: int) -> int:
 
 def tables_work(channels: int) -> Work:
     """The work of bringing biases and table entries of so many channels into their tables."""
-    return Work(l1_tables=12 * channels)
+    return Work(l1_tables=CHANNEL_BYTES * channels)
 
 
 def tile_in_words(tile: Tile, channels: int) -> str:
     """An ACC tile and its K loop."""
     return (
         f"ACC tiles of {tile.positions} positions x {tile.columns or channels} of {channels} channels, "
-        f"{tile.steps} K steps of {tile.step}"
+        f"{tile.steps} K step{'s' * (tile.steps > 1)} of {tile.step}"
         + (f", the filter in {tile.slices} slices of K" if tile.slices > 1 else "")
         + (f", the map in {tile.planes} C1 planes" if tile.planes else "")
     )

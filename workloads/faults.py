@@ -277,16 +277,16 @@ def can_show(fault: Fault, form: Form) -> str:
         return ""
     layer, tile = convolution.layer, convolution.tile
     if fault.family.startswith("k-order") and layer.conv.taps == 1:
-        return f"conv{number} has a kernel of 1"
+        return f"{layer.name} has a kernel of 1"
     if fault.family in ("k-order-khkwc", "planes-swapped"):
-        return _one_plane(f"conv{number}'s input", layer.cin)
+        return _one_plane(f"{layer.name}'s input", layer.cin)
     if fault.family in ("x-nhwc", "nz-as-nd-mid", "nd-as-nz-mid"):
         return _one_plane(layer_input(convolution), layer.cin)
     if fault.family in ("k-step-skipped", "k-step-twice"):
-        return "" if tile.steps > 1 else f"conv{number}'s K loop has a single step"
+        return "" if tile.steps > 1 else f"{layer.name}'s K loop has a single step"
     if fault.family == "acc-not-reset":
         several = any(size > tile.positions for size in convolution.sizes)
-        return "" if several else f"a band holds a single ACC tile of conv{number}"
+        return "" if several else f"a band holds a single ACC tile of {layer.name}"
     if fault.family.startswith("no-padding"):
         return _padding_unread(fault, convolution)
     if fault.family in ("band-up", "band-down"):
@@ -338,7 +338,7 @@ def _not_interchangeable(form: Form) -> str:
 
 
 def _one_plane(what: str, channels: int) -> str:
-    return "" if channels > C0 else f"{what} has {C0} channels: one C1 plane, where both orders are the same"
+    return "" if channels > C0 else f"{what} has one C1 plane of channels, where both orders are the same"
 
 
 def padded_side(fault: Fault) -> str:
@@ -356,16 +356,16 @@ def _padding_unread(fault: Fault, convolution: Convolution) -> str:
     side, bands = padded_side(fault), band_class(fault)
     layer, parts = convolution.layer, convolution.parts
     if not any(layer.conv.sides):
-        return f"conv{fault.conv} has no padding"
+        return f"{layer.name} has no padding"
     if not layer.conv.sides[SIDES.index(side)]:
-        return f"conv{fault.conv} has no padding at its {side}"
+        return f"{layer.name} has no padding at its {side}"
     if not _passes(layer, side):
-        return f"conv{fault.conv}'s windows never pass the {side} edge"
+        return f"{layer.name}'s windows never pass the {side} edge"
     if bands == "interior" and len(parts) < 3:
         return "there is no band between a first and a last"
     of_class = {"first": parts[:1], "interior": parts[1:-1], "last": parts[-1:]}.get(bands, parts)
     if not any(_reads_past(layer.conv, side, part) for part in of_class):
-        return f"no band that this program computes has padding past the {side} edge of conv{fault.conv}"
+        return f"no band that this program computes has padding past the {side} edge of {layer.name}"
     if bands and side in ("left", "right") and len(parts) == 1:
         return f"a single band: the same as {fault.family}-{fault.conv}"
     return ""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from golden import gemm
 from golden.geometry import GemmGeometry
-from kernels.gemm_plan import GemmPlan, make_gemm_plan
+from kernels.choice import Account
+from kernels.gemm_plan import GemmPlan, account, make_gemm_plan
 from kernels.plan import Limits
 from workloads.base import Frame, Kernel, TileProgram, Workload
 from workloads.gemm_tensor import TENSOR_LEVEL
@@ -14,6 +15,10 @@ from workloads.gemm_tensor import TENSOR_LEVEL
 
 def _plan(geometry: GemmGeometry, limits: Limits, options: Mapping[str, int]) -> GemmPlan:
     return make_gemm_plan(geometry, limits)
+
+
+def _account(geometry: GemmGeometry, limits: Limits, options: Mapping[str, int]) -> Account:
+    return account(geometry, limits)
 
 
 def _frame(tensor: str, geometry: GemmGeometry, plan: GemmPlan | None) -> Frame:
@@ -29,4 +34,5 @@ WORKLOAD = Workload(
     frame=_frame,
     example=GemmGeometry(32, 64, 32),
     tensor_level=TENSOR_LEVEL,
+    account=_account,
 )

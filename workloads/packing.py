@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -40,9 +41,18 @@ class Packing:
         return self.geometry
 
     @property
+    def changes(self) -> str:
+        """What is packed; empty if nothing is."""
+        return ""
+
+    @property
     def words(self) -> str:
         """What is packed, and what it costs; empty if nothing is."""
         return ""
+
+    def explained(self, message: str) -> str:
+        """A message with numbers of the device geometry, with what of them is packed at its end."""
+        return f"{message} (packed: {self.changes})" if self.changes else message
 
     def tensors(self, tensors: Tensors) -> Tensors:
         """The inputs that the programs read, of the user's."""
@@ -66,29 +76,27 @@ class ChainPacking(Packing):
 
     layers: Callable[[Any], Chain]
 
-    @property
+    @cached_property
     def device(self) -> Any:
-        """As of `Packing`; the geometry itself if nothing is packed."""
+        """As of `Packing`."""
         return self.geometry.device
 
     @property
+    def changes(self) -> str:
+        """Channels, groups and dilation as they are packed."""
+        return "; ".join(_changes(self.geometry, self.device))
+
+    @property
     def words(self) -> str:
-        """Channels, groups and dilation as they are packed, and by what the products grow."""
-        if self.device is self.geometry:
-            return ""
-        products = self.device.macs / self.geometry.macs
-        return f"{'; '.join(_changes(self.geometry, self.device))}; {products:.3g} times the products"
+        """As `changes`, and by what the products grow."""
+        return f"{self.changes}; {self.device.macs / self.geometry.macs:.3g} times the products"
 
     def tensors(self, tensors: Tensors) -> Tensors:
-        """As of `Packing`; the same object if nothing is packed."""
-        if self.device is self.geometry:
-            return tensors
+        """As of `Packing`."""
         return Tensors(specs_of(self.layers(self.device)), self.packed(tensors.values))
 
     def packed(self, arrays: Arrays, rest: int = 0) -> Arrays:
-        """As of `Packing`; the same object if nothing is packed."""
-        if self.device is self.geometry:
-            return arrays
+        """As of `Packing`."""
         made = dict(arrays)
         for layer, device in zip(self.layers(self.geometry), self.layers(self.device), strict=True):
             more = {layer.scales: _UNIT_SCALE}
@@ -100,14 +108,19 @@ class ChainPacking(Packing):
         return made
 
     def cut(self, tensor: str, output: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """As of `Packing`; the same object if nothing is cut off."""
+        """As of `Packing`."""
         (layer,) = (layer for layer in self.layers(self.geometry) if layer.output == tensor)
-        return output if output.shape[1] == layer.cout else np.ascontiguousarray(output[:, : layer.cout])
+        return np.ascontiguousarray(output[:, : layer.cout])
 
 
 def chain_packing(layers: Callable[[Any], Chain]) -> Callable[[Any], Packing]:
-    """The packing of each geometry of a workload that is a chain of convolutions."""
-    return lambda geometry: ChainPacking(geometry, layers)
+    """The packing of each geometry of a workload that is a chain of convolutions; its type has `device`."""
+
+    def packing(geometry: Any) -> Packing:
+        packed = geometry.device is not geometry
+        return ChainPacking(geometry, layers) if packed else Packing(geometry)
+
+    return packing
 
 
 def _changes(geometry: Any, device: Any) -> Iterator[str]:
@@ -146,7 +159,7 @@ def _depths(layer: Layer, device: Layer) -> npt.NDArray[np.int64]:
     tap, channel = layer.taps_and_channels(np.arange(layer.depth))
     row, column = np.divmod(tap, conv.kernel_columns)
     there = row * conv.dilation_rows * on_device.kernel_columns + column * conv.dilation_columns
-    of_group = channel[:, None] + np.arange(layer.groups) * (layer.cin // layer.groups)
+    of_group = channel[:, None] + np.arange(layer.groups) * layer.reads
     plane, within = np.divmod(of_group, C0)
     depths: npt.NDArray[np.int64] = (plane * on_device.taps + there[:, None]) * C0 + within
     return depths

@@ -64,7 +64,7 @@ class TensorProgram:
 
 @dataclass(frozen=True)
 class TilingSearch:
-    """What a search for cheaper tilings of a workload needs.
+    """What a search for cheaper tilings of a workload needs; geometries are those that programs compute.
 
     Attributes:
         start: the tiling of a geometry from which the search of every program starts, within the memories'

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from kernels.tiles import Written
 
 BAND_ROWS = "band_rows"
 
 BAND_OPTION = {BAND_ROWS: "output rows of a band, at least 1; by default the plan chooses"}
+
+
+CONTRACT = MappingProxyType(
+    {"band_rows": 18, "tile_positions1": 112, "k_step1": 64, "tile_positions2": 112, "k_step2": 32}
+)
+"""How the contract tiles MC62, and so the shipped matrix; the planner's own choice takes fewer cycles."""
 
 
 def tile_options(of: str = "", suffix: str = "") -> dict[str, str]:

@@ -143,10 +143,15 @@ def outcomes(mutant: Mutant, right: Mapping[str, Program], arrays: Mapping[str, 
 
 
 def _subject(case: Case) -> Any:
+    from pipeline.ground.memory import limits_of
     from pipeline.ground.subject import Subject
     from workloads.registry import workload_named
 
-    return Subject(workload_named(case.workload), case.geometry, SOC, case.options)
+    subject = Subject(workload_named(case.workload), case.geometry, SOC, case.options)
+    if case.l1 is not None:
+        limits = replace(limits_of(SOC), l1=case.l1)
+        vars(subject)["plan"] = subject.workload.plan(subject.device, limits, subject.plan_options)
+    return subject
 
 
 def _outcome(subject: Any, name: str, right: Program, arrays: Mapping[str, Array]) -> Outcome:
@@ -177,9 +182,9 @@ def _wrong_numbers(subject: Any, name: str, program: Program, arrays: Mapping[st
 
     entry = subject.program(name)
     packed = subject.packing.packed(arrays)
-    made = {key: make(subject.device, subject.plan, packed) for key, make in entry.host.items()}
     output = untouched_output(*subject.output_of(name))
-    given = {key: np.ascontiguousarray({**packed, **made}[key]) for key in entry.inputs}
+    inputs = {**packed, **subject.host_made(name, packed)}
+    given = {key: np.ascontiguousarray(inputs[key]) for key in entry.inputs}
     run_program(program, SOCS[SOC], {**given, entry.output: output})
     whole = arrays[entry.tensor]
     return int((subject.packing.cut(entry.tensor, output) != whole[: output.shape[0]]).sum())

@@ -27,11 +27,16 @@ class Edit:
 
 @dataclass(frozen=True)
 class Case:
-    """A workload in one geometry, tiled with the options of its plan."""
+    """A workload in one geometry, tiled with the options of its plan.
+
+    `l1` are the bytes of L1 for which it is tiled, if they are not those of the soc: with fewer, filters and
+    maps of a small geometry come in by pieces as those of a large one do.
+    """
 
     workload: str
     geometry: Any
     options: Mapping[str, int] = field(default_factory=dict, hash=False)
+    l1: int | None = None
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import resource
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +19,13 @@ FORK = multiprocessing.get_context("fork")
 ORIGINAL = KERNELS.parent
 """The folder that has `kernels/` without edits."""
 
-SECONDS = 60.0
-"""How long one piece of work may take: an edit can loop for ever."""
+SECONDS = 60
+"""Processor time that one piece of work may take: an edit can loop for ever."""
 
 _MEMORY = 8 * 2**30
 
 
-def in_copy(folder: Path, work: Callable[..., Result], *given: Any, seconds: float = SECONDS) -> Result:
+def in_copy(folder: Path, work: Callable[..., Result], *given: Any) -> Result:
     """What a function gives in a fork of this process, in which `kernels` is that of a folder.
 
     Raises:
@@ -37,11 +38,12 @@ def in_copy(folder: Path, work: Callable[..., Result], *given: Any, seconds: flo
     process.start()
     there.close()
     try:
-        if not here.poll(seconds):
-            raise TimeoutError(f"no result in {seconds:.0f} s")
         result: Result = here.recv()
     except EOFError as error:
-        raise TimeoutError("its process died") from error
+        process.join()
+        late = process.exitcode == -signal.SIGXCPU
+        said = f"no result in {SECONDS} s of processor time" if late else "its process died"
+        raise TimeoutError(said) from error
     finally:
         process.kill()
         process.join()
@@ -51,6 +53,7 @@ def in_copy(folder: Path, work: Callable[..., Result], *given: Any, seconds: flo
 
 def _work(folder: Path, there: Any, work: Callable[..., Any], *given: Any) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
     assert Path(str(importlib.import_module("kernels").__file__)).parent == folder / "kernels"

@@ -118,8 +118,11 @@ class _Backward:
         if held is not None:
             self._stale(buffer, demand, held)
         flat = demand.reshape(-1)
+        needed = np.unique(np.concatenate([reading.wanted.reshape(-1) for reading in readings]))
         for reading in readings:
-            asked = reading.held if reading.event.line in faulty else reading.wanted
+            asked = reading.wanted
+            if reading.event.line in faulty:  # of what it read instead, what nobody needs may be anything
+                asked = np.where(np.isin(reading.held, needed), reading.held, NOTHING)
             use = (reading.wanted != NOTHING) & (asked >= PADDING)
             flat[reading.index[use]] = asked[use]
         if held is not None:

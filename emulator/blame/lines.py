@@ -22,8 +22,10 @@ def located(program: Program, finding: Finding, suspicion: Suspicion) -> Finding
     """The finding at the line that it is about: for missing work a loop, a branch or an assignment."""
     call, lines = suspicion.event.step.call, [*finding.others]
     loops = loops_around(program, call)
+    calls = [each.step.call for each in (suspicion.event, suspicion.also) if each is not None]
+    inner = [loop.position for each in calls for loop in loops_around(program, each)[:1]]
     if suspicion.fault is Fault.TWICE or isinstance(suspicion.event, Multiply):
-        lines += [loop.position for loop in loops[:1]]
+        lines += inner
     elif suspicion.fault is Fault.UNWRITTEN:
         lines += [loop.position for loop in loops]
         missing = missing_round(program, suspicion.writers, suspicion.place)
@@ -34,9 +36,7 @@ def located(program: Program, finding: Finding, suspicion: Suspicion) -> Finding
     elif suspicion.fault is Fault.CUT:
         lines += [each.position for each in around(program, call)]
     elif suspicion.fault in _LOOPS:
-        calls = [each.step.call for each in (suspicion.event, suspicion.also) if each is not None]
-        lines += [loop.position for each in calls for loop in loops_around(program, each)[:1]]
-        lines += [call.position]
+        lines += [*inner, call.position]
         lines += [each for product in calls for each in _operands(program, product)]
         if loops:
             finding = replace(finding, position=loops[0].position, operator="for")

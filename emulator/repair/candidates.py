@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product, zip_longest
 from typing import Any
 
 from emulator.backward import Fault, Suspicion
@@ -18,11 +19,11 @@ from emulator.trace import Event
 def candidates(program: Program, group: Sequence[Suspicion]) -> Iterator[Change]:
     """Changes that might mend what a line is under suspicion of, the likelier first."""
     first = group[0]
-    for event in (first.event, first.also):
-        if event is not None and first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE):
-            yield from _bounds(program, event.step.call, (("stop", 1), ("start", -1)))
-        elif event is not None and first.fault is Fault.TWICE:
-            yield from _bounds(program, event.step.call, (("start", 1), ("stop", -1)))
+    calls = [event.step.call for event in (first.event, first.also) if event is not None]
+    if first.fault in (Fault.MISSING_TERMS, Fault.UNWRITTEN, Fault.STALE):
+        yield from _bounds(program, calls, (("stop", 1), ("start", -1)))
+    elif first.fault is Fault.TWICE:
+        yield from _bounds(program, calls, (("start", 1), ("stop", -1)))
     elsewhere = first.fault is not Fault.READERS
     if not elsewhere:  # places that others read rightly: it does not only read elsewhere
         yield from windows(group)
@@ -32,15 +33,16 @@ def candidates(program: Program, group: Sequence[Suspicion]) -> Iterator[Change]
         yield from windows(group)
 
 
-def _bounds(program: Program, call: Call, moves: Sequence[tuple[str, int]]) -> Iterator[Change]:
-    for loop in loops_around(program, call):
-        for operand, move in moves:
+def _bounds(program: Program, calls: Sequence[Call], moves: Sequence[tuple[str, int]]) -> Iterator[Change]:
+    """Bounds of the loops around calls, the inner ones first: one round more before two, or fewer."""
+    deep = zip_longest(*(loops_around(program, call) for call in calls))
+    loops = {loop.position: loop for each in deep for loop in each if loop is not None}
+    for distance, sign in product(range(1, AROUND), (1, -1)):
+        for loop, (operand, move) in product(loops.values(), moves):
             tree = loop.written[("start", "stop").index(operand)] if loop.written else ()
             for leaf in leaves(tree):
                 if isinstance(leaf.value, int):
-                    for distance in range(1, AROUND):
-                        yield Change(operand, leaf, leaf.value + move * distance)
-                        yield Change(operand, leaf, leaf.value - move * distance)
+                    yield Change(operand, leaf, leaf.value + sign * move * distance)
 
 
 def _names(program: Program, event: Event) -> Iterator[Change]:

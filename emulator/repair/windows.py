@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations, product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from emulator.backward import NOTHING, Suspicion
 from emulator.backward.lookup import FAR, displacement
 from emulator.elements import PADDING
+from emulator.image import window_in
 from emulator.repair.change import Change, same_constant
 from emulator.soc import FRACTAL_DEPTH
 from emulator.sources import leaves, replaced
@@ -42,11 +44,14 @@ def _others(operand: str, value: Any) -> Iterator[Mapping[int, int]]:
     elif operand == "image_shape":
         yield dict(enumerate(reversed(value)))
     elif operand == "padding":
-        for first in (2, 0):
-            both = product(*map(_near, value[first : first + 2]))
-            pairs = ({first: one, first + 1: other} for one, other in both)
-            # Those that leave the output its size come first: only their windows are elsewhere.
-            yield from sorted(pairs, key=lambda pair: sum(pair.values()) != sum(value[first : first + 2]))
+        across, down = (
+            [{first: one, first + 1: other} for one, other in product(*map(_near, value[first : first + 2]))]
+            for first in (2, 0)
+        )
+        # Those that leave the output its width come first: only their windows are elsewhere. A band has no
+        # more rows of padding than its windows read.
+        yield from sorted(across, key=lambda pair: sum(pair.values()) != sum(value[2:]))
+        yield from sorted(down, key=lambda pair: sum(pair.values()))
         yield from map(dict, map(enumerate, product(range(AROUND + 1), repeat=4)))
         yield from map(dict, map(enumerate, permutations(value)))
     else:
@@ -79,9 +84,10 @@ def _mends(suspicion: Suspicion, change: Change) -> bool:
     other = replaced(call, change.operand, own[0], change.value_for(own[0]))
     try:
         index = replace(event, step=replace(event.step, call=other)).index
+        beyond = event.numbers["pos_m"] + len(index) > prod(window_in(other.operands).out)
     except ArithmeticError:
         return False
-    if index.max() >= event.held.size:
+    if beyond or index.max() >= event.held.size:
         return False
     ids = np.where(index < 0, PADDING, event.held.reshape(-1)[index])
     return bool(((suspicion.demand == NOTHING) | (ids == suspicion.demand)).all())

@@ -120,23 +120,10 @@ def tiling_for(program: str, geometry: Geometry, capacities: Capacities) -> Tili
     Raises:
         TilingError: the geometry cannot be cut, or is none that the programs compute.
     """
-    check_channels("conv1", geometry.cin, geometry.cmid)
-    check_channels("conv2", geometry.cmid, geometry.cout)
     path = plan_path(geometry)
     if path.is_file():
         return read_plan(path)[program]
     return tiling_by_rule(geometry, capacities)
-
-
-def check_channels(name: str, inputs: int, outputs: int) -> None:
-    """Refuse a convolution whose channels do not fill whole blocks: every layout and tile here has those.
-
-    Raises:
-        TilingError: a number of input or output channels is no multiple of 32.
-    """
-    for channels, which in ((inputs, "input"), (outputs, "output")):
-        if channels % C0:
-            raise TilingError(f"{name}: {channels} {which} channels: CANN's programs take multiples of {C0}")
 
 
 def tiling_by_rule(geometry: Geometry, capacities: Capacities) -> Tiling:
@@ -161,7 +148,6 @@ def conv_tiling(geometry: ConvGeometry, capacities: Capacities) -> Product:
     Raises:
         TilingError: the channel count fits no tile, or a tensor exceeds 2**31 - 1 bytes.
     """
-    check_channels("conv", geometry.cin, geometry.cout)
     rows = geometry.out_height * geometry.out_width
     _check_tensor("columns of conv", rows, geometry.depth)
     return _product("conv", rows, geometry.depth, geometry.cout, capacities)
@@ -171,10 +157,8 @@ def gemm_tiling(geometry: GemmGeometry, capacities: Capacities) -> GemmTiling:
     """A tiling of a matrix product whose tasks fit the memories: about one cube task for each core.
 
     Raises:
-        TilingError: the memories cannot hold the smallest tile, or a tensor exceeds 2**31 - 1 bytes.
+        TilingError: the memories cannot hold the smallest tile, or the sums exceed 2**31 - 1 bytes.
     """
-    _check_tensor("a of gemm", geometry.m, geometry.k)
-    _check_tensor("b of gemm", geometry.k, geometry.n)
     _check_tensor("c of gemm", geometry.m, geometry.n * _INT32)
     # Half of L0A and L0B each: one tile is loaded while the other is used.
     operand, sums = 2 * _L0_ROWS * C0, _L0_ROWS * C0 * _INT32
@@ -255,7 +239,8 @@ def _named(conv: Conv) -> str:
     def joined(value: int | tuple[int, ...]) -> str:
         return str(value) if isinstance(value, int) else "x".join(map(str, value))
 
-    return f"k{joined(conv.kernel)}s{joined(conv.stride)}p{joined(conv.padding)}"
+    dilation = "" if conv.dilation == 1 else f"d{joined(conv.dilation)}"
+    return f"k{joined(conv.kernel)}s{joined(conv.stride)}p{joined(conv.padding)}{dilation}"
 
 
 def read_plan(path: Path) -> dict[str, Tiling]:

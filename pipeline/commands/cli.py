@@ -34,7 +34,7 @@ def main(
             return run_lane(parsed, arguments, now, target)
         return _do(parsed)
     except UserError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{' '.join(str(error).splitlines())}\n")  # a path may have a line end in it
         return error.exit_code
 
 

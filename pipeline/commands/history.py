@@ -108,30 +108,38 @@ def _answer(arguments: Namespace) -> int:
 
 
 def _import(arguments: Namespace) -> int:
-    """Bring in run folders, results and JUnit files; a line tells what cannot be used."""
-    brought, refused = 0, []
+    """Bring in run folders, results and JUnit files. A line tells what cannot be used: exit code 4."""
+    brought, left_out, faults = 0, [], 0
     with _opened(arguments, make=True) as history:
         for path in map(Path, arguments.what):
             for results in _results(path):
-                why = str(results) if isinstance(results, UserError) else _refusal(history, path, results)
-                refused += [why] if why else []
+                try:
+                    why = _superseded(history, path, results)
+                except _UnusableError as error:
+                    why, faults = str(error), faults + 1
+                left_out += [why] if why else []
                 brought += not why
-    sys.stderr.write("".join(f"{line}\n" for line in refused))
-    if refused and not brought:
-        return HistoryError.exit_code
-    sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(refused)} left out\n")
-    return 0
+    sys.stderr.write("".join(f"{line}\n" for line in left_out))
+    if brought or len(left_out) > faults:
+        sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(left_out)} left out\n")
+    return HistoryError.exit_code if faults else 0
 
 
-def _refusal(history: History, path: Path, results: RunResults) -> str:
-    """Bring a run in; empty, or why it is left out."""
+class _UnusableError(UserError):
+    """What a path names is no run that a history can hold; one line: which path, why."""
+
+
+def _superseded(history: History, path: Path, results: RunResults | UserError) -> str:
+    """Bring a run in; empty, or which run has it already. Raises `_UnusableError`."""
+    if isinstance(results, UserError):
+        raise _UnusableError(str(results))
     if not is_run_id(results.run):
-        return f"{path}: is no report of this pipeline: {results.run!r} is no id of a run"
+        raise _UnusableError(f"{path}: is no report of this pipeline: {results.run!r} is no id of a run")
     try:
         if not history.record(results):
             return f"{path}: run {results.run} is part of a merged run, which is there"
     except ContentError as error:
-        return f"{path}: {error}"
+        raise _UnusableError(f"{path}: {error}") from None
     return ""
 
 

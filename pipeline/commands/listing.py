@@ -10,11 +10,19 @@ from pipeline.commands.selection import read_matrix, select_jobs
 from pipeline.ground.jobs import Lane
 from pipeline.matrix.select import FilterError
 
+_INSTEAD = {
+    "faults": ("lists the faults of all programs", ()),
+    "explain": ("is about one job", ("matrix", "date")),
+    "plan": ("is about one job", ("matrix",)),
+}
+"""What can be asked of `list` instead of the jobs: what it does, and the other options that it heeds."""
+
 
 def list_jobs(arguments: Namespace) -> int:
     """`list`: the selected jobs' ids, a line each; or where one comes from; or its plan; or all faults."""
+    _refuse_unheeded(arguments)
     if arguments.faults:
-        _write(_faults(arguments))
+        _write(_faults())
         return 0
     matrix = read_matrix(arguments.matrix)
     if arguments.plan:
@@ -34,6 +42,14 @@ def list_jobs(arguments: Namespace) -> int:
     return 0
 
 
+def _refuse_unheeded(arguments: Namespace) -> None:
+    """Raise `FilterError` if an option says nothing to what is asked instead of the jobs."""
+    for asked, (does, heeded) in _INSTEAD.items():
+        for name, value in vars(arguments).items() if getattr(arguments, asked) else ():
+            if value and name not in ("command", "output", "day", asked, *heeded):
+                raise FilterError(f"--{name} does not go with --{asked}, which {does}")
+
+
 def _shards(count: int, arguments: Namespace) -> str:
     """The matrix of a CI: the number of each part, and its `--shard`; there are at most as many as jobs."""
     if arguments.shard:
@@ -42,13 +58,10 @@ def _shards(count: int, arguments: Namespace) -> str:
     return json.dumps({"include": parts})
 
 
-def _faults(arguments: Namespace) -> list[str]:
+def _faults() -> list[str]:
     """Each fault's id, with what it does."""
     from workloads.faults import FAULTS
 
-    for name, value in vars(arguments).items():
-        if value and name not in ("command", "output", "faults", "day"):
-            raise FilterError(f"--{name} does not go with --faults, which lists the faults of all programs")
     longest = max(map(len, FAULTS))
     return [f"{fault.id:<{longest}}  {fault.what}" for fault in FAULTS.values()]
 

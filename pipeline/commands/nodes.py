@@ -8,11 +8,14 @@ import os
 import time
 import zipfile
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from pipeline.commands.facts import ROOT, VERSIONS, run_facts, source_digests, source_files
 from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
+from pipeline.engines.registry import compiles, toolchain
+from pipeline.ground.jobs import Job
 from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.messages import Able, Inspect, Survey
 from pipeline.run.controller import RunOptions
 from pipeline.run.executor import Terms
@@ -39,22 +42,30 @@ def survey(asked: Inspect) -> Survey:
         able=tuple(Able(answer.reason, answer.remedy) for answer in answers),
         pools=device_pools(asked.jobs, asked.devices),
         clock=time.time(),
+        toolchains=_toolchains(asked.jobs),
     )
 
 
 def cluster_executor(arguments: Namespace, options: RunOptions) -> Callable[[Terms], ClusterExecutor]:
     """What makes the executor of a run on the cluster that a command line names."""
     cluster = Cluster(
-        address=arguments.address or os.environ.get("RAY_ADDRESS") or "auto",
+        address=arguments.address or os.environ.get("RAY_ADDRESS") or AUTO,
         archive=sources_archive,
         root=ROOT,
         survey=SURVEY,
         facts={name: options.facts[name] for name in VERSIONS if name != "system"},
         sources=options.sources,
+        toolchains=_toolchains,
         devices=arguments.devices,
         inputs=options.settings.inputs,
     )
     return lambda terms: ClusterExecutor(terms, cluster)
+
+
+def _toolchains(plan: Sequence[Job]) -> Mapping[str, Mapping[str, str]]:
+    """What the jobs of each backend of a plan compile with on this host, for those that compile."""
+    backends = sorted({platform.backend for job in plan for platform in job.platforms})
+    return {name: toolchain(name, os.environ) for name in backends if compiles(name)}
 
 
 def sources_archive() -> tuple[bytes, str]:

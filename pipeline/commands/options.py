@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from golden.errors import UserError
 from pipeline.ground.jobs import Lane
+from pipeline.ground.words import closest
 from pipeline.matrix.durations import parse_duration
 from pipeline.matrix.select import MOST_SHARDS
 
@@ -73,7 +74,8 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, message: str, helpful: _Parser) -> NoReturn:
         """Exit with one line that names the parser whose help is useful."""
-        self.exit(UserError.exit_code, f"{self.prog}: {message}; see {helpful.prog} --help\n")
+        told = " ".join(f"{self.prog}: {message}; see {helpful.prog} --help".splitlines())
+        self.exit(UserError.exit_code, f"{told}\n")
 
     @property
     def options(self) -> set[str]:
@@ -105,12 +107,17 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if not argument or re.fullmatch(r"--[a-z-]+=(--)?", argument):
             before = f"{argument.partition('=')[0]!r}" if argument else "an argument"
             top.error(f"{before} is empty: give a value or leave it out")
-    _refuse_misplaced(top, arguments)
-    return top.parse_args(arguments)
+    here = _refuse_misplaced(top, arguments)
+    parsed, unknown = top.parse_known_args(arguments)
+    if unknown:
+        first = unknown[0].partition("=")[0]
+        near = f"; {closest(first, here.options)}" if first.startswith("-") else ""
+        here.refuse(f"unrecognized arguments: {' '.join(unknown)}{near}", here)
+    return parsed
 
 
-def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> None:
-    """Exit if an option belongs to a different command than the one before it.
+def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> _Parser:
+    """The parser of the command; exits if an option belongs to a different one than stands before it.
 
     argparse would name a help text that does not have the option, or take the option's value for the command.
     """
@@ -122,6 +129,7 @@ def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> None:
         if option.startswith("-") and owners and option not in here.options:
             names = ", ".join(leaf.prog.removeprefix(f"{top.prog} ") for leaf in owners)
             here.refuse(f"{option} has no place here; it is an option of {names}", owners[0])
+    return here
 
 
 def parser() -> _Parser:

@@ -63,7 +63,8 @@ def _search(name: str, overlays: Sequence[str], budget: int) -> None:
     declared = search_of(workload)
     with tempfile.TemporaryDirectory() as folder:
         found = search(facts.workload, workload, geometry, Path(folder), budget, _say)
-    path = declared.keep(geometry, {program: each.tiling for program, each in found.items()})
+    tilings = {program: each.tiling for program, each in found.items()}
+    path = declared.keep(workload.packing(geometry).device, tilings)
     sums = (
         f"{kernel.name} {sum(found[program].cycles for program in kernel.programs)}"
         for kernel in workload.kernels

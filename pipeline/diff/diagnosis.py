@@ -19,7 +19,7 @@ from pipeline.diff.hypotheses.base import RIGHT, Hypothesis, View
 from pipeline.diff.hypotheses.layers import Ints
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
-from pipeline.diff.steps import of_program, step_of, words_for
+from pipeline.diff.steps import of_program, step_of, unnumbered, words_for
 from pipeline.ground.jobs import PROGRAM_RIGHT, UNEXPLAINED
 from pipeline.ground.words import counted
 
@@ -53,6 +53,7 @@ class Finding:
         explained: wrong elements that are wrong exactly as predicted.
         mismatches: wrong elements.
         false_alarms: elements that are right and predicted wrong.
+        numbered: whether the workload's convolutions have numbers, as there are several.
     """
 
     hypotheses: tuple[str, ...]
@@ -61,6 +62,13 @@ class Finding:
     explained: int
     mismatches: int
     false_alarms: int
+    numbered: bool
+
+    @property
+    def step(self) -> str:
+        """The step that the likeliest hypothesis blames."""
+        step = step_of(self.hypotheses[0])
+        return step if self.numbered else unnumbered(step)
 
     @property
     def score(self) -> float:
@@ -70,7 +78,7 @@ class Finding:
     @property
     def line(self) -> str:
         """The cause in one line, the same for every output that has it."""
-        return f"{' or '.join(self.hypotheses)}: {self.words[0]}; step {step_of(self.hypotheses[0])}"
+        return f"{' or '.join(self.hypotheses)}: {self.words[0]}; step {self.step}"
 
     @property
     def account(self) -> str:
@@ -219,15 +227,17 @@ class _Trials:
 
 def _trial(hypothesis: Hypothesis, view: View) -> _Trial:
     evidence, predicted = view.model.evidence, hypothesis.predict(view)
+    words, numbered = hypothesis.what or words_for(hypothesis.name), view.model.form.chain[0].suffix != ""
     actual, expected = evidence.actual[view.positions], evidence.expected[view.positions]
     wrong = actual != expected
     alone = Finding(
         hypotheses=(hypothesis.name,),
-        words=(hypothesis.what or words_for(hypothesis.name),),
+        words=(words if numbered else unnumbered(words),),
         spelt=(hypothesis.spelt,),
         explained=int(np.count_nonzero(wrong & (predicted == actual))),
         mismatches=int(np.count_nonzero(wrong)),
         false_alarms=int(np.count_nonzero(~wrong & (predicted != expected))),
+        numbered=numbered,
     )
     return _Trial(hypothesis, predicted, alone)
 

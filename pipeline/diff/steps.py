@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from golden.vreq8 import VARIANTS
 from workloads.faults import FAULTS, OF_PROGRAM
 
 _DEFAULT = VARIANTS[0]
+
+_NUMBER = re.compile(r"\b(conv|requant|requantisation) ?1\b")
+"""The number of the first convolution, as steps and words have it."""
+
+
+def unnumbered(text: str) -> str:
+    """A step, or words, of a workload whose only convolution has no number."""
+    return _NUMBER.sub(r"\1", text)
 
 
 def step_of(name: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
+_PATIENCE = 60.0
 
 HELPERS = ExitStack()
 """How to end the processes that engines keep from one order to the next, for all orders of this process.
@@ -40,6 +41,15 @@ def perform(order: Path, module: str, python: str, environment: Mapping[str, str
             check=False,
         )
     return ended.returncode
+
+
+def said(command: Sequence[str]) -> str:
+    """What a command prints that answers soon, such as for its version; empty if it fails."""
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return "" if ended.returncode else ended.stdout.strip()
 
 
 def ending(code: int) -> str:

@@ -23,7 +23,8 @@ class Backend:
 
     `seconds` is what a job takes, roughly, and what a billion multiply-accumulates add to that: nothing but
     the order of jobs depends on it. `builds` is a `module:function` that says what the first job builds for
-    all later ones: empty if that is done.
+    all later ones: empty if that is done. `toolchain` is one that says what its jobs compile with in an
+    environment: versions by name, empty if there is nothing.
     """
 
     engine: str
@@ -32,6 +33,7 @@ class Backend:
     any_variant: bool = False
     seconds: tuple[float, float] = (0.1, 0.5)
     builds: str = ""
+    toolchain: str = ""
 
 
 BACKENDS: Mapping[str, Backend] = {
@@ -41,13 +43,20 @@ BACKENDS: Mapping[str, Backend] = {
         tiles=False,
         seconds=(3.0, 10.0),
         builds="pipeline.engines.cann.engine:to_build",
+        toolchain="pipeline.engines.cann.calculator:versions",
     ),
     "pypto": Backend(
         "pipeline.engines.pypto.engine:PyptoEngine",
         (PlatformKind.CARD, PlatformKind.SIMULATOR),
         seconds=(10.0, 10.0),
+        toolchain="pipeline.engines.pypto.toolchain:built_with",
     ),
-    "isa": Backend("pipeline.engines.isa.engine:IsaEngine", (PlatformKind.SIMULATOR,), seconds=(6.0, 1.0)),
+    "isa": Backend(
+        "pipeline.engines.isa.engine:IsaEngine",
+        (PlatformKind.SIMULATOR,),
+        seconds=(6.0, 1.0),
+        toolchain="pipeline.engines.isa.toolchain:versions",
+    ),
 }
 """The backends by their names in the matrix."""
 
@@ -72,6 +81,16 @@ def to_build(backend: str) -> str:
     """What the first job on a backend builds here for all later ones; empty if there is nothing to build."""
     builds = BACKENDS[backend].builds if backend in BACKENDS else ""
     return str(_named(builds)()) if builds else ""
+
+
+def compiles(backend: str) -> bool:
+    """Whether the jobs of a backend compile with a toolchain of the host."""
+    return backend in BACKENDS and bool(BACKENDS[backend].toolchain)
+
+
+def toolchain(backend: str, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What the jobs of a backend compile with: versions by name; empty if there is none."""
+    return _named(BACKENDS[backend].toolchain)(environment) if compiles(backend) else {}
 
 
 def _named(what: str) -> Any:

@@ -65,8 +65,7 @@ def inputs_with(
     entry, form = subject.program(program), subject.form(program)
     right = {**tensors.arrays(variant), **given}
     # The host packs the right x: a program that it packs x for has no fault in the layout of x.
-    packed = {name: pack(subject.device, subject.plan, right) for name, pack in entry.host.items()}
-    arrays = {**right, **packed}
+    arrays = {**right, **subject.host_made(program, right)}
     if fault is not None and form is not None:
         arrays = spoiled_inputs(fault, form, tensors, variant, arrays)
     return {name: array for name, array in arrays.items() if name in entry.inputs}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.image import Window
+from emulator.image import groups, window_in
 from emulator.program import Spoil
 from emulator.soc import FRACTAL_DEPTH
 from emulator.tile import Array, Tensor, Tile
@@ -25,11 +25,7 @@ def requantised(how: Requantise, reading: Reading) -> Spoil:
     def spoil(values: Mapping[str, Any], result: Tile | Tensor) -> None:
         block = how(values["acc"].data[: values["acc"].valid], values["scale"].data, reading)
         row, column = values["offsets"]
-        if isinstance(result, Tile):
-            result.put(row, column, block)
-        else:
-            assert result.data is not None
-            result.data[row : row + block.shape[0], column : column + block.shape[1]] = block
+        result.put(row, column, block)
 
     return spoil
 
@@ -58,19 +54,14 @@ def past_edge(side: str, spare: int) -> Spoil:
     """
 
     def spoil(values: Mapping[str, Any], result: Tile) -> None:
-        window = Window(values["image_shape"], values["kernel_size"], values["stride"], values["padding"])
+        window = window_in(values)
         (rows, width), (top, _, left, _) = window.image, window.padding
         height = rows - spare
-        count, depth = values["shape"]
-        position_row, position_column = np.divmod(
-            np.arange(values["pos_m"], values["pos_m"] + count), window.out[1]
-        )
+        (count, depth), first = values["shape"], values["pos_m"]
+        position_row, position_column = np.divmod(np.arange(first, first + count), window.out[1])
         image, unfolded = values["tile"].data, result.data
-        assert unfolded is not None
-        taps = window.kernel[0] * window.kernel[1]
-        for group in range(depth // FRACTAL_DEPTH):
-            plane, tap = divmod(values["pos_k"] // FRACTAL_DEPTH + group, taps)
-            down, across = divmod(tap, window.kernel[1])
+        parts = groups(window, first, count, values["pos_k"], depth)
+        for group, (plane, (down, across), _, _) in enumerate(parts):
             row = position_row * window.stride[0] - top + down
             column = position_column * window.stride[1] - left + across
             past = {"top": row < 0, "bottom": row >= height, "left": column < 0, "right": column >= width}
@@ -94,7 +85,6 @@ def whole_map(change: MapChange, pixels: int) -> Spoil:
             (row, column), (_, columns) = values["offsets"], values["acc"].data.shape
             written = row + values["acc"].valid, column + columns
         if written in (None, (pixels, result.resident.type.shape[1])):
-            assert result.data is not None
             change(result.data)
 
     return spoil

@@ -94,4 +94,6 @@ def _mistakes(program: Program, subject: Subject, name: str, inputs: Mapping[str
             said = f"{dtype} {list(shape)}"
             main = f"{param.type.dtype.value} {list(param.type.shape)}"
             if main != said:
-                yield f"main takes {param.name} as {main}, the declaration says {said}"
+                yield subject.packing.explained(
+                    f"main takes {param.name} as {main}, the declaration says {said}"
+                )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,9 @@ from golden.cache import Wanted
 from golden.definition import Definition
 from golden.geometry import GeometryError
 from golden.inputs import load_inputs
-from kernels.plan import PlanError
+from golden.specs import Array
+from kernels.choice import Account
+from kernels.plan import Limits, PlanError
 from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.ground.memory import limits_of
 from workloads.base import Frame, TileProgram, Workload, WorkloadError
@@ -55,7 +57,20 @@ class Subject:
     @cached_property
     def plan(self) -> Any:
         """How the geometry is tiled. Raises `PlanError` if it cannot be tiled; the message names the rule."""
-        return self.workload.plan(self.device, limits_of(self.soc), self.plan_options)
+        return self._tiled(self.workload.plan)
+
+    @cached_property
+    def account(self) -> Account | None:
+        """The plan in words and numbers; None if the workload gives no account. Raises as `plan` does."""
+        return self._tiled(self.workload.account) if self.workload.account else None
+
+    def _tiled(self, tile: Callable[[Any, Limits, Mapping[str, int]], Any]) -> Any:
+        try:
+            return tile(self.device, limits_of(self.soc), self.plan_options)
+        except PlanError as error:
+            if not self.packing.changes:
+                raise
+            raise PlanError(self.packing.explained(str(error)), error.ratio, error.option) from error
 
     @property
     def plan_or_none(self) -> Any:
@@ -90,6 +105,15 @@ class Subject:
     def output_of(self, program: str) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of what a program gives. Raises `PlanError` if the geometry cannot be tiled."""
         return self.workload.output_of(program, self.device, self.plan)
+
+    def host_made(self, program: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs of a program that the host makes of the arrays that are packed for all programs.
+
+        Raises:
+            PlanError: the host makes some, and the geometry cannot be tiled.
+        """
+        made = self.program(program).host
+        return {name: make(self.device, self.plan, arrays) for name, make in made.items()}
 
 
 def workload_of(job: Job) -> Workload:

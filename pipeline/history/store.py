@@ -155,7 +155,8 @@ class History:
         that is written where the merged run is known. False if so.
 
         Raises:
-            ContentError: what it says cannot be held.
+            ContentError: what it says cannot be held, or some of its parts, and not all, are parts of another
+                merged run that is known: they would count twice.
             HistoryError: it has no id of a run, or cannot be written.
         """
         if not is_run_id(results.run):
@@ -168,6 +169,11 @@ class History:
             if any(results.run in those or (parts and parts < those) for those in merged.values()):
                 return False
             smaller = [run for run, those in merged.items() if those <= parts]
+            for run, those in merged.items():
+                if run not in smaller and (twice := those & parts):
+                    what = f"run {min(twice)} is also a part of the merged run {run}, which is there"
+                    remedy = "merge the reports of all parts into one, and bring that in"
+                    raise ContentError(f"run {results.run}: {what}, and would count twice; {remedy}")
             _forget(connection, [results.run, *parts, *smaller])
             with _held(results.run):
                 _Writer(connection).write(results)

@@ -91,7 +91,9 @@ def _check_geometry(matrix: Matrix, path: KeyPath, entry: GeometryEntry) -> None
         what = f"`{entry.plan_options[option]}` cannot be tiled on {soc}: {error}; write another"
         matrix.source.refuse((*path, option), what)
     except GeometryError as error:
-        matrix.source.refuse((*path, *error.field.split(".")), str(error))
+        key, follows, _ = error.field.partition(" ")  # such as `conv input height`, which is no key
+        rule = str(error).removeprefix(f"{key} ") if follows else str(error)
+        matrix.source.refuse((*path, *key.split(".")), f"{rule}; write another value")
     except WorkloadError:
         pass  # a mistake in the workload's file: the geometry's jobs say what it is
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from emulator.soc import SOCS
-from kernels.choice import Account
+from kernels.choice import TOLD, Account
 from kernels.cost import Rates, Work
 from kernels.plan import PlanError
 from pipeline.ground.memory import limits_of
@@ -14,9 +15,6 @@ from pipeline.ground.words import closest, shown
 from pipeline.matrix.expand import with_compared
 from pipeline.matrix.schema import Matrix
 from pipeline.matrix.select import FilterError
-
-_OTHERS = 5
-"""The most other plans that are told."""
 
 
 def plan_of(matrix: Matrix, job_id: str) -> list[str]:
@@ -31,15 +29,24 @@ def plan_of(matrix: Matrix, job_id: str) -> list[str]:
         raise FilterError(f"no line makes job `{shown(job_id)}`; {closest(job_id, made)}")
     job = made[job_id]
     subject = subject_of(job)
-    if subject.workload.account is None:
-        raise FilterError(f"workload {subject.workload.name} gives no account of its plans")
     head = f"{job.geometry_name} on {subject.soc}"
     try:
-        account = subject.workload.account(subject.device, limits_of(subject.soc), subject.plan_options)
+        account = subject.account
     except PlanError as error:
         return [f"{head}: cannot be tiled: {error}"]
+    if account is None:
+        raise FilterError(f"workload {subject.workload.name} gives no account of its plans")
     packed = [f"packing: {words}"] if (words := subject.packing.words) else []
-    return [f"{head}:", *(f"  {line}" for line in (*packed, *_lines(account, subject.soc)))]
+    free = replace(subject, plan_options={}).account if subject.plan_options else None
+    own = _own_choice(account, free, limits_of(subject.soc).rates) if free else []
+    return [f"{head}:", *(f"  {line}" for line in (*packed, *_lines(account, subject.soc), *own))]
+
+
+def _own_choice(account: Account, free: Account, rates: Rates) -> list[str]:
+    """What the planner would choose if nothing were written, in a line; none if it is the same."""
+    cost, other = (_cycles_of(each, rates) for each in (account, free))
+    facts = [f"{name}: {fact}" for name, fact in free.facts.items() if account.facts.get(name) != fact]
+    return [f"the planner's own choice: {other / cost - 1:+.1%}: {'; '.join(facts)}"] if facts else []
 
 
 def _lines(account: Account, soc: str) -> Iterator[str]:
@@ -52,13 +59,16 @@ def _lines(account: Account, soc: str) -> Iterator[str]:
         yield f"estimated cycles: unavailable: {soc} has no public cost model; all bytes count the same"
     else:
         yield from _cycles(account.works, limits_of(soc).rates)
-    least = next(iter(account.works.values())).cycles(limits_of(soc).rates)
-    for other, cost in account.others[:_OTHERS]:
+    least = _cycles_of(account, limits_of(soc).rates)
+    for other, cost in account.others[:TOLD]:
         yield f"also fits: {other}, {cost / least - 1:+.1%}"
-    if len(account.others) > _OTHERS:
-        yield f"also fit: {len(account.others) - _OTHERS} dearer ones"
     if account.refused:
         yield f"does not fit: {account.refused}"
+
+
+def _cycles_of(account: Account, rates: Rates) -> float:
+    """Cycles by which plans are compared: those of the first kernel."""
+    return next(iter(account.works.values())).cycles(rates)
 
 
 def _cycles(works: Mapping[str, Work], rates: Rates) -> Iterator[str]:

@@ -78,7 +78,8 @@ class _Check:
             converted = msgspec.convert(node.plain(), kind, dec_hook=self._custom)
         except msgspec.ValidationError as error:
             value = "" if isinstance(node.value, Mapping | tuple) else f"`{shown(node.value)}`: "
-            said = str(error).replace(" | null", "")  # no matrix can write null
+            # No matrix can write null, and what a date looks like is said behind it.
+            said = str(error).replace(" | null", "").replace("RFC3339 encoded ", "")
             what = said[0].lower() + said[1:]
             self._root.refuse(path, f"{value}{what}; write {_wanted(kind)}")
         for fact in getattr(kind, "__metadata__", ()):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pipeline.ground.jobs import BLAMED, EXCUSABLE, FINGERPRINT, ExpectedFailure, Result, StageResult, State
-from pipeline.results.fingerprint import wrong_stages
+from pipeline.results.fingerprint import fits, wrong_stages
 
 _LONGEST, _SHORTEST = 500, 60
 """Characters that reports show of a message, and that a failure's own message keeps of them."""
@@ -75,7 +75,7 @@ def _unlike(result: Result, expected: ExpectedFailure, earlier: Callable[[Result
         cause = explained(result)
         other = f"this failure has cause {cause}" if cause else "this failure has another"
         return f"is for cause {expected.cause}; {other}; {remedy}"
-    if expected.fingerprint not in (None, found):
+    if expected.fingerprint is not None and not fits(found, expected.fingerprint):
         return f"is for fingerprint {expected.fingerprint}; this failure has another; {remedy}"
     if expected.cause is not None:
         return ""

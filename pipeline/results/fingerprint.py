@@ -1,4 +1,4 @@
-"""The kind of a failure, in words that do not depend on the run, the geometry or the seed."""
+"""The kind of a failure, in words that do not depend on the run, the shape or the seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from hashlib import sha256
 from pipeline.diff import render
 from pipeline.ground.jobs import BLAMED, OUTCOMES, Outcome, Result, StageResult, State
 
-_VARYING = re.compile(r"[0-9a-f]{8,}|\d+")
+_VARYING = re.compile(r"(?<!\w)[^\W\d](?:\w|-(?=\w))*|0x[0-9a-fA-F]+|[0-9a-f]{8,}|\d+")
+"""A name, which begins with a letter and may have numbers in it; an address; a hash; a number."""
+_LONG = re.compile(r"[0-9a-f]{8,}|\d{5,}")
+"""What is no part of a name: hashes, times, process ids."""
+_NUMBERED = re.compile(r"(?i)((?:card|core|davinci|device|emulated|npu|process|rank|thread)[-_]?)\d+")
+"""Parts of a host, in whose names the number is which of them it was."""
 _NUMBERS = re.compile(r"#(\.\.#|, (\.\.\., )?#| and # more)*")
 _LONGEST = 120
 _HEAD, _TAIL, _DIGEST = 72, 34, 8
@@ -19,8 +24,20 @@ RED = (Outcome.FAILURE, Outcome.ERROR)
 
 
 def without_numbers(text: str) -> str:
-    """A message without what differs between occurrences: numbers, hashes, addresses."""
-    return _VARYING.sub("#", text)
+    """A message without what differs between occurrences: numbers, hashes, addresses, the device.
+
+    A number in a name stays, since it tells one thing from another: `int8`, `filter2`, `gemm-128`.
+    """
+    return _VARYING.sub(_without_number, text)
+
+
+def _without_number(found: re.Match[str]) -> str:
+    word = found[0]
+    if word[0].isdigit():
+        return "#x#" if word.startswith("0x") else "#"
+    if part := _NUMBERED.fullmatch(word):
+        return f"{part[1]}#"
+    return _LONG.sub("#", word)
 
 
 def wrong_stages(result: Result) -> list[StageResult]:
@@ -40,8 +57,8 @@ def fingerprint(result: Result) -> str:
     """The state, the first wrong stage and the cause, as in `mismatch fused offset-unsigned`.
 
     The cause is the likeliest hypothesis, else what of the program is to blame, else the form of the first
-    difference, else the message; all of these without their numbers. Stages that are wrong in another way
-    than the first follow, as in `; compile-error pass1 ...`.
+    difference, else the message; the last three without numbers that are no part of a name. Stages that are
+    wrong in another way than the first follow, as in `; compile-error pass1 ...`.
     Empty where nothing failed; always printable.
     """
     if OUTCOMES[result.state].outcome not in RED:
@@ -54,6 +71,11 @@ def fingerprint(result: Result) -> str:
         kinds.setdefault((stage.state, cause), " ".join(filter(None, [state.value, stage.name, cause])))
     told = "; ".join(kinds.values()) or f"{result.state.value} {without_numbers(result.message)}"
     return _shortened(told)
+
+
+def fits(found: str, wanted: str) -> bool:
+    """Whether a fingerprint is the wanted one, in which `#` stands for any number, also one in a name."""
+    return re.fullmatch(r"(?:#|\d+)".join(map(re.escape, wanted.split("#"))), found) is not None
 
 
 def _shortened(told: str) -> str:

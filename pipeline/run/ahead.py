@@ -14,8 +14,7 @@ from pipeline.run.nursery import Nursery
 class GoldensAhead:
     """Nothing is waited for before `compute`, nor after the last golden."""
 
-    def __init__(self, selector: selectors.BaseSelector) -> None:
-        self._selector = selector
+    def __init__(self) -> None:
         self._goldens: Goldens | None = None
 
     @property
@@ -23,9 +22,12 @@ class GoldensAhead:
         """When to call `wake` (monotonic, seconds)."""
         return self._goldens.give_up_at if self._goldens is not None else math.inf
 
-    def compute(self, missing: Mapping[str, Wanted], nursery: Nursery) -> None:
+    def compute(
+        self, missing: Mapping[str, Wanted], nursery: Nursery, selector: selectors.BaseSelector
+    ) -> None:
         """Have a process of the nursery compute the goldens that jobs need, by their ids."""
         if missing:
+            self._selector = selector
             self._goldens = nursery.new_goldens(missing)
             self._selector.register(self._goldens, selectors.EVENT_READ, self._goldens.receive)
 

@@ -274,8 +274,7 @@ class _Run:
                     self._ended, self._set_aside, self._everybody.remark, self._take_reach, self._stop
                 )
                 self._executor.open(self._site, self._selector, told)
-                self._admit_plan()
-                self._begin_goldens()
+                self._begin_goldens(self._admit_plan())
                 self._loop()
             except Exception:
                 # Also after a fault of the pipeline the run ends with a report, and with exit code 3.
@@ -301,7 +300,8 @@ class _Run:
     def _probe_folder(self) -> Path:
         return self._folder.path / "probes"
 
-    def _admit_plan(self) -> None:
+    def _admit_plan(self) -> Sequence[Job]:
+        """Settle the jobs that need not or cannot run. Returns the others, in the order in which to begin."""
         waiting: dict[str, _Task] = {}
         for job in self._plan:
             if job.id in self._finished:
@@ -320,8 +320,10 @@ class _Run:
                 skipped = self._options.review(Result(job, State.SKIPPED, reason))
                 self._end(task, verdict.apply_requirement(skipped))
         jobs = [task.job for task in waiting.values()]
-        for job in sequence.ordered(jobs, self._options.expected, self._options.builds):
+        order = sequence.ordered(jobs, self._options.expected, self._options.builds)
+        for job in order:
             self._waiting.add(waiting[job.id], self._kind(waiting[job.id]))
+        return order
 
     def _take_reach(self) -> None:
         """Ask which places jobs can have, at the beginning and when there are others."""
@@ -342,10 +344,9 @@ class _Run:
             golden.job.id if golden is not None else "",
         )
 
-    def _begin_goldens(self) -> None:
+    def _begin_goldens(self, jobs: Sequence[Job]) -> None:
         wanted = self._options.missing
-        waiting = {task.job.id for task in self._waiting}
-        self._executor.compute({job: one for job, one in wanted.items() if job in waiting})
+        self._executor.compute({job.id: wanted[job.id] for job in jobs if job.id in wanted})
 
     def _loop(self) -> None:
         while True:
@@ -440,7 +441,7 @@ class _Run:
             task.repeats.clear()
         # Avoid places where this job failed, even if they are free and the others are not.
         tried = {one.device for one in task.tries}
-        fresh = tuple(name for name in usable if name not in tried)
+        fresh = tuple(name for name in usable if name not in tried) if tried else usable
         if not fresh and (task.anywhere or not task.examined):
             fresh = usable
         return self._evidence.choose(fresh, idle=not self._running)
@@ -451,7 +452,10 @@ class _Run:
 
     def _usable(self, job: Job) -> tuple[str, ...]:
         """Those of its places that were not set aside."""
-        return tuple(name for name in self._places(job) if name not in self._executor.set_aside)
+        places, aside = self._places(job), self._executor.set_aside
+        if aside.keys().isdisjoint(places):  # there may be hundreds, and this is asked for each job
+            return places
+        return tuple(name for name in places if name not in aside)
 
     def _start(self, task: _Task, device: Device | None) -> None:
         if not task.examined:

@@ -2,13 +2,14 @@
 
 A lock is a file in one folder that every run on the host uses, locked by `flock`. The kernel releases it when
 its holder dies, so no stale lock remains. Processes that a dead holder left running are found by their mark
-and killed before the device is used again.
+and killed before another run uses the device.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -112,6 +113,17 @@ def node_of(place: str) -> str:
     return place.rpartition(":")[0]
 
 
+def lock_of(place: str) -> str:
+    """The name that a place has on its own host: that of a device's lock, or `HOST`."""
+    return place.rpartition(":")[2]
+
+
+def number_of(place: str) -> int | None:
+    """The physical id of a device; None if the place is a whole host."""
+    lock = lock_of(place)
+    return None if lock == HOST else int(lock.rpartition("-")[2])
+
+
 def lock_folder(environment: Mapping[str, str]) -> Path:
     """The host's folder of device locks. Raises `DeviceError` if `PIPELINE_LOCKS` is a relative path."""
     folder = Path(environment.get(LOCKS_VARIABLE) or _LOCKS)
@@ -160,6 +172,7 @@ class DevicePool:
             raise DeviceError(f"lock folder {folder}: {error.strerror}; {remedy}") from error
         # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
+        self._name = secrets.token_bytes(16)
         self._locks: dict[str, FileLock] = {}
         self.set_aside: dict[str, str] = {}
         """Why this run has stopped using devices, by the names of their locks."""
@@ -176,19 +189,37 @@ class DevicePool:
         """Lock one of `ids`. None if all are set aside or busy, in this or another run."""
         for number in self.usable(platform, ids):
             name = lock_name(platform, number)
-            if name in self._locks or not self._lock(name):
+            if self._holds(name) or not self._lock(name):
                 continue
-            # We hold the lock, so any process that still uses the device is left from a killed run.
             device = Device(number, name)
-            _, alive = processes.kill_marked(self.mark_prefix(device), _KILL_PATIENCE)
+            alive = self._sweep(device)
             if not alive:
                 return device
             self.release(device, alive)
         return None
 
+    def _sweep(self, device: Device) -> Sequence[str]:
+        """Kill what a killed run left on a device whose lock we hold. Returns what cannot be killed.
+
+        Each pool writes its name to the lock's file before its first job. If ours is still there, nobody else
+        has had the device since we gave it back with no process on it, and we need not look at all processes
+        of the host.
+        """
+        file = self.lock_file(device.name)
+        with suppress(OSError):
+            if file.read_bytes() == self._name:
+                return ()
+        _, alive = processes.kill_marked(self.mark_prefix(device), _KILL_PATIENCE)
+        with suppress(OSError):  # without our name there (a full disk) we look each time
+            file.write_bytes(self._name)
+        return alive
+
+    def _holds(self, name: str) -> bool:
+        return name in self._locks and self._locks[name].is_locked
+
     def held_elsewhere(self, names: Iterable[str]) -> tuple[str, ...]:
         """Of locks that could not be acquired just now, those that another process holds."""
-        return tuple(name for name in names if name not in self._locks and name not in self.set_aside)
+        return tuple(name for name in names if not self._holds(name) and name not in self.set_aside)
 
     def lock_file(self, name: str) -> Path:
         """The file of a lock."""
@@ -196,15 +227,15 @@ class DevicePool:
 
     def _lock(self, name: str) -> bool:
         path = self.lock_file(name)
-        lock = FileLock(path, mode=0o666, thread_local=False)
+        if name not in self._locks:
+            self._locks[name] = FileLock(path, mode=0o666, thread_local=False)
         try:
-            lock.acquire(timeout=0)
+            self._locks[name].acquire(timeout=0)
         except Timeout:
             return False
         except OSError as error:  # another user's file, a folder, a full disk: without a lock, no device
             self.set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
             return False
-        self._locks[name] = lock
         return True
 
     def release(self, device: Device | None, alive: Sequence[str] = ()) -> None:
@@ -216,7 +247,7 @@ class DevicePool:
         if device is not None and alive:
             self.set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
         elif device is not None:
-            self._locks.pop(device.name).release()
+            self._locks[device.name].release()
 
     def close(self) -> None:
         """Release whatever is still held."""

@@ -18,12 +18,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import combinations
+from itertools import combinations, filterfalse
 
 from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.results.fingerprint import fingerprint
-from pipeline.run.devices import HOST, node_of
+from pipeline.run.devices import node_of, number_of
 
 WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
 _TROUBLE = WRONG | {State.CRASHED, State.TIMED_OUT, State.KILLED, State.NO_RESULT}
@@ -98,6 +98,8 @@ class Evidence:
         self._reach = reach
         self._aside = aside
         self._devices: defaultdict[str, _Device] = defaultdict(_Device)
+        self._troubled: set[str] = set()
+        self._proven: set[str] = set()
         self._good: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._events = 0
 
@@ -115,11 +117,13 @@ class Evidence:
         known, job = self._devices[device], result.job.id
         if result.state is State.PASSED:
             known.passes.append((one.at, job, False))
+            self._proven.add(device)
             known.row.clear()
             known.doubts = {who: why for who, why in known.doubts.items() if who in known.awaited}
             self.know(device, result)
         elif one.failed or one.refused:
             one = replace(one, first=one.kind not in known.kinds)
+            self._troubled.add(device)
             known.failed.add(job)
             known.kinds.add(one.kind)
             known.row[job] = one
@@ -141,6 +145,10 @@ class Evidence:
         unless a suspect can be tested or a second opinion about it is still to come.
         """
         all_known = self._devices
+        troubled = {one for one in self._troubled if all_known[one].row or all_known[one].doubts}
+        if troubled.isdisjoint(devices):  # there may be hundreds, and this is asked for each job
+            proven = self._proven.__contains__
+            return (*filter(proven, devices), *filterfalse(proven, devices))
         ranked = sorted(devices, key=lambda one: (len(all_known[one].row), not all_known[one].passes))
         best = [one for one in ranked if not all_known[one].doubts]
         if not best:
@@ -158,7 +166,7 @@ class Evidence:
 
     def proven(self, device: str) -> bool:
         """Whether a job has passed on a device in this run."""
-        return bool(self._devices[device].passes)
+        return device in self._proven
 
     # Probes
 
@@ -182,6 +190,7 @@ class Evidence:
         known.doubts.clear()
         if result.state is State.PASSED:
             known.passes.append((self._events, job, True))
+            self._proven.add(device)
             known.row.clear()
         elif result.state in _TROUBLE or result.blames is Blame.DEVICE:
             where = device if device in self._good[job] else next(iter(self._good[job]))
@@ -267,6 +276,8 @@ class Evidence:
 
     def _after_pass(self, tries: Sequence[Try], final: bool) -> Result | Next:
         *before, last = tries
+        if not before:
+            return last.result
         wrong = next((one for one in before if one.result.state in WRONG), None)
         if last.result.state is not State.PASSED:
             return wrong.result if wrong is not None else last.result
@@ -386,10 +397,10 @@ def _dependent(bad: Try, good: Try, passes: str = "") -> Result:
 
 def _device(name: str) -> str:
     """A device for people: `device 1`, `device 1 of 10.0.0.3`, or `node 10.0.0.3`."""
-    node, _, device = name.rpartition(":")
-    if device == HOST:
+    node, number = node_of(name), number_of(name)
+    if number is None:
         return f"node {node}"
-    return f"device {device.rpartition('-')[2]}" + (f" of {node}" if node else "")
+    return f"device {number}" + (f" of {node}" if node else "")
 
 
 def _told(result: Result) -> str:

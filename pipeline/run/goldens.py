@@ -1,6 +1,7 @@
 """Goldens computed ahead of the jobs that need them, so that no job has to import torch.
 
-One process of a run, forked from the nursery, computes the goldens that are not in the cache, in plan order.
+One process of a run, forked from the nursery, computes the goldens that are not in the cache, in the order in
+which the jobs that need them begin.
 Meanwhile jobs whose goldens are in the cache run. Only this process imports torch. If the nursery imported
 it, each job would be forked with torch's 150 megabytes of private pages, which costs more than most goldens.
 If the jobs computed their goldens, two jobs of one pair that start together would both compute the same one.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import socket
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,13 +64,12 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
     """
     if find_spec("torch") is None:
         return {}
-    first: dict[tuple[object, ...], Wanted | None] = {}
+    first: dict[Hashable, Wanted | None] = {}
     missing = {}
     for job in plan:
         if job.profile is None:
             continue
-        geometry = msgspec.json.encode(job.geometry, order="deterministic")
-        kind = job.workload, geometry, job.profile, job.platform.variant  # all that determines the golden
+        kind = golden_kind(job)
         try:
             if job.other is None and takes_tiles(job.platform.backend):
                 subject_of(job).plan  # noqa: B018 (raises where the geometry cannot be tiled)
@@ -81,6 +81,12 @@ def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Map
         if (found := first[kind]) is not None:
             missing[job.id] = found
     return missing
+
+
+def golden_kind(job: Job) -> Hashable:
+    """The same for all jobs of a run that need the same golden."""
+    geometry = msgspec.json.encode(job.geometry, order="deterministic")
+    return job.workload, geometry, job.profile, job.platform.variant
 
 
 class Goldens(Channel[bool]):

@@ -9,6 +9,7 @@ tree and ends.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import selectors
@@ -85,11 +86,15 @@ def serve(connection: socket.socket) -> None:
     control = Channel[Order | Cancel](connection, msgspec.json.Decoder(Order | Cancel))
     try:
         processes.become_subreaper()
-        control.send(Hello(os.getpid()))
-        while (message := control.next()) is not None:
-            # A cancellation can arrive after its job has ended and was reported; it is ignored.
-            if isinstance(message, Order):
-                control.send(_Execution(message, control).report())
+        with tempfile.TemporaryFile() as stacks:
+            # Jobs inherit this, so none of them has to do it again.
+            faulthandler.enable(stacks)
+            faulthandler.register(worker.STACKS_SIGNAL, stacks, all_threads=True)
+            control.send(Hello(os.getpid()))
+            while (message := control.next()) is not None:
+                # A cancellation can arrive after its job has ended and was reported; it is ignored.
+                if isinstance(message, Order):
+                    control.send(_Execution(message, control, stacks).report())
     except Exception:
         control.send(Fault(traceback.format_exc()))
         raise
@@ -123,9 +128,11 @@ class Capture:
 class _Execution:
     """One order, from the fork to the end of the last descendant."""
 
-    def __init__(self, order: Order, control: Channel[Order | Cancel]) -> None:
+    def __init__(self, order: Order, control: Channel[Order | Cancel], stacks: IO[bytes]) -> None:
+        """`stacks` is the empty file to which faulthandler writes."""
         self._order = order
         self._control = control
+        self._stacks = stacks
         self._capture = Capture()
         self._status: int | None = None
         self._childless = False
@@ -137,26 +144,24 @@ class _Execution:
         require_single_thread()
         started = time.monotonic()
         reading, writing = os.pipe()
-        with tempfile.TemporaryFile() as stacks:
-            self._leader = os.fork()
-            if self._leader == 0:
-                os.close(reading)
-                self._control.close()
-                worker.main_of_fork(self._order, writing, stacks)
-            os.close(writing)
-            os.set_blocking(reading, False)
-            try:
-                self._watch(reading, started + self._order.limit)
-                seconds = time.monotonic() - started
-                if self._ended is State.TIMED_OUT:
-                    self._ask_for_stacks(stacks)
-                swept, alive = self._end_tree()
-                while self._take(reading):
-                    pass
-            finally:
-                os.close(reading)
-            stacks.seek(0)
-            written = plain_text(stacks.read(_STACKS_LIMIT))
+        self._leader = os.fork()
+        if self._leader == 0:
+            os.close(reading)
+            self._control.close()
+            worker.main_of_fork(self._order, writing)
+        os.close(writing)
+        os.set_blocking(reading, False)
+        try:
+            self._watch(reading, started + self._order.limit)
+            seconds = time.monotonic() - started
+            if self._ended is State.TIMED_OUT:
+                self._ask_for_stacks()
+            swept, alive = self._end_tree()
+            while self._take(reading):
+                pass
+        finally:
+            os.close(reading)
+        written = self._written()
         status = self._status if self._status is not None else -signal.SIGKILL
         return Report(status, self._ended, seconds, self._capture.text(), written, swept, alive)
 
@@ -207,7 +212,20 @@ class _Execution:
                 self._status = os.waitstatus_to_exitcode(status)
         return self._childless
 
-    def _ask_for_stacks(self, stacks: IO[bytes]) -> None:
+    def _written(self) -> str:
+        """The stacks that were written. Their file is empty afterwards."""
+        if not self._stacks_size():
+            return ""
+        self._stacks.seek(0)
+        written = plain_text(self._stacks.read(_STACKS_LIMIT))
+        self._stacks.seek(0)
+        self._stacks.truncate()
+        return written
+
+    def _stacks_size(self) -> int:
+        return os.fstat(self._stacks.fileno()).st_size
+
+    def _ask_for_stacks(self) -> None:
         """Make the leader write the stack of every thread, and wait until it has stopped writing."""
         with suppress(ProcessLookupError):
             os.kill(self._leader, signal.SIGCONT)
@@ -216,7 +234,7 @@ class _Execution:
 
         def written() -> bool:
             self._reap()
-            sizes.append(os.fstat(stacks.fileno()).st_size)
+            sizes.append(self._stacks_size())
             return 0 < sizes[-3] == sizes[-1] or self._status is not None
 
         processes.wait_until(written, _STACKS_PATIENCE)

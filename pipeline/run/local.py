@@ -12,7 +12,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Result
 from pipeline.run import processes
 from pipeline.run.ahead import GoldensAhead
-from pipeline.run.devices import Device, DevicePool, lock_name, network_warning
+from pipeline.run.devices import Device, DevicePool, lock_name, network_warning, number_of
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.goldens import Wanted
 from pipeline.run.keeper import KeeperClient
@@ -50,7 +50,7 @@ class LocalExecutor:
         self._workers = max(1, most)
         self._at_work: dict[KeeperClient, _AtWork] = {}
         self._idle: list[KeeperClient] = []
-        self._goldens: GoldensAhead | None = None
+        self._goldens = GoldensAhead()
         self._nursery: Nursery | None = None
 
     @property
@@ -66,10 +66,7 @@ class LocalExecutor:
     @property
     def wake_at(self) -> float:
         """See `Executor`."""
-        wakes = [one.give_up_at for one in self._at_work.values()]
-        if self._goldens is not None:
-            wakes.append(self._goldens.wake_at)
-        return min(wakes, default=math.inf)
+        return min(self._goldens.wake_at, *(one.give_up_at for one in self._at_work.values()), math.inf)
 
     def remarks(self) -> Sequence[str]:
         """See `Executor`."""
@@ -88,7 +85,6 @@ class LocalExecutor:
         # each job, which would stay: a job's process ends without the libraries' own cleanup.
         environment = {"MPLCONFIGDIR": str(site.folder / "matplotlib"), **self._terms.environment}
         self._nursery = Nursery(preload, environment, site.folder / "nursery.log")
-        self._goldens = GoldensAhead(selector)
 
     def wake(self) -> None:
         """See `Executor`."""
@@ -97,8 +93,7 @@ class LocalExecutor:
             if now >= one.give_up_at:
                 one.gave_up, one.give_up_at = True, math.inf
                 keeper.kill()
-        if self._goldens is not None:
-            self._goldens.wake()
+        self._goldens.wake()
 
     def available(self, job: Job) -> Availability:
         """See `Executor`."""
@@ -120,7 +115,9 @@ class LocalExecutor:
 
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """See `Executor`."""
-        return self._pool.acquire(job.platform, [int(name.rpartition("-")[2]) for name in names])
+        return self._pool.acquire(
+            job.platform, [number for name in names if (number := number_of(name)) is not None]
+        )
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`."""
@@ -164,17 +161,15 @@ class LocalExecutor:
 
     def compute(self, missing: Mapping[str, Wanted]) -> None:
         """See `Executor`."""
-        if self._goldens is not None:
-            self._goldens.compute(missing, self._warm)
+        self._goldens.compute(missing, self._warm, self._selector)
 
     def awaits_golden(self, job: Job) -> bool:
         """See `Executor`."""
-        return self._goldens is not None and self._goldens.awaited_by(job.id)
+        return self._goldens.awaited_by(job.id)
 
     def close(self) -> None:
         """See `Executor`."""
-        if self._goldens is not None:
-            self._goldens.close()
+        self._goldens.close()
         for keeper in (*self._idle, *self._at_work):
             keeper.close()
         if self._nursery is not None:

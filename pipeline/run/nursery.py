@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 
 from pipeline.ground.threads import require_single_thread, thread_limits
-from pipeline.run import goldens, keeper, processes
+from pipeline.run import goldens, keeper, processes, worker
 from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.keeper import KeeperClient
 
@@ -108,6 +108,7 @@ def serve(descriptor: int, preload: Sequence[str]) -> None:
     for name in preload:
         import_module(name)
     require_single_thread()
+    worker.prepare()
     control = socket.socket(fileno=descriptor)
     computing = []
     while True:

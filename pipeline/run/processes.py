@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -42,12 +43,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 _POLL = 0.01
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+"""The C library. It is loaded once, since each call of `CDLL` makes classes, which is much for a tiny job."""
+
+
 def _prctl(option: int, value: int) -> None:
-    if SUPPORTED:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.prctl(option, value, 0, 0, 0) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, f"prctl({option}): {os.strerror(number)}")
+    if SUPPORTED and LIBC.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
 def become_subreaper() -> None:
@@ -75,14 +78,23 @@ def set_mark(mark: str) -> None:
         raise ValueError(f"mark of {len(mark)} characters: at most {_MARK_WIDTH}")
     padded = mark.ljust(_MARK_WIDTH, "_")
     os.environ[MARK] = padded
-    if not SUPPORTED:
-        return
+    if SUPPORTED:
+        ctypes.memmove(find_mark(), padded.encode(), _MARK_WIDTH)
+
+
+@cache
+def find_mark() -> int:
+    """Where the mark is in memory (Linux); the same in all processes forked from one that has asked.
+
+    Raises:
+        RuntimeError: this process was not started with `BLANK_MARK` in its environment.
+    """
     at = Path("/proc/self/environ").read_bytes().find(f"{MARK}=_".encode())
     if at < 0:
         raise RuntimeError(f"started without {MARK}={BLANK_MARK}")
     after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     env_start = int(after_name[47])  # field 50 of proc_pid_stat(5); the first two are before ")"
-    ctypes.memmove(env_start + at + len(MARK) + 1, padded.encode(), _MARK_WIDTH)
+    return env_start + at + len(MARK) + 1
 
 
 def marked(fragment: str) -> list[psutil.Process]:

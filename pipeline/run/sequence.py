@@ -82,7 +82,8 @@ def at_best(
     """Seconds below which no order of these jobs could have ended, each taking as long as it took.
 
     It is the largest of: all jobs shared out evenly among the workers; those that need the same devices,
-    among these; the longest job; and for each build the job that built with the longest that waited.
+    among these; the longest job; and for each build the job that built with those that waited: the longest of
+    them, or all shared out evenly.
 
     Args:
         results: of the jobs that were run.
@@ -97,5 +98,6 @@ def at_best(
     bounds = [sum(took.values()) / workers, *took.values()]
     bounds += [seconds / len(devices) for devices, seconds in sharing.items() if devices]
     for builder, others in waited.items():
-        bounds.append(took.get(builder, 0.0) + max((took.get(job, 0.0) for job in others), default=0.0))
+        later = [took.get(job, 0.0) for job in others]
+        bounds.append(took.get(builder, 0.0) + max(sum(later) / workers, *later, 0.0))
     return max(bounds, default=0.0)

@@ -7,7 +7,7 @@ interpreter, to run a single job under a debugger and as the reference of benchm
 from __future__ import annotations
 
 import ctypes
-import faulthandler
+import gc
 import io
 import os
 import signal
@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -33,18 +33,34 @@ STACKS_SIGNAL = signal.SIGUSR1
 _IOLBF = 1  # stdio.h of glibc and musl: line buffered
 
 
-def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
+def prepare() -> None:
+    """In the process from which keepers are forked: do once what is the same for all jobs.
+
+    It costs a job more than it seems: each page that a job writes to is first copied.
+    """
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    # Unbuffered (C code: line buffered), so that output survives a crash.
+    sys.stdout = _writer(1)
+    sys.stderr = _writer(2)
+    if processes.SUPPORTED:
+        stdout = ctypes.c_void_p.in_dll(processes.LIBC, "stdout")
+        processes.LIBC.setvbuf(stdout, None, _IOLBF, 0)
+        processes.find_mark()
+    # If a job collects garbage, it then writes only to what it made itself.
+    gc.collect()
+    gc.freeze()
+
+
+def main_of_fork(order: Order, output: int) -> NoReturn:
     """Run `order` in a process just forked from its keeper. Prints to `output`; never returns."""
     status = 1
     try:
         processes.die_with_parent()
         os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        faulthandler.enable(stacks)
-        faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
-        _redirect(output)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
         processes.set_mark(order.marker)
         Path(order.folder).mkdir(parents=True, exist_ok=True)
         # Files that a toolchain writes to its working directory are then among the job's artefacts.
@@ -60,24 +76,10 @@ def main_of_fork(order: Order, output: int, stacks: IO[bytes]) -> NoReturn:
         traceback.print_exc()
     finally:
         try:
-            ctypes.CDLL(None).fflush(None)
+            processes.LIBC.fflush(None)
         finally:
             # Skip the keeper's cleanup, which is not ours to do, and the libraries' atexit, which may hang.
             os._exit(status & 0xFF)
-
-
-def _redirect(output: int) -> None:
-    with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(output)
-    # Unbuffered (C code: line buffered), so that output survives a crash.
-    sys.stdout = _writer(1)
-    sys.stderr = _writer(2)
-    if processes.SUPPORTED:
-        libc = ctypes.CDLL(None)
-        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, _IOLBF, 0)
 
 
 def _writer(descriptor: int) -> io.TextIOWrapper:
@@ -88,8 +90,9 @@ def _writer(descriptor: int) -> io.TextIOWrapper:
 def perform(order: Order) -> None:
     """Do the work of `order` in this process and write its result.
 
-    An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError` and if torch
-    or the user's tensors (valid when the run began) are missing for the golden, else `crashed`.
+    An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError`, if memory is
+    short, and if torch or the user's tensors (valid when the run began) are missing for the golden, else
+    `crashed`.
     """
     job = order.job
     try:
@@ -99,6 +102,10 @@ def perform(order: Order) -> None:
     except (InputsError, TorchError) as error:
         message = f"no golden: {error}"
         result = Result(job, State.INFRASTRUCTURE, message, traceback.format_exc(), blames=Blame.HOST)
+    except MemoryError as error:
+        short = f"this host's memory is too small for the geometry: {str(error) or 'out of memory'}"
+        message = f"{short}; run it with --jobs 1 or on a larger host, or choose a smaller geometry"
+        result = Result(job, State.INFRASTRUCTURE, message, blames=Blame.HOST)
     except Exception as error:
         result = Result(job, State.CRASHED, f"{type(error).__name__}: {error}", traceback.format_exc())
     write_atomically(Path(order.result), encode(result))

@@ -118,7 +118,7 @@ def _decided(subject: Subject, name: str) -> Verdict:
         proof = proof_of(subject, name, program)
     except (UndecidedError, CapacityError) as error:
         return Verdict(f"no: {error}")
-    except WorkloadError:
+    except (WorkloadError, MemoryError):
         raise
     except Exception as error:
         if not subject.definition.sources:

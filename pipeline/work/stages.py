@@ -10,7 +10,6 @@ from functools import partial
 from golden.definition import DefinitionError
 from kernels.plan import PlanError
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.diff.steps import step_of
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.process import HELPERS
 from pipeline.engines.registry import engine_for, takes_tiles
@@ -239,7 +238,7 @@ def concluded(
     if any(explaining.tells):
         explained = {DIAGNOSIS: explaining.line, BLAMED: explaining.blamed}
     if causes:
-        explained[WRONG_STEP] = f"{step_of(causes[0])} (as the diagnosis says)"
+        explained[WRONG_STEP] = f"{explaining.findings[0].step} (as the diagnosis says)"
     elif diagnoses:
         verdicts = {
             stage.name if job.other else stage.program: work.verdict(stage)

@@ -22,9 +22,11 @@ MATRIX = """\
 geometries:
   pair-24x16:
     {height: 24, width: 16, cin: 64, cmid: 64, cout: 64,
+     tile_positions1: 16, k_step1: 64, tile_positions2: 16, k_step2: 32,
      conv1: {kernel: 3, stride: 2, padding: 1}, conv2: {kernel: 3, stride: 1, padding: 1}}
   bands:
-    {height: 48, width: 32, cin: 32, cmid: 32, cout: 32, band_rows: 8,
+    {height: 48, width: 32, cin: 32, cmid: 32, cout: 32,
+     band_rows: 8, tile_positions1: 16, k_step1: 32, tile_positions2: 16, k_step2: 32,
      conv1: {kernel: 3, stride: 2, padding: 1}, conv2: {kernel: 3, stride: 1, padding: 1}}
 platforms:
   emu-a2a3: {backend: emulator, soc: a2a3, devices: [0, 1]}

@@ -89,7 +89,16 @@ def test_filters_narrow_the_plan(words: list[str], count: int, pipeline: Pipelin
         (["--shard", "3/2"], "write `index/count`"),
         (["--shard", "1/61"], "61 shards are more than the 60 jobs selected"),
         (["--matrix", "absent.yaml"], "absent.yaml: cannot be read"),
-        (["--geometri", "bands"], "unrecognized arguments: --geometri bands"),
+        (
+            ["--geometri", "bands"],
+            "list: unrecognized arguments: --geometri bands; the closest known name is `--geometry`; see",
+        ),
+        (["--matrix", "of\nmine.yaml"], "of mine.yaml: cannot be read"),
+        (
+            ["--explain", "compile/emu-a5/bands/fused", "--plan", "compile/emu-a5/bands/fused"],
+            "--plan does not go with --explain, which is about one job",
+        ),
+        (["--plan", "compile/emu-a5/bands/fused", "--kernel", "fused"], "--kernel does not go with --plan"),
         (["--geo", "bands"], "unrecognized arguments: --geo bands"),
         (["--date", "tonight"], "a day is written YYYY-MM-DD"),
     ],

@@ -92,7 +92,7 @@ def test_nox_is_installed_where_there_is_none(shell: Shell, checkout: Path) -> N
 def test_the_news_change_no_verdict_and_no_job_knows_where_they_go(shell: Shell, checkout: Path) -> None:
     (checkout / ".venv" / "bin" / "nox").write_text(TELLS)
     given = {"PIPELINE_WEBHOOK": "https://hooks.example/s3cret", "GITHUB_ACTIONS": "true"}
-    ended = shell("cd ci && NIGHTLY_WEBHOOK=hook ./nightly.sh ../reports --output there", **given)
+    ended = shell("cd ci && NIGHTLY_WEBHOOK_FILE=hook ./nightly.sh ../reports --output there", **given)
     assert ended.returncode == 1
     assert "not everybody was told of this night, see above; exit code 1 is that of the run" in ended.stderr
     said = [(checkout / f"words-{session}").read_text() for session in ("device", "notify")]
@@ -103,6 +103,14 @@ def test_the_news_change_no_verdict_and_no_job_knows_where_they_go(shell: Shell,
         "-s notify -- 20260310-040000-0000000001 --output there "
         f"--markdown {checkout}/reports/news.md --annotations --webhook {checkout}/ci/hook\n"
     )
+
+
+def test_an_address_that_kernels_would_see_is_refused(shell: Shell, checkout: Path) -> None:
+    ended = shell("ci/nightly.sh reports", NIGHTLY_WEBHOOK="https://hooks.example/s3cret")
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (4, "", 1)
+    assert "NIGHTLY_WEBHOOK_FILE" in ended.stderr
+    assert "s3cret" not in ended.stderr
+    assert not (checkout / "reports").exists()
 
 
 def test_a_night_without_a_report_is_not_told_as_that_of_another_run(shell: Shell, checkout: Path) -> None:

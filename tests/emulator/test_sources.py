@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
 from emulator.program import (
     Call,
     DType,
@@ -41,16 +42,24 @@ Rounds = Iterator[tuple[Statement, Mapping[str, int]]]
 
 
 BANDS = Subject(
-    conv_pair.WORKLOAD, Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), "a2a3", {"band_rows": 4}
+    conv_pair.WORKLOAD, Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), "a2a3", pair_tiling(4)
 )
 """Four bands; x has two C1 planes."""
 SUBJECTS = (
     BANDS,
-    Subject(conv_pair.WORKLOAD, Geometry(16, 16, 96, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)), "a2a3"),
     Subject(
-        conv_pair.WORKLOAD, Geometry(20, 16, 32, 32, 64, Conv(3, 1, 1), Conv(3, 2, 1)), "a5", {"band_rows": 4}
+        conv_pair.WORKLOAD,
+        Geometry(16, 16, 96, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)),
+        "a2a3",
+        pair_tiling(16, (16, 32)),
     ),
-    Subject(conv.WORKLOAD, ConvGeometry(16, 16, 64, 32, Conv(5, 1, 2)), "a2a3", {"band_rows": 4}),
+    Subject(
+        conv_pair.WORKLOAD,
+        Geometry(20, 16, 32, 32, 64, Conv(3, 1, 1), Conv(3, 2, 1)),
+        "a5",
+        pair_tiling(4, (16, 32)),
+    ),
+    Subject(conv.WORKLOAD, ConvGeometry(16, 16, 64, 32, Conv(5, 1, 2)), "a2a3", conv_tiling(4)),
     Subject(gemm.WORKLOAD, GemmGeometry(128, 128, 128), "a2a3"),
     Subject(gemm.WORKLOAD, GemmGeometry(256, 192, 64), "a2a3"),
 )

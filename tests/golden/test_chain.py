@@ -90,6 +90,7 @@ def test_every_geometry_agrees_with_int64_arithmetic(
         ConvGeometry(9, 8, 3, 5, Conv(3, 2, 1)),
         ConvGeometry(9, 8, 96, 48, Conv(3, 1, 1), 3),
         ConvGeometry(9, 8, 40, 80, Conv((3, 2), 1, (2, 1, 0, 1), (2, 3)), 40),
+        ConvGeometry(4, 3, 40, 8, Conv(3, 1, 5, 5)),  # the image is smaller than a window
         ConvGeometry(7, 8, 264, 66, Conv(5, 1, 2), 2),  # a group's sums are split, to be exact in fp32
     ],
 )

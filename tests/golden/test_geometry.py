@@ -60,10 +60,36 @@ def test_an_image_may_be_smaller_than_the_kernel_if_padding_makes_up_for_it() ->
     assert ConvGeometry(1, 2, 32, 32, Conv((5, 4), 1, (4, 4, 2, 0))).out_height == 5
 
 
+def test_an_image_may_be_smaller_than_a_dilated_window_if_each_has_a_pixel() -> None:
+    """With a dilation beyond the image the middle tap alone meets it, as in a network on small images."""
+    assert ConvGeometry(28, 20, 32, 32, Conv(3, 1, 36, 36)).out_height == 28
+    assert Geometry(9, 9, 32, 32, 32, SAME, Conv(3, 2, 12, 12)).out_width == 5
+    rule = "must be such that each window has a pixel: the one from -1 to 3 has none"
+    with pytest.raises(GeometryError, match=f"^conv input height is 2: {rule}$"):
+        ConvGeometry(2, 9, 32, 32, Conv(2, 1, (1, 3, 0, 0), 4))
+
+
+def test_tensors_that_an_int32_cannot_count_are_refused() -> None:
+    offsets = r"must be fewer than 2\*\*31 elements \(offsets in GM are int32\)$"
+    with pytest.raises(
+        GeometryError, match=rf"^x is 67173375 pixels x 32 channels, as the host packs it: {offsets}"
+    ):
+        ConvGeometry(65535, 1025, 3, 32, SAME)
+    with pytest.raises(
+        GeometryError, match=rf"^filter is 589536 of K x 65504 channels, as .* packs it: {offsets}"
+    ):
+        ConvGeometry(9, 9, 65504, 65504, SAME, 65504)
+    with pytest.raises(GeometryError, match=rf"^mid is 33619455 pixels x 64 channels: {offsets}"):
+        Geometry(65535, 513, 32, 64, 32, SAME, SAME)
+    with pytest.raises(GeometryError, match=rf"^c is 65536 rows x 32768 columns: {offsets}"):
+        GemmGeometry(65536, 32, 32768)
+    assert GemmGeometry(65536, 32, 32736).m == 65536
+
+
 @pytest.mark.parametrize(
     ("height", "width", "channels", "conv1", "conv2", "message"),
     [
-        (24, 16, (-1, 64, 64), SAME, SAME, "cin is -1: must be at least 1"),
+        (24, 16, (-1, 64, 64), SAME, SAME, "cin is -1: must be 1..65504"),
         (24, 16, (64, 0, 64), SAME, SAME, "cmid is 0"),
         (24, 16, (64, 64, -32), SAME, SAME, "cout is -32"),
         (24, 16, (64, 64, 64), Conv(3, 0, 1), SAME, r"conv1\.stride is 0"),
@@ -114,8 +140,8 @@ def test_a_convolution_has_the_shapes_of_its_definition() -> None:
 @pytest.mark.parametrize(
     ("height", "width", "channels", "conv", "message"),
     [
-        (24, 16, (-1, 64), SAME, r"^cin is -1: must be at least 1$"),
-        (24, 16, (64, 0), SAME, r"^cout is 0: must be at least 1$"),
+        (24, 16, (-1, 64), SAME, r"^cin is -1: must be 1\.\.65504 \(whole blocks of 32 in 16 bits\)$"),
+        (24, 16, (64, 65505), SAME, r"^cout is 65505: must be 1\.\.65504 "),
         (65536, 16, (64, 64), SAME, r"^height is 65536: must be 1\.\.65535 \(16 bits\)$"),
         (24, 0, (64, 64), SAME, r"^width is 0: must be 1\.\.65535 \(16 bits\)$"),
         (24, 16, (64, 64), Conv(256, 1, 0), r"^conv\.kernel is 256: must be 1\.\.255$"),
@@ -155,6 +181,7 @@ def test_a_convolution_has_the_shapes_of_its_definition() -> None:
         (24, 16, (64, 64), Conv((1, 3), 1, 0, (9, 128)), r"^conv\.dilation is .*: must be small enough for"),
         (24, 16, (64, 64), Conv(3, 1, 5, 2), r"^conv\.padding is 5: must be .* below the window \(5\)$"),
         (24, 4, (64, 64), Conv(3, 1, 0, 2), r"^conv input width is 4: must be at least the window \(5\)$"),
+        (24, 2, (64, 64), Conv(3, 1, 1, 2), r"^conv input width is 2: .* of both sides \(2\)$"),
         (24, 16, (14592, 64), SAME, r"^conv worst sum is 2151677952: must be .* below 2\*\*31 \(int32\)$"),
     ],
 )
@@ -172,11 +199,11 @@ def test_groups_divide_the_channels_of_both_images(groups: int) -> None:
 
 
 def test_a_sum_has_the_channels_of_one_group() -> None:
-    depthwise = ConvGeometry(24, 16, 20000, 20000, SAME, 20000)
+    depthwise = ConvGeometry(24, 16, 14592, 14592, SAME, 14592)
     assert depthwise.depth == 9
-    assert depthwise.macs == 24 * 16 * 9 * 20000
+    assert depthwise.macs == 24 * 16 * 9 * 14592
     with pytest.raises(GeometryError, match="conv worst sum"):
-        ConvGeometry(24, 16, 20000, 20000, SAME)
+        ConvGeometry(24, 16, 14592, 14592, SAME)
 
 
 def test_a_dilated_convolution_has_the_shapes_of_its_windows() -> None:

@@ -180,6 +180,7 @@ def test_claims_hold_where_there_is_a_single_output_pixel(
         pytest.param("conv", ConvGeometry(24, 16, 24, 4, Conv(3, 2, 1)), id="few channels"),
         pytest.param("conv", ConvGeometry(24, 16, 33, 66, Conv(3, 1, 1), 33), id="depthwise"),
         pytest.param("conv", ConvGeometry(24, 16, 40, 24, Conv(3, 1, 2, 2), 2), id="groups"),
+        pytest.param("conv", ConvGeometry(5, 7, 40, 24, Conv(3, 1, 9, 9)), id="a small image"),
     ],
 )
 @pytest.mark.parametrize("check", CHECKS)

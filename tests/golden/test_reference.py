@@ -70,6 +70,16 @@ def test_sums_of_one_channel_are_exact_whatever_lies_beside_it(
         assert np.array_equal(convolve(rows, height, width, taps, conv), wanted)
 
 
+def test_memory_that_torch_does_not_get_is_missed_as_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", lambda *_, **__: torch.empty(10**15))
+    with pytest.raises(
+        MemoryError, match=r"^torch can't allocate memory: you tried to allocate 4000000000000000"
+    ):
+        convolve(np.ones((4, 1), np.int8), 2, 2, np.ones((1, 1), np.int8), Conv(1, 1, 0))
+
+
 def test_torch_is_not_imported_before_a_convolution_is_computed() -> None:
     ours = "golden.cache, golden.inputs, golden.conv_pair, golden.conv, golden.gemm"
     code = f"import sys, {ours}; sys.exit('torch' in sys.modules)"

@@ -8,37 +8,14 @@ from random import Random
 
 import pytest
 
-from golden.geometry import Conv, ConvGeometry, Geometry, GeometryError
+from benchmarks.plans import drawn_pair, drawn_single
+from golden.geometry import Conv, ConvGeometry, Geometry
 from kernels.conv_plan import make_conv_plan
 from kernels.plan import Limits, PlanError, make_plan
 
 C0 = 32
 SMALLEST_PIECE = C0 * C0 + C0 * (4 + 8)
 """Bytes of 32 x 32 of a filter, and of a bias (int32) and a table entry (uint64) for each column."""
-
-
-def some_conv(random: Random) -> Conv:
-    kernel = random.randint(1, 11)
-    return Conv(kernel, random.randint(1, 4), random.randint(0, kernel - 1))
-
-
-def drawn_pair(random: Random, size: int, channels: int) -> Geometry:
-    while True:
-        try:
-            return Geometry(
-                random.randint(1, size),
-                random.randint(1, size),
-                *(C0 * random.randint(1, channels // C0) for _ in range(3)),
-                some_conv(random),
-                some_conv(random),
-            )
-        except GeometryError:
-            continue
-
-
-def drawn_conv(random: Random, size: int, channels: int) -> ConvGeometry:
-    pair = drawn_pair(random, size, channels)
-    return ConvGeometry(pair.height, pair.width, pair.cin, pair.cmid, pair.conv1)
 
 
 def held(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]:
@@ -91,7 +68,7 @@ def refused(geometry: Geometry | ConvGeometry, limits: Limits) -> bool:
 
 def share_refused(number: int, seed: int, limits: Limits) -> float:
     random = Random(seed)
-    draws = [draw(random, 300, 1024) for _ in range(number // 2) for draw in (drawn_pair, drawn_conv)]
+    draws = [draw(random, 300, 1024) for _ in range(number // 2) for draw in (drawn_pair, drawn_single)]
     return sum(refused(geometry, limits) for geometry in draws) / len(draws)
 
 
@@ -114,7 +91,7 @@ def test_at_most_one_of_a_hundred_of_many_shapes_is_refused(
     assert share_refused(1000, 2, limits_of(soc)) <= 0.01
 
 
-@pytest.mark.parametrize("draw", [drawn_pair, drawn_conv], ids=["pair", "conv"])
+@pytest.mark.parametrize("draw", [drawn_pair, drawn_single], ids=["pair", "conv"])
 def test_in_little_memory_a_shape_is_refused_only_if_no_plan_fits(
     draw: Callable[[Random, int, int], Geometry | ConvGeometry], limits: Limits
 ) -> None:

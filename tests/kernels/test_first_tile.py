@@ -9,6 +9,8 @@ from emulator.memory import MemoryMap
 from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels.plan import Limits, Plan, make_plan
+from workloads.conv_pair import WORKLOAD
+from workloads.tiling import CONTRACT
 
 Compiled = Callable[[str, Plan], Report]
 GEOMETRIES = [MC62, Geometry(24, 16, 96, 64, 32, Conv(3, 1, 1), Conv(3, 2, 1))]
@@ -43,7 +45,7 @@ def test_only_the_first_tile_is_written(
 
 
 def test_the_variants_differ_in_how_the_feature_map_comes_in(limits: Limits, compiled: Compiled) -> None:
-    plan = make_plan(MC62, limits)
+    plan = WORKLOAD.plan(MC62, limits, CONTRACT)
     load, packed, alloc = (
         compiled(f"first-tile-{name}", plan).counts for name in ("load", "packed", "fused-alloc")
     )

@@ -14,7 +14,9 @@ from emulator.program import Program
 from emulator.soc import SOCS, Space
 from golden.conv_pair import DEFINITION
 from golden.geometry import MC62, Conv, Geometry
-from kernels.plan import Limits, Plan, make_plan, tile_bands
+from kernels.plan import Limits, Plan, tile_bands
+from workloads.conv_pair import WORKLOAD
+from workloads.tiling import CONTRACT
 
 Compiled = Callable[[str, Plan], Report]
 Computed = Callable[..., npt.NDArray[np.int8]]
@@ -22,7 +24,7 @@ Computed = Callable[..., npt.NDArray[np.int8]]
 
 @pytest.fixture(scope="module")
 def mc62(limits: Limits, compiled: Compiled) -> Report:
-    return compiled("fused", make_plan(MC62, limits))
+    return compiled("fused", WORKLOAD.plan(MC62, limits, CONTRACT))
 
 
 def test_mid_never_touches_gm(mc62: Report) -> None:
@@ -57,7 +59,7 @@ def test_l1_residents_of_mc62(mc62: Report) -> None:
 
 
 def test_the_last_bands_conv2_starts_one_row_in(limits: Limits) -> None:
-    last = make_plan(MC62, limits).bands[-1]
+    last = WORKLOAD.plan(MC62, limits, CONTRACT).bands[-1]
     assert last.mid.skip * MC62.out_width == 56
 
 
@@ -77,13 +79,13 @@ def test_estimate_of_mc62(mc62: Report) -> None:
 def test_a5_moves_the_same_and_has_no_estimate(
     mc62: Report, limits: Limits, build: Callable[[str, Plan], Program]
 ) -> None:
-    report = compile_program(build("fused", make_plan(MC62, limits)), SOCS["a5"])
+    report = compile_program(build("fused", WORKLOAD.plan(MC62, limits, CONTRACT)), SOCS["a5"])
     assert report.counts == mc62.counts
     assert report.estimate is None
 
 
 def test_k_steps_of_288_would_take_78432_cycles(limits: Limits, compiled: Compiled) -> None:
-    plan = make_plan(MC62, limits)
+    plan = WORKLOAD.plan(MC62, limits, CONTRACT)
     deep = replace(
         plan, conv1=replace(plan.conv1, step=288, steps=2), conv2=replace(plan.conv2, step=288, steps=2)
     )

@@ -114,6 +114,11 @@ def test_any_product_is_exact_and_moves_what_it_should(
     assert counts.read == {"a": plan.blocks * a.size, "b": b.size}
     assert counts.moved[("L0C", "GM")] == c.nbytes
     assert counts.macs == geometry.macs
+    work = plan.work
+    assert (work.gm_l1, work.l0c_gm) == (sum(counts.read.values()), c.nbytes)
+    assert work.l1_l0a == counts.moved[("L1", "L0A")]
+    assert work.l1_l0b == counts.moved[("L1", "L0B")]
+    assert (work.matmuls, work.fractals) == (counts.matmuls, counts.fractals)
     assert compiled(plan).counts == counts
 
 

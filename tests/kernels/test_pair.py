@@ -19,7 +19,7 @@ from golden.conv_pair import DEFINITION
 from golden.geometry import Conv, Geometry
 from kernels.choice import RESIDENT, STREAMED, Streams
 from kernels.cost import Work
-from kernels.plan import Limits, Plan, PlanError, deeper, make_plan, tile_bands
+from kernels.plan import Limits, Plan, PlanError, make_plan, tile_bands, ways
 from workloads.conv_pair import WORKLOAD
 
 Compiled = Callable[[str, Plan], Report]
@@ -66,7 +66,7 @@ def plans(draw: st.DrawFn, limits: Limits) -> Plan:
         geometry = Geometry(height, width, draw(channels), draw(channels), draw(channels), conv1, conv2)
     except ValueError:
         assume(False)
-    streams = draw(st.sampled_from([RESIDENT, STREAMED, *deeper(geometry)]))
+    streams = draw(st.sampled_from(list(ways(geometry))))
     # In less L1 than there is, filters come in by slices of K too.
     room = draw(st.sampled_from([limits.l1, 50_000, 25_000])) if streams.filters else limits.l1
     plan = tiled(geometry, replace(limits, l1=room), draw(st.integers(1, geometry.out_height)), streams)

@@ -17,13 +17,15 @@ from kernels.cost import Rates, Work
 from kernels.plan import Limits, Plan, PlanError, Tile, Window, make_plan, tile_bands, window
 from kernels.tiles import FREE, Written
 from pipeline.ground import memory
+from workloads.conv_pair import WORKLOAD
+from workloads.tiling import CONTRACT
 
 Build = Callable[[str, Plan], Program]
 
 
 def test_mc62_is_tiled_as_the_specification_says(limits: Limits) -> None:
-    plan = make_plan(MC62, limits)
-    assert plan == tile_bands(MC62, limits, 18)
+    plan = WORKLOAD.plan(MC62, limits, CONTRACT)
+    assert plan == tile_bands(MC62, limits, 18, RESIDENT, (Written(112, 64), Written(112, 32)))
     assert plan.band_rows == 18
     assert [(band.row, band.rows) for band in plan.bands] == [(row, 18) for row in range(0, 144, 18)]
     assert {band.mid.rows for band in plan.bands} == {20}
@@ -35,7 +37,7 @@ def test_mc62_is_tiled_as_the_specification_says(limits: Limits) -> None:
 
 
 def test_the_bands_of_mc62_have_the_padding_of_their_place(limits: Limits) -> None:
-    first, *interior, last = make_plan(MC62, limits).bands
+    first, *interior, last = WORKLOAD.plan(MC62, limits, CONTRACT).bands
     assert first.mid == Window(0, 20, (1, 0, 1, 1), 0)
     assert {band.mid.padding for band in interior} == {(0, 0, 1, 1)}
     assert {band.mid.skip for band in interior} == {0}
@@ -137,12 +139,14 @@ def test_what_a_plan_says_of_its_work_is_what_the_emulator_counts(soc: str, buil
 
 
 def test_cycles_are_the_estimate_of_the_emulator(limits: Limits, build: Build) -> None:
-    plan = make_plan(MC62, memory.limits_of("a2a3"))
+    plan = WORKLOAD.plan(MC62, memory.limits_of("a2a3"), CONTRACT)
     found = compile_program(build("fused", plan), SOCS["a2a3"]).estimate
     assert found is not None
     units = plan.work.units(memory.limits_of("a2a3").rates)
     assert units == pytest.approx(found.units)
-    assert plan == make_plan(MC62, limits) == make_plan(MC62, memory.limits_of("a5"))
+    assert (
+        plan == WORKLOAD.plan(MC62, limits, CONTRACT) == WORKLOAD.plan(MC62, memory.limits_of("a5"), CONTRACT)
+    )
 
 
 def test_rows_that_are_no_whole_fractals_have_zeros_under_them(limits: Limits) -> None:
@@ -160,6 +164,24 @@ def test_filters_that_do_not_fit_l1_are_streamed_by_pieces(limits: Limits) -> No
     held, tile = 2 * 16 * 7 * 512, plan.conv1
     assert 4608 * 512 > limits.l1 - held >= (tile.slice + 12) * tile.columns
     assert not make_plan(Geometry(28, 28, 128, 128, 128, same, same), limits).streamed
+
+
+def test_the_acc_tile_of_a_filter_in_l1_is_the_cheapest_that_fits() -> None:
+    """No other tile or K step that fits takes fewer cycles, in whole bands and a lower last one."""
+    limits = memory.limits_of("a2a3")
+    geometry = Geometry(23, 14, 96, 64, 96, Conv(3, 1, 1), Conv(3, 1, 1))
+    tight = replace(limits, l0c=24_000, l0a=20_000)
+    plan = tile_bands(geometry, tight, 9)
+    costs = {
+        replace(plan, conv2=Tile(0, positions, step, 576 // step)).work.cycles(tight.rates)
+        for step, positions in product(range(32, 577, 32), range(16, 129, 16))
+        if 576 % step == 0
+        and 4 * positions * 96 <= tight.l0c
+        and positions * step <= tight.l0a
+        and step * 96 <= tight.l0b
+    }
+    assert len(costs) > 10
+    assert plan.work.cycles(tight.rates) == min(costs)
 
 
 def test_the_acc_tile_of_a_streamed_filter_is_the_cheapest_that_fits() -> None:
@@ -238,7 +260,7 @@ def test_where_no_plan_fits_the_nearest_one_is_told(limits: Limits) -> None:
         r"512 \(x of 1 x 16 pixels x 32 channels\) \+ 512 \(mid of 1 x 16 pixels x 32 channels\) \+ "
         r"1024 \(filter1 of 32 x 32\) \+ 384 \(bias and scale rows1\)"
     )
-    who = "bands of 1 rows, filters streamed"
+    who = "bands of 1 row, filters streamed"
     problem = rf"^{who} need {needed} B of L1, which has 1000: {needed - 1000} too many: {parts}"
     with pytest.raises(PlanError, match=problem):
         make_plan(pointwise, replace(limits, l1=1000))
@@ -267,7 +289,7 @@ def test_what_is_written_wins_over_the_planner(limits: Limits) -> None:
     plan = make_plan(GEOMETRY, limits, 6, (Written(positions=48, step=96), FREE))
     assert (plan.band_rows, plan.streamed) == (6, False)
     assert (plan.conv1.positions, plan.conv1.step, plan.conv1.steps) == (48, 96, 3)
-    assert (plan.conv2.positions, plan.conv2.step) == (16, 32)
+    assert plan.conv2 == make_plan(GEOMETRY, limits, 6).conv2
     blocks = make_plan(replace(GEOMETRY, cout=96), limits, None, (FREE, Written(columns=32, positions=32)))
     assert blocks.streamed
     assert (blocks.conv2.columns, blocks.conv2.positions) == (32, 32)

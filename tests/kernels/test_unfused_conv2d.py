@@ -14,12 +14,14 @@ from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels import unfused_conv2d
 from kernels.plan import Limits, Plan, make_plan
+from workloads.conv_pair import WORKLOAD
+from workloads.tiling import CONTRACT
 
 Compiled = Callable[[str, Plan], Report]
 
 
 def test_gm_bytes_of_mc62(limits: Limits, compiled: Compiled) -> None:
-    plan = make_plan(MC62, limits)
+    plan = WORKLOAD.plan(MC62, limits, CONTRACT)
     first, second = compiled("pass1", plan).counts, compiled("pass2", plan).counts
     assert first.read["x"] == 2_121_728
     assert first.written == {"mid": 516_096}
@@ -29,7 +31,7 @@ def test_gm_bytes_of_mc62(limits: Limits, compiled: Compiled) -> None:
 
 
 def test_pass1_loads_each_plane_of_a_band_as_one_rectangle(limits: Limits, compiled: Compiled) -> None:
-    report = compiled("pass1", make_plan(MC62, limits))
+    report = compiled("pass1", WORKLOAD.plan(MC62, limits, CONTRACT))
     assert report.counts.operations["load"] == 3 + 8 * 2  # filter, bias, scale; bands of two planes
     maps = [tile for tile in report.memory["pass1"].residents if tile.type.size == 37 * 112 * 32]
     assert {tile.type.space for tile in maps} == {Space.Mat}
@@ -59,7 +61,7 @@ def test_an_accumulator_passed_under_its_first_name_is_refused(tmp_path: Path, l
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     with pytest.raises(SourceError) as caught:
-        module.build_pass1(emulator.language, make_plan(MC62, limits))
+        module.build_pass1(emulator.language, WORKLOAD.plan(MC62, limits, CONTRACT))
     assert wrong in linecache.getline(str(copy), caught.value.position.line)
     assert "acc0 is an old name of the tile that passes.py:" in caught.value.problem
     assert "use acc1 here" in caught.value.problem

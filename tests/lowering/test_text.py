@@ -16,8 +16,7 @@ from emulator.memory import place
 from emulator.program import Call, Program, TileType, flat
 from emulator.soc import SOCS, Soc, Space
 from golden.geometry import Conv, Geometry
-from kernels.choice import RESIDENT, STREAMED
-from kernels.plan import PlanError, deeper, tile_bands
+from kernels.plan import PlanError, tile_bands, ways
 from lowering.instructions import LoweringError
 from lowering.minimise import program_flags
 from lowering.runner import runner
@@ -63,7 +62,7 @@ def programs(draw: st.DrawFn) -> Program:
             draw(conv),
         )
         limits = limits_of("a2a3")
-        streams = draw(st.sampled_from([RESIDENT, STREAMED, *deeper(geometry)]))
+        streams = draw(st.sampled_from(list(ways(geometry))))
         room = draw(st.sampled_from([limits.l1, 100_000, 50_000])) if streams.filters else limits.l1
         rows = draw(st.integers(1, geometry.out_height))
         plan = tile_bands(geometry, replace(limits, l1=room), rows, streams)

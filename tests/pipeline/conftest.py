@@ -65,7 +65,7 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def untileable() -> Geometry:
     """A C1 plane of the rows that one row of y needs is more than L1 holds."""
-    return Geometry(5, 20_000, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
+    return Geometry(5, 12_000, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1))
 
 
 @pytest.fixture(scope="session")

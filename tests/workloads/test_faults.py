@@ -24,14 +24,19 @@ SINGLE = Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
 POINTWISE = Geometry(32, 16, 64, 64, 64, Conv(1, 1, 0), Conv(1, 1, 0))
 
 
-def form_of(program: str, geometry: Geometry, band_rows: int) -> Form:
-    form = Subject(conv_pair.WORKLOAD, geometry, "a2a3", {"band_rows": band_rows}).form(program)
+SMALL_TILES = {"tile_positions1": 16, "k_step1": 32, "tile_positions2": 16, "k_step2": 32}
+"""Bands have several ACC tiles and K steps."""
+
+
+def form_of(program: str, geometry: Geometry, band_rows: int, **others: int) -> Form:
+    options = {"band_rows": band_rows, **SMALL_TILES, **others}
+    form = Subject(conv_pair.WORKLOAD, geometry, "a2a3", options).form(program)
     assert form is not None
     return form
 
 
-def shown(name: str, geometry: Geometry, band_rows: int) -> str:
-    return can_show(fault_named(name), form_of("fused", geometry, band_rows))
+def shown(name: str, geometry: Geometry, band_rows: int, **others: int) -> str:
+    return can_show(fault_named(name), form_of("fused", geometry, band_rows, **others))
 
 
 def test_an_id_is_its_family_and_convolution() -> None:
@@ -72,8 +77,8 @@ def test_no_name_is_called_close_to_a_fault_that_is_far_from_all() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("planes-swapped-1", "conv1's input has 32 channels: one C1 plane, where both orders are the same"),
-        ("nz-as-nd-mid", "mid has 32 channels: one C1 plane, where both orders are the same"),
+        ("planes-swapped-1", "conv1's input has one C1 plane of channels, where both orders are the same"),
+        ("nz-as-nd-mid", "mid has one C1 plane of channels, where both orders are the same"),
         ("no-padding-right-1", "conv1's windows never pass the right edge"),
         ("no-padding-left-2-interior", "there is no band between a first and a last"),
         ("no-padding-left-2-last", "a single band: the same as no-padding-left-2"),
@@ -98,7 +103,25 @@ def test_what_a_single_band_of_32_channels_hides(name: str, reason: str) -> None
     ],
 )
 def test_what_kernels_of_1_hide(name: str, reason: str) -> None:
-    assert shown(name, POINTWISE, 8) == reason
+    assert shown(name, POINTWISE, 8, k_step1=64) == reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("planes-swapped-1", "conv's input has one C1 plane of channels, where both orders are the same"),
+        ("k-order-ckhkw-1", "conv has a kernel of 1"),
+        ("no-padding-left-1", "conv has no padding"),
+        ("k-step-skipped-1", "conv's K loop has a single step"),
+        ("acc-not-reset-1", "a band holds a single ACC tile of conv"),
+    ],
+)
+def test_a_single_convolution_has_no_number_and_no_channels_that_the_host_packed(
+    name: str, reason: str
+) -> None:
+    form = Subject(conv.WORKLOAD, ConvGeometry(4, 4, 3, 5, Conv(1, 1, 0)), "a2a3").form("conv")
+    assert form is not None
+    assert can_show(fault_named(name), form) == reason
 
 
 def test_a_band_holds_a_single_tile() -> None:
@@ -150,7 +173,7 @@ def test_the_fused_program_has_a_place_for_every_fault() -> None:
 
 def test_a_single_convolution_has_the_faults_of_the_first_but_those_of_another() -> None:
     geometry = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
-    form = Subject(conv.WORKLOAD, geometry, "a2a3", {"band_rows": 4}).form("conv")
+    form = Subject(conv.WORKLOAD, geometry, "a2a3", {"band_rows": 4, "tile_positions": 32}).form("conv")
     assert form is not None
     for name, fault in FAULTS.items():
         second = fault.conv == 2 or fault.step == "hand-over"

@@ -11,8 +11,13 @@ from pipeline.ground.subject import Subject
 from workloads import conv_pair
 from workloads.form import Form, FormError, Part
 
-SUBJECT = Subject(conv_pair.WORKLOAD, conv_pair.WORKLOAD.example, "a2a3", {"band_rows": 4})
-"""Mid and y 12 x 8, in three bands."""
+SUBJECT = Subject(
+    conv_pair.WORKLOAD,
+    conv_pair.WORKLOAD.example,
+    "a2a3",
+    {"band_rows": 4, "tile_positions2": 16, "k_step2": 32},
+)
+"""Mid and y 12 x 8, in three bands, each of several ACC tiles of y."""
 
 
 def fused() -> Form:

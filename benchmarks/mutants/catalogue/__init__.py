@@ -12,6 +12,7 @@ from benchmarks.mutants.catalogue import (
     plans,
     rectangles,
     single,
+    streams,
 )
 from benchmarks.mutants.mutant import Mutant
 
@@ -23,6 +24,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *plans.MUTANTS,
     *rectangles.MUTANTS,
     *single.MUTANTS,
+    *streams.MUTANTS,
     *pairs.MUTANTS,
     *equivalent.MUTANTS,
 )

@@ -2,27 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.mutants.mutant import Case, Edit, Mutant
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 
 S2, S1 = Conv(3, 2, 1), Conv(3, 1, 1)
-INTERIOR = Case("conv-pair", Geometry(64, 32, 64, 64, 64, S2, S1), {"band_rows": 8})
+
+
+def pair_tiling(
+    band_rows: int, conv1: tuple[int, int] = (16, 64), conv2: tuple[int, int] = (16, 32)
+) -> dict[str, int]:
+    """The tiling of a pair, written so that it has several tiles and K steps whatever the planner prefers.
+
+    Args:
+        band_rows: rows of y in a band.
+        conv1: positions of an ACC tile of the first convolution, and its K step.
+        conv2: the same of the second one.
+    """
+    return {
+        "band_rows": band_rows,
+        "tile_positions1": conv1[0],
+        "k_step1": conv1[1],
+        "tile_positions2": conv2[0],
+        "k_step2": conv2[1],
+    }
+
+
+def conv_tiling(band_rows: int, conv: tuple[int, int] = (16, 64)) -> dict[str, int]:
+    """The same of a single convolution."""
+    return {"band_rows": band_rows, "tile_positions": conv[0], "k_step": conv[1]}
+
+
+def pair_case(geometry: Geometry, *tiling: Any) -> Case:
+    """A pair, tiled as `pair_tiling` says."""
+    return Case("conv-pair", geometry, pair_tiling(*tiling))
+
+
+def conv_case(geometry: ConvGeometry, *tiling: Any) -> Case:
+    """A convolution, tiled as `conv_tiling` says."""
+    return Case("conv", geometry, conv_tiling(*tiling))
+
+
+INTERIOR = pair_case(Geometry(64, 32, 64, 64, 64, S2, S1), 8, (16, 64), (16, 32))
 """Four bands, and as many channels everywhere: all filters and tables have one shape."""
-RAGGED = Case("conv-pair", Geometry(45, 32, 32, 64, 32, S2, S1), {"band_rows": 5})
+RAGGED = pair_case(Geometry(45, 32, 32, 64, 32, S2, S1), 5, (16, 32), (16, 32))
 """Bands of 5 output rows and a last one of 3."""
-TWO_BANDS = Case("conv-pair", Geometry(40, 32, 32, 32, 32, S2, S1), {"band_rows": 10})
+TWO_BANDS = pair_case(Geometry(40, 32, 32, 32, 32, S2, S1), 10, (16, 32), (16, 32))
 """A first and a last band, and none between them."""
-STRIDE_1_2 = Case("conv-pair", Geometry(35, 32, 64, 32, 96, S1, S2), {"band_rows": 7})
-STRIDE_2_2 = Case("conv-pair", Geometry(66, 64, 32, 64, 32, S2, S2), {"band_rows": 5})
-PLANES = Case("conv-pair", Geometry(22, 16, 128, 32, 64, S1, S1), {"band_rows": 8})
+STRIDE_1_2 = pair_case(Geometry(35, 32, 64, 32, 96, S1, S2), 7, (32, 64), (16, 32))
+PLANES = pair_case(Geometry(22, 16, 128, 32, 64, S1, S1), 8, (16, 64), (16, 32))
 """Four C1 planes of x, as many as pass1 keeps."""
-NARROW = Case("conv-pair", Geometry(10, 8, 32, 64, 32, S1, S1), {"band_rows": 5})
-SHORT_TILE = Case("conv-pair", Geometry(9, 7, 32, 64, 32, S1, S1), {"band_rows": 4})
+NARROW = pair_case(Geometry(10, 8, 32, 64, 32, S1, S1), 5, (16, 32), (16, 32))
+SHORT_TILE = pair_case(Geometry(9, 7, 32, 64, 32, S1, S1), 4, (48, 32), (32, 32))
 """Bands of 28 positions: the last ACC tile has some that are not wanted."""
-UNITS = Case("conv-pair", Geometry(24, 24, 32, 32, 32, S1, S2), {"band_rows": 4})
+UNITS = pair_case(Geometry(24, 24, 32, 32, 32, S1, S2), 4, (48, 32), (48, 32))
 """Rows of 24 columns: two of them are whole fractals, one is not."""
-CONV = Case("conv", ConvGeometry(32, 32, 64, 32, Conv(5, 1, 2)), {"band_rows": 4})
-CONV_SQUARE = Case("conv", ConvGeometry(18, 16, 32, 32, S1))
+CONV = conv_case(ConvGeometry(32, 32, 64, 32, Conv(5, 1, 2)), 4, (32, 64))
+CONV_SQUARE = conv_case(ConvGeometry(18, 16, 32, 32, S1), 18, (16, 32))
 """x and filter have one shape."""
 GEMM = Case("gemm", GemmGeometry(512, 1152, 32))
 GEMM_ROWS = Case("gemm", GemmGeometry(384, 1024, 384))

@@ -22,12 +22,11 @@ from benchmarks.mutants.catalogue.fused import one_map
 from benchmarks.mutants.catalogue.issue import CONTINUED
 from benchmarks.mutants.mutant import Edit
 
-_FUSED, _TWO, _BLOCKS, _PLAN, _TILES, _GEMM = (
+_FUSED, _TWO, _BLOCKS, _PLAN, _GEMM = (
     "fused_conv2d.py",
     "unfused_conv2d.py",
     "blocks.py",
     "plan.py",
-    "tiles.py",
     "gemm.py",
 )
 _CONV1_K = ("conv1_position,\n                conv1_k *", "conv1_taps,\n                conv1_k *")
@@ -142,7 +141,7 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: K steps of 32 in conv1",
         WHOLE_K,
-        Edit(_TILES, "LONGEST_STEP = 64", "LONGEST_STEP = 32"),
+        Edit(_PLAN, "written=written[0]", "written=replace(written[0], step=C0)"),
     ),
     equivalent(
         "equivalent, plan: pass1's bands are half as high",
@@ -166,7 +165,8 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: an ACC tile of two image rows",
         (*WITH_CONV1, "pass2"),
-        Edit(_TILES, "min(row_unit(asked.width)", "min(2 * row_unit(asked.width)"),
+        Edit(_PLAN, "written=written[0]", "written=replace(written[0], positions=32)"),
+        Edit(_PLAN, "written=written[1]", "written=replace(written[1], positions=32)"),
     ),
     equivalent(
         "equivalent, pass2: the first band last",

@@ -100,7 +100,11 @@ MUTANTS = (
     several(
         "two at once, plan: one K step too few; fused: main swaps biases",
         (*WHOLE_K, "pass2"),
-        Edit("tiles.py", "step, depth // step)", "step, depth // step - 1)"),
+        Edit(
+            "tiles.py",
+            "replace(tile, columns=0, slices=1)",
+            "replace(tile, columns=0, slices=1, steps=tile.steps - 1)",
+        ),
         Edit(
             _FUSED,
             "self.fused(x, filter1, bias1, scale1, filter2, bias2,",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.mutants.catalogue.cases import WITH_CONV1, fault
-from benchmarks.mutants.mutant import Case, Mutant
+from benchmarks.mutants.catalogue.cases import WITH_CONV1, fault, pair_case
+from benchmarks.mutants.mutant import Mutant
 from golden.geometry import Conv, Geometry
 
-RECTANGLES = Case(
-    "conv-pair",
+RECTANGLES = pair_case(
     Geometry(40, 26, 64, 64, 64, Conv((5, 3), (2, 1), (1, 2, 2, 0)), Conv((3, 2), (1, 2), (2, 1, 0, 1))),
-    {"band_rows": 6},
+    6,
+    (208, 64),
+    (80, 32),
 )
 """Four bands; no two sides of a convolution have the same padding and no two numbers of a pair are alike."""
 

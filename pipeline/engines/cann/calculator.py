@@ -10,12 +10,14 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 from filelock import FileLock
 
 from pipeline.engines.base import InfrastructureError
+from pipeline.engines.process import said
 from pipeline.ground.flock import require_flock
 
 COMPILER = "g++"
@@ -60,6 +62,13 @@ def is_built(cache: Path) -> bool:
         InfrastructureError: as `calculator`.
     """
     return _library(cache, _compiler()).with_suffix(_DIGEST).is_file()
+
+
+def versions(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The version of what compiles the calculator on a host, by name; empty if there is none."""
+    compiler = shutil.which(COMPILER, path=environment.get("PATH"))
+    printed = said([compiler, "--version"]) if compiler is not None else ""
+    return {COMPILER: printed.splitlines()[0]} if printed else {}
 
 
 def _compiler() -> str:

@@ -41,7 +41,8 @@ class Order:
 
     Attributes:
         workload: the workload that has the program.
-        geometry, tiling: of the workload's own types; their fields, in the child process.
+        geometry, tiling: of the workload's own types; their fields, in the child process. The geometry is the
+            user's, by whose rules it is checked there again, and the tiling is of the device's.
         kernels: the source file that holds `BUILD` (see `workloads.tensor_level`).
         calculator: the verifier's library; empty if nothing is verified.
     """

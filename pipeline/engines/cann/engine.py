@@ -153,9 +153,9 @@ class CannEngine:
         try:
             tiling = level.tiling(request.program, subject.device, CAPACITIES)
         except TilingError as error:
-            raise NotSupportedError(str(error)) from error
+            raise NotSupportedError(subject.packing.explained(str(error))) from error
         kernels = str(self._kernels or level.source)
-        return Order(Work.CODE, request.program, request.workload, subject.device, tiling, kernels)
+        return Order(Work.CODE, request.program, request.workload, subject.geometry, tiling, kernels)
 
 
 def _installed() -> Availability:

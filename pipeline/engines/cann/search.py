@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from golden.errors import UserError
+from kernels.tensor.plan import TilingError
 from pipeline.engines.base import CompileError, InfrastructureError
 from pipeline.engines.cann import child
 from pipeline.engines.cann.child import Order, Work
@@ -56,7 +57,8 @@ def search(
     """Search the best tiling of a geometry for every tensor-level program of its workload.
 
     Compiles in `folder`, which exists and is empty again afterwards, at most `budget` times for each program
-    and at least once, and calls `tell` with a line each time.
+    and at least once, and calls `tell` with a line each time. The geometry is the user's; tilings are of what
+    programs compute for it.
 
     Raises:
         SearchError: the workload declares no search.
@@ -65,10 +67,17 @@ def search(
     """
     declared, level = search_of(workload), workload.tensor_level
     assert level is not None  # `search_of` refused it otherwise
-    start, kernels = declared.start(geometry, CAPACITIES), str(level.source)
+    packing, kernels = workload.packing(geometry), str(level.source)
+    device = packing.device
+    try:
+        start = declared.start(device, CAPACITIES)
+    except TilingError as error:
+        raise TilingError(packing.explained(str(error))) from error
     orders = [Order(Work.COST, program, named, geometry, start, kernels) for program in level.programs]
     scratch = folder / "candidate"
-    return {order.program: _Search(declared, order, scratch, budget, tell).descend() for order in orders}
+    return {
+        order.program: _Search(declared, device, order, scratch, budget, tell).descend() for order in orders
+    }
 
 
 @dataclass
@@ -76,6 +85,7 @@ class _Search:
     """The search for one program; `tried` holds the cycles of each tiling, None if it was refused."""
 
     declared: TilingSearch
+    device: Any
     order: Order
     scratch: Path
     budget: int
@@ -87,7 +97,7 @@ class _Search:
         best = Found(self.order.tiling, self._compiled(self.order.tiling))
         while True:
             before = best.cycles
-            for changes in self.declared.numbers(self.order.program, self.order.geometry):
+            for changes in self.declared.numbers(self.order.program, self.device):
                 for tiling in changes(best.tiling):
                     cycles = self._cycles(tiling)
                     if cycles is not None and cycles < best.cycles:
@@ -98,7 +108,7 @@ class _Search:
     def _cycles(self, tiling: Any) -> int | None:
         if tiling in self.tried:
             return self.tried[tiling]
-        fits = self.declared.may_fit(self.order.geometry, tiling, CAPACITIES)
+        fits = self.declared.may_fit(self.device, tiling, CAPACITIES)
         if len(self.tried) >= self.budget or not fits:
             return None
         try:

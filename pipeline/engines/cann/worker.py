@@ -106,11 +106,7 @@ def perform(path: Path) -> None:
         _pretend_toolkit(path.parent)
     if order.work is Work.VERIFY:
         options["verify_options"] = {"enable_pass_verify": True, "pass_verify_error_tol": [0.0, 0.0]}
-    workload = workload_named(order.workload.name, order.workload.file)
-    assert workload.tensor_level is not None
-    geometry = geometry_of(workload, order.geometry)
-    tiling = msgspec.convert(order.tiling, workload.tensor_level.tiling_type)
-    kernel = run_path(order.kernels)["BUILD"][order.program](pypto, geometry, tiling, options)
+    kernel = run_path(order.kernels)["BUILD"][order.program](pypto, *shapes_of(order), options)
     parameters = kernel._cached_signature[0]
     if order.work is Work.VERIFY:
         arrays = [np.load(path.parents[1] / ARRAYS / f"{each.name}.npy") for each in parameters]
@@ -118,6 +114,14 @@ def perform(path: Path) -> None:
     else:
         kinds = {pypto.DT_INT8: torch.int8, pypto.DT_INT32: torch.int32, pypto.DT_FP32: torch.float32}
         kernel(*(torch.zeros(list(each.shape), dtype=kinds[each.dtype]) for each in parameters))
+
+
+def shapes_of(order: Order) -> tuple[Any, Any]:
+    """The device geometry and the tiling of an order that was read from a file, in the workload's types."""
+    workload = workload_named(order.workload.name, order.workload.file)
+    assert workload.tensor_level is not None
+    device = workload.packing(geometry_of(workload, order.geometry)).device
+    return device, msgspec.convert(order.tiling, workload.tensor_level.tiling_type)
 
 
 def _verify(pypto: Any, calculator: str, kernel: Any, tensors: list[Any]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from pipeline.engines.base import Availability
+from pipeline.engines.process import said
 
 ROOT = "PTO_ISA_ROOT"
 """Environment variable: a checkout of the headers."""
@@ -25,7 +25,6 @@ OLDEST = 19
 _COMPILERS = ("clang++", *(f"clang++-{version}" for version in range(OLDEST, OLDEST + 6)))
 _ENTRY, _SIMULATOR = Path("include/pto/pto-inst.hpp"), Path("include/pto/cpu")
 _VERSION = re.compile(r"clang version (\d+)[.\d]*")
-_PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,12 @@ def find(environment: Mapping[str, str]) -> Toolchain | Availability:
     return _found(folder, environment.get("PATH", ""), bool(sanitize))
 
 
+def versions(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What identifies the toolchain of a host, by name; empty if it lacks something."""
+    found = find(environment)
+    return {} if isinstance(found, Availability) else found.facts
+
+
 @lru_cache(maxsize=4)
 def _found(root: Path, path: str, sanitize: bool) -> Toolchain | Availability:
     remedy = f"install clang++ {OLDEST} or newer"
@@ -96,12 +101,12 @@ def _found(root: Path, path: str, sanitize: bool) -> Toolchain | Availability:
         compiler = shutil.which(name, path=path)
         if compiler is None:
             continue
-        said = _said([compiler, "--version"])
-        version = _VERSION.search(said)
+        printed = said([compiler, "--version"])
+        version = _VERSION.search(printed)
         if version and int(version[1]) >= OLDEST:
             try:
                 return Toolchain(
-                    root, _revision(root), _digest(root), compiler, said.splitlines()[0], sanitize
+                    root, _revision(root), _digest(root), compiler, printed.splitlines()[0], sanitize
                 )
             except OSError as error:
                 return Availability(f"{ROOT} is {root}: {error}", "name a checkout that can be read")
@@ -109,21 +114,12 @@ def _found(root: Path, path: str, sanitize: bool) -> Toolchain | Availability:
     return Availability("; ".join(seen) or "there is no clang++ on PATH", remedy)
 
 
-def _said(command: list[str]) -> str:
-    """What a command prints; empty if it fails."""
-    try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return "" if ended.returncode else ended.stdout.strip()
-
-
 def _revision(root: Path) -> str:
     """The commit of a checkout, marked if files differ from it; empty where git knows none."""
-    top = _said(["git", "-C", str(root), "rev-parse", "--show-toplevel"])
+    top = said(["git", "-C", str(root), "rev-parse", "--show-toplevel"])
     if not top or Path(top).resolve() != root.resolve():  # a folder inside another project's checkout
         return ""
-    return _said(["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
+    return said(["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"])
 
 
 def _digest(root: Path) -> str:

@@ -21,7 +21,7 @@ from emulator.operators import OPERATORS
 from pipeline.engines.base import Availability
 from pipeline.engines.identity import Framework
 from pipeline.engines.npu_smi import survey_host
-from pipeline.engines.process import child_environment
+from pipeline.engines.process import child_environment, said
 from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
 from pipeline.ground.jobs import Platform
@@ -148,6 +148,17 @@ def versions(environment: Mapping[str, str]) -> dict[str, str]:
         "driver": _field(_DRIVER, "Version") or "none",
     }
     return facts | ({"npu_smi": survey_host().version} if survey_host().version else {})
+
+
+def built_with(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Those of `versions` that decide what is built, with the simulators' compiler; empty without PyPTO."""
+    if not _pypto(environment):
+        return {}
+    found = versions(environment)
+    compiler = shutil.which(_SIMULATOR_COMPILER, path=environment.get("PATH"))
+    printed = said([compiler, "--version"]) if compiler is not None else ""
+    built = {name: found[name] for name in ("pypto", "ptoas", "simpler", "cann")}
+    return built | {_SIMULATOR_COMPILER: printed.partition("\n")[0] or "none"}
 
 
 def inquire(environment: Mapping[str, str]) -> Installed:

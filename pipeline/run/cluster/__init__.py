@@ -5,5 +5,6 @@
         node                   an actor on each node: starts the steward and carries its lines
           steward              a process of its own there: keepers, nursery and device locks, as on one host
 
-A Ray worker has many threads, so nothing is forked in one: the steward is a fresh interpreter.
+Before all that, `head` asks whether there is a head of a cluster at the address. A Ray worker has many
+threads, so nothing is forked in one: the steward is a fresh interpreter.
 """

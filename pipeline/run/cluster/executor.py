@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import re
 import select
 import selectors
@@ -20,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -34,6 +33,7 @@ from golden.errors import UserError
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.run.ahead import GoldensAhead
+from pipeline.run.cluster import head
 from pipeline.run.cluster.messages import (
     Able,
     Aside,
@@ -62,9 +62,9 @@ from pipeline.run.cluster.messages import (
     Tell,
     Unfit,
 )
-from pipeline.run.devices import HOST, Device, lock_name, node_of, on_node
+from pipeline.run.devices import HOST, Device, lock_name, lock_of, node_of, number_of, on_node
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
-from pipeline.run.goldens import Wanted
+from pipeline.run.goldens import Wanted, golden_kind
 from pipeline.run.messages import Channel, encode
 from pipeline.run.nursery import Nursery
 
@@ -77,19 +77,19 @@ JOINING = 60.0
 JOINING_UNSEEN = 12.0
 """The same, of a cluster that was not seen to answer."""
 
-_DIALLING = 5.0
 _SURVEYING = 90.0
 _SILENT = 60.0
 _PENDING = 8
 _HIRES = 3
 _HELD = 5.0
+_ANSWERING = 2.0
+_MODEL = "accelerator_type:"
 _CLOCK = 5.0
 _CLOSE_PATIENCE = 40.0
 _BOOT = (
     "import sys; sys.path[:] = {path!r}; from pipeline.run.cluster.liaison import main;"
     " main(int(sys.argv[1]))"
 )
-_REMEDY = "start it with `ray start` as docs/cluster.md says, or leave --executor ray out"
 _CHATTER = re.compile(r"\[[-\d :,.]+ [IW] \d+ \d+\]")
 """How lines begin that Ray prints although nothing is wrong."""
 
@@ -105,12 +105,15 @@ class Cluster:
     """The cluster that a run uses, and what its nodes must have.
 
     Args:
-        address: of the head, or `auto`: the cluster of this host or of `RAY_ADDRESS`.
+        address: of the head, or `head.AUTO`.
         archive: the sources that the nodes are sent, and their digest.
         root: the folder of the same sources on this host.
         survey: `module:function` of what a node answers with; see `Inspect`.
         facts: versions by name that every node must have too.
         sources: digests by name that every node must have too.
+        toolchains: of the plan, by backend whose jobs compile, with what they do here: versions by name.
+            Nodes that have another one get none of these jobs; if there is none here, that of the first node
+            counts.
         devices: the ids of `--devices`.
         inputs: the path of a user's tensors.
     """
@@ -121,6 +124,7 @@ class Cluster:
     survey: str
     facts: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    toolchains: Callable[[Sequence[Job]], Mapping[str, Mapping[str, str]]] = lambda _plan: {}
     devices: str | None = None
     inputs: str | None = None
 
@@ -138,7 +142,6 @@ class _Slot:
 
     resources: Mapping[str, float]
     node: str = ""
-    used: bool = False
 
     def covers(self, resources: Mapping[str, float]) -> bool:
         return all(self.resources.get(name, 0.0) >= amount for name, amount in resources.items())
@@ -146,7 +149,7 @@ class _Slot:
 
 @dataclass
 class _Node:
-    """A node. `name` is empty until it was found fit; `refused` says why it is not used."""
+    """A node. `name` is empty until it was found fit; `refused` says why not, `spared` for which jobs."""
 
     address: str
     resources: Mapping[str, float]
@@ -154,10 +157,10 @@ class _Node:
     name: str = ""
     refused: str = ""
     survey: Survey | None = None
+    spared: str = ""
     answers: Mapping[Hashable, Able] = field(default_factory=dict)
     goldens: set[str] = field(default_factory=set)
     kernels: set[Hashable] = field(default_factory=set)
-    slots: set[int] = field(default_factory=set)
 
     @property
     def answered(self) -> bool:
@@ -177,33 +180,34 @@ class ClusterExecutor:
         Raises:
             ClusterError: there is no Ray, no cluster, or no node that can be used.
         """
-        if find_spec("ray") is None:
-            raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
         self._where = f"--executor ray: {cluster.address}"
-        host, _, port = cluster.address.rpartition(":")
-        # Without a port Ray itself looks for the cluster; it may find the traces of one that has ended.
-        self._joining = JOINING_UNSEEN
-        if host and port.isdecimal():
-            if why := _no_head(host, int(port)):
-                raise ClusterError(f"{self._where}: {why}; {_REMEDY}")
-            self._joining = JOINING
+        # For itself Ray may find the traces of a cluster that has ended; a head that speaks TLS is not asked.
+        unseen = cluster.address == head.AUTO or head.speaks_tls(terms.environment)
+        self._joining = JOINING_UNSEEN if unseen else JOINING
+        if cluster.address != head.AUTO and (why := head.refusal(cluster.address, terms.environment)):
+            raise ClusterError(f"{self._where}: {why}")
         self.set_aside: dict[str, str] = {}
         self._terms, self._cluster = terms, cluster
         self._kinds = {_kind(job): job for job in reversed(terms.plan)}
         self._nodes: dict[str, _Node] = {}
         self._hired: Counter[str] = Counter()
         self._slots: dict[int, _Slot] = {}
+        self._asked: set[int] = set()
+        self._idle: set[int] = set()
         self._numbers = itertools.count(1)
         self._running: dict[int, tuple[Process, str]] = {}
         self._busy: set[str] = set()
         self._owners: dict[str, str] = {}
         self._held: dict[str, tuple[float, str]] = {}
         self._reach: dict[Hashable, tuple[str, ...]] = {}
+        self._asks: dict[Hashable, Mapping[str, float]] = {}
+        self._own_toolchains: Mapping[str, Mapping[str, str]] = {}
+        self._toolchains: dict[str, Mapping[str, str]] = {}
         self._entries: dict[Hashable, Path | None] = {}
         self._give_up_at = math.inf
         self._site: Site | None = None
         self._nursery: Nursery | None = None
-        self._goldens: GoldensAhead | None = None
+        self._goldens = GoldensAhead()
         self._told = Told(lambda _number, _ended: None)
         self._inspect = Inspect(cluster.survey, tuple(self._kinds.values()), cluster.devices, cluster.inputs)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
@@ -217,6 +221,8 @@ class ClusterExecutor:
     # Joining
 
     def _start_liaison(self) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
+        if find_spec("ray") is None:
+            raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
         ours, theirs = socket.socketpair()
         path = [entry or str(Path.cwd()) for entry in sys.path]
         with theirs:
@@ -238,16 +244,19 @@ class ClusterExecutor:
             file.flush()
             root, cache = str(self._cluster.root), str(self._terms.cache)
             self._channel.send(Connect(self._cluster.address, file.name, digest, root, cache))
+            # Meanwhile the liaison imports Ray.
+            self._own_toolchains = self._cluster.toolchains(self._terms.plan)
+            self._toolchains = {name: there for name, there in self._own_toolchains.items() if there}
             connected = False
             for message in self._messages(self._joining):
                 if isinstance(message, Refused):
-                    raise ClusterError(f"{where}: {message.text}; {_REMEDY}")
+                    raise ClusterError(f"{where}: {message.text}")
                 self._take_in(message)
                 if connected := isinstance(message, Connected):
                     break
             if not connected:
                 raise ClusterError(
-                    f"{where}: no answer within {self._joining:g} s{self._last_error()}; {_REMEDY}"
+                    f"{where}: no answer within {self._joining:g} s{self._last_error()}; {head.START}"
                 )
         for message in self._messages(_SURVEYING) if self._nodes else ():
             self._take_in(message)
@@ -256,7 +265,7 @@ class ClusterExecutor:
         if not any(node.name for node in self._nodes.values()):
             why = "; ".join(f"{node.address}: {node.refused or 'no answer'}" for node in self._nodes.values())
             raise ClusterError(
-                f"{where}: no node can be used ({why or 'none has a CPU for jobs'}); {_REMEDY}"
+                f"{where}: no node can be used ({why or 'none has a CPU for jobs'}); {head.START}"
             )
 
     def _messages(self, seconds: float) -> Iterator[FromLiaison]:
@@ -287,15 +296,13 @@ class ClusterExecutor:
     @property
     def has_room(self) -> bool:
         """See `Executor`."""
-        if any(slot.node and not slot.used for slot in self._slots.values()):
-            return True
-        return len(self._slots) < self.workers and self._pending < _PENDING
+        return bool(self._idle) or (len(self._asked) < _PENDING and len(self._slots) < self.workers)
 
     @property
     def wake_at(self) -> float:
         """See `Executor`."""
         silent = min((node.heard + _SILENT for node in self._fit()), default=math.inf)
-        ahead = self._goldens.wake_at if self._goldens is not None else math.inf
+        ahead = self._goldens.wake_at
         return min(silent, ahead, self._give_up_at)
 
     def remarks(self) -> Sequence[str]:
@@ -305,7 +312,6 @@ class ClusterExecutor:
     def open(self, site: Site, selector: selectors.BaseSelector, told: Told) -> None:
         """See `Executor`."""
         self._site, self._told = site, told
-        self._goldens = GoldensAhead(selector)
         self._nursery = Nursery(self._terms.preload, self._terms.environment, site.folder / "nursery.log")
         self._selector = selector
         selector.register(self._channel, selectors.EVENT_READ, self._receive)
@@ -316,8 +322,7 @@ class ClusterExecutor:
     def wake(self) -> None:
         """See `Executor`."""
         now = time.monotonic()
-        if self._goldens is not None:
-            self._goldens.wake()
+        self._goldens.wake()
         for key, node in list(self._nodes.items()):
             if node.name and now >= node.heard + _SILENT:
                 self._channel.send(Dismiss(key))
@@ -330,10 +335,13 @@ class ClusterExecutor:
 
     def available(self, job: Job) -> Availability:
         """See `Executor`."""
-        answers = [node.answers[_kind(job)] for node in self._fit()]
-        if not answers or any(not answer.reason for answer in answers):
-            return Availability()
-        return Availability(answers[0].reason, answers[0].remedy)
+        kind, reasons = _kind(job), []
+        for node in self._fit():
+            answer = node.answers[kind]
+            if not answer.reason:
+                return Availability()
+            reasons.append(answer)
+        return Availability(reasons[0].reason, reasons[0].remedy) if reasons else Availability()
 
     def reach(self, job: Job) -> tuple[str, ...]:
         """See `Executor`."""
@@ -359,32 +367,34 @@ class ClusterExecutor:
 
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """See `Executor`."""
+        # There may be hundreds of places and slots, and this is asked for each job.
         wanted, now = self._resources(job), time.monotonic()
-        held = {name for name, (until, _) in self._held.items() if until > now}
+        taken = self._busy | {name for name, (until, _) in self._held.items() if until > now}
         idle = {
-            slot.node: number
-            for number, slot in self._slots.items()
-            if slot.node and not slot.used and slot.covers(wanted)
+            self._slots[number].node: number for number in self._idle if self._slots[number].covers(wanted)
         }
-        free = [name for name in names if name in self._owners and not (name in self._busy or name in held)]
-        able = [name for name in free if self._owners[name] in idle]
-        if not able:
-            if free:
-                self._ask(wanted, tuple(dict.fromkeys(self._owners[name] for name in free)))
+        name = self._nearest(job, names, idle, taken) if idle else ""
+        if not name:
+            free = (self._owners[name] for name in names if name in self._owners and name not in taken)
+            if nodes := tuple(dict.fromkeys(free)):
+                self._ask(wanted, nodes)
             return None
-        entry, built = self._entry(job), _built(job)
-        name = min(able, key=lambda one: self._distance(self._nodes[self._owners[one]], entry, built))
         number = idle[self._owners[name]]
-        self._slots[number].used = True
-        lock = name.rpartition(":")[2]
-        if lock == HOST:
+        self._idle.remove(number)
+        device = number_of(name)
+        if device is None:
             return _Place(None, name, number)
         self._busy.add(name)
-        return _Place(int(lock.rpartition("-")[2]), name, number)
+        if name in self._held:
+            self._held[name] = (now + _ANSWERING, self._held[name][1])
+        return _Place(device, name, number)
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See `Executor`."""
-        return tuple(name for name in names if name in self._held and name not in self._busy)
+        """See `Executor`. A place that is tried again is waited for until it has had time to answer."""
+        now = time.monotonic()
+        waited = (name for name in names if name in self._held and name not in self._busy)
+        tried = (name for name, (end, _) in self._held.items() if name in self._busy and now < end)
+        return (*waited, *tried)
 
     def holder(self, name: str) -> str:
         """See `Executor`."""
@@ -400,9 +410,9 @@ class ClusterExecutor:
         self._running[process.number] = (process, key)
         folder, result = str(process.folder), str(site.result(process.number))
         self._channel.send(Expect(key, process.number, str(site.folder), folder, result))
-        lock = place.name.rpartition(":")[2]
+        lock = "" if place.number is None else lock_of(place.name)
         inside = str(process.folder.relative_to(site.folder))
-        run = Run(process.number, process.job, inside, "" if lock == HOST else lock)
+        run = Run(process.number, process.job, inside, lock)
         entry = self._entry(process.job)
         goldens: tuple[str, ...] = ()
         if entry is not None and str(entry) not in node.goldens:
@@ -420,17 +430,16 @@ class ClusterExecutor:
 
     def compute(self, missing: Mapping[str, Wanted]) -> None:
         """See `Executor`."""
-        if self._goldens is not None and self._nursery is not None:
-            self._goldens.compute(missing, self._nursery)
+        if self._nursery is not None:
+            self._goldens.compute(missing, self._nursery, self._selector)
 
     def awaits_golden(self, job: Job) -> bool:
         """See `Executor`."""
-        return self._goldens is not None and self._goldens.awaited_by(job.id)
+        return self._goldens.awaited_by(job.id)
 
     def close(self) -> None:
         """See `Executor`."""
-        if self._goldens is not None:
-            self._goldens.close()
+        self._goldens.close()
         if self._nursery is not None:
             self._nursery.close()
         self._channel.shut()
@@ -510,26 +519,46 @@ class ClusterExecutor:
             self._refuse(key, node, f"has other files: {differing}")
             return
         node.survey = survey
+        others = self._other_toolchains(survey)
+        node.spared = "".join(f"; no jobs on {backend}: {why}" for backend, why in others.items())
         names = {one.name for one in self._nodes.values()} | set(map(node_of, self.set_aside))
         tries = (node.address if n == 1 else f"{node.address}#{n}" for n in itertools.count(1))
         node.name = next(name for name in tries if name not in names)
         node.answers = {
-            kind: self._checked(job, answer, survey)
+            kind: self._checked(job, answer, survey, others)
             for (kind, job), answer in zip(self._kinds.items(), survey.able, strict=True)
         }
         self._owners.update(dict.fromkeys(self._all_places(node), key))
         self._reach.clear()
+        self._asks.clear()
         if self._site is not None:
             self._open_node(key, node)
             self._told.remark(self._described(node))
             self._told.changed()
 
-    def _checked(self, job: Job, answer: Able, survey: Survey) -> Able:
-        """An answer of a node; a job whose workload is in another file there cannot run."""
+    def _other_toolchains(self, survey: Survey) -> Mapping[str, str]:
+        """By backend, how the toolchain of a node differs from that of the run, which the first one sets."""
+        found = {backend: versions for backend, versions in survey.toolchains.items() if versions}
+        for job, answer in zip(self._kinds.values(), survey.able, strict=True):
+            for platform in () if answer.reason else job.platforms:
+                if platform.backend in found:
+                    self._toolchains.setdefault(platform.backend, found[platform.backend])
+        others = {}
+        for name, there in found.items():
+            where = "here" if self._own_toolchains.get(name) else "elsewhere"
+            if why := _differing(self._toolchains.get(name, {}), there, where):
+                others[name] = why
+        return others
+
+    def _checked(self, job: Job, answer: Able, survey: Survey, others: Mapping[str, str]) -> Able:
+        """An answer of a node; a job whose workload or toolchain is another one there cannot run."""
         name = f"workload.{job.workload.name}"
-        if survey.sources.get(name) == self._cluster.sources.get(name):
-            return answer
-        return Able(f"{job.workload.file} is missing or another file on the nodes", "copy it to every node")
+        if survey.sources.get(name) != self._cluster.sources.get(name):
+            missing = f"{job.workload.file} is missing or another file on the nodes"
+            return Able(missing, "copy it to every node")
+        if other := next((others[one.backend] for one in job.platforms if one.backend in others), ""):
+            return Able(f"the nodes have another toolchain: {other}", "install the same on every node")
+        return answer
 
     def _refuse(self, key: str, node: _Node, why: str) -> None:
         node.refused = why
@@ -544,7 +573,8 @@ class ClusterExecutor:
             return ""
         off = node.survey.clock - time.time() + (time.monotonic() - node.heard)
         clock = f"; its clock is {off:+.0f} s off" if abs(off) > _CLOCK else ""
-        return f"node {node.name} ({node.survey.facts['host']}): {node.processors} processors{clock}"
+        has = f"{node.processors} processors{clock}{node.spared}"
+        return f"node {node.name} ({node.survey.facts['host']}): {has}"
 
     def _open_node(self, key: str, node: _Node) -> None:
         terms = self._terms
@@ -563,7 +593,8 @@ class ClusterExecutor:
             self._give_back(granted.slot)
             return
         slot.node = granted.node
-        node.slots.add(granted.slot)
+        self._asked.discard(granted.slot)
+        self._idle.add(granted.slot)
 
     def _lose(self, key: str, why: str) -> None:
         """A node is gone: its processes are lost, and its places are used no longer."""
@@ -578,8 +609,10 @@ class ClusterExecutor:
         for name in self._all_places(node):
             self._owners.pop(name, None)
             self.set_aside.setdefault(name, reason)
+        self._reach.clear()
+        self._asks.clear()
         self._told.remark(reason)
-        for number in list(node.slots):
+        for number in [number for number, slot in self._slots.items() if slot.node == key]:
             self._give_back(number)
         state = State.INFRASTRUCTURE
         if not any(self._fit()):  # the head has ended, or the network: the run can be resumed
@@ -598,8 +631,8 @@ class ClusterExecutor:
         place = process.device
         if isinstance(place, _Place):
             self._busy.discard(place.name)
-            if (slot := self._slots.get(place.slot)) is not None:
-                slot.used = False
+            if place.slot in self._slots:
+                self._idle.add(place.slot)
         self._told.ended(number, ended)
 
     # Nodes, slots, places
@@ -624,45 +657,65 @@ class ClusterExecutor:
             yield on_node(node.name, HOST)
 
     def _resources(self, job: Job) -> Mapping[str, float]:
-        """What a job asks Ray for, as far as some node says that it has such things."""
-        offered = {name for node in self._fit() for name in node.resources}
-        asked = {"CPU": 1.0}
-        if job.platform.on_cards and "NPU" in offered:
-            asked["NPU"] = 1.0
-        if job.platform.devices and not job.platform.on_cards and "emulated" in offered:
-            asked["emulated"] = 1.0
-        return asked
-
-    @property
-    def _pending(self) -> int:
-        return sum(not slot.node for slot in self._slots.values())
+        """What a job asks Ray for, as far as all nodes that can run it say that they have such things."""
+        kind = _kind(job)
+        if kind not in self._asks:
+            able = [set(node.resources) for node in self._fit() if not node.answers[kind].reason]
+            offered = set.intersection(*able) if able else set()
+            wanted = {"NPU"} if job.platform.on_cards else {"emulated"} if job.platform.devices else set()
+            if any(one.backend in self._own_toolchains for one in job.platforms):
+                wanted.add("compiler")
+            models = {name for name in offered if name.startswith(_MODEL)} if job.platform.on_cards else ()
+            # The model is no quantity: Ray's own programs ask for a trace of it.
+            self._asks[kind] = {
+                "CPU": 1.0,
+                **dict.fromkeys(sorted(wanted & offered), 1.0),
+                **dict.fromkeys(models, 0.001),
+            }
+        return self._asks[kind]
 
     def _ask(self, resources: Mapping[str, float], nodes: tuple[str, ...]) -> None:
         """Ask for one more slot; for its sake give back one that is of no use to such a job."""
         if len(self._slots) >= self.workers:
-            idle = (number for number, slot in self._slots.items() if slot.node and not slot.used)
-            if (useless := next(idle, None)) is None:
+            if not self._idle:
                 return
-            self._give_back(useless)
-        if self._pending < _PENDING:
+            self._give_back(min(self._idle))
+        if len(self._asked) < _PENDING:
             number = next(self._numbers)
             self._slots[number] = _Slot(resources)
+            self._asked.add(number)
             self._channel.send(Ask(number, resources, nodes))
 
     def _give_back(self, number: int) -> None:
-        slot = self._slots.pop(number)
-        if slot.node in self._nodes:
-            self._nodes[slot.node].slots.discard(number)
+        del self._slots[number]
+        self._asked.discard(number)
+        self._idle.discard(number)
         self._channel.send(Return(number))
 
-    def _distance(self, node: _Node, entry: Path | None, built: Hashable) -> tuple[bool, bool]:
-        return (entry is not None and str(entry) not in node.goldens, built not in node.kernels)
+    def _nearest(self, job: Job, names: Sequence[str], idle: Container[str], taken: Container[str]) -> str:
+        """The first place whose node lacks the least for a job, of idle nodes; empty: all are taken."""
+        entry, built = self._entry(job), _built(job)
+        lacking: dict[str, int] = {}
+        best = ""
+        for name in names:
+            key = self._owners.get(name, "")
+            if key not in idle or name in taken:
+                continue
+            if key not in lacking:
+                node = self._nodes[key]
+                lacks_golden = entry is not None and str(entry) not in node.goldens
+                lacking[key] = 2 * lacks_golden + (built not in node.kernels)
+            if not best or lacking[key] < lacking[self._owners[best]]:
+                best = name
+            if not lacking[key]:
+                break
+        return best
 
     def _entry(self, job: Job) -> Path | None:
         """The file of a job's golden; None if it needs none or has none."""
         if job.profile is None:
             return None
-        kind = (job.workload, encode(job.geometry), job.profile, job.platform.variant)
+        kind = golden_kind(job)
         if kind not in self._entries:
             wanted = Wanted(job, str(self._terms.cache), self._terms.settings.inputs, 0.0)
             try:
@@ -671,23 +724,6 @@ class ClusterExecutor:
                 self._entries[kind] = None
         entry = self._entries[kind]
         return entry if entry is not None and entry.exists() else None
-
-
-def _no_head(host: str, port: int) -> str:
-    """Why there is no head of a cluster at an address; empty if there can be one.
-
-    Ray itself would go on trying for a minute. Its head speaks HTTP/2: to the preface of a client it answers
-    with its settings, a frame of type 4.
-    """
-    try:
-        with socket.create_connection((host, port), _DIALLING) as connection:
-            if os.environ.get("RAY_USE_TLS", "0") != "0":
-                return ""
-            connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-            answer = connection.recv(9)
-    except (OSError, OverflowError) as error:
-        return f"nothing answers there ({error})"
-    return "" if answer[3:4] == b"\x04" else "what answers there is no head of Ray"
 
 
 def _kind(job: Job) -> Hashable:
@@ -700,9 +736,9 @@ def _built(job: Job) -> Hashable:
     return (job.platform.name, job.workload, job.geometry_name, job.kernel)
 
 
-def _differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> str:
+def _differing(ours: Mapping[str, str], theirs: Mapping[str, str], where: str = "here") -> str:
     return ", ".join(
-        f"{name} {theirs.get(name, 'none')} (here {value})"
+        f"{name} {theirs.get(name, 'none')} ({where} {value})"
         for name, value in ours.items()
         if theirs.get(name) != value
     )

@@ -27,6 +27,7 @@ from ray.util.placement_group import remove_placement_group as remove_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pipeline.run.cluster import node as node_module
+from pipeline.run.cluster.head import START
 from pipeline.run.cluster.messages import (
     Ask,
     Brought,
@@ -49,6 +50,7 @@ from pipeline.run.messages import Channel, write_atomically
 _POLL = 0.2
 _POLL_SLOTS = 0.02
 _NODES_EVERY = 1.0
+_SAME = "install the same Ray and Python here and on all hosts of the cluster"
 _THREADS = 4
 """Of an actor: one that listens, and some that bring goldens."""
 
@@ -88,7 +90,8 @@ class Liaison:
                 configure_logging=False,
             )
         except Exception as error:  # Ray raises what it likes, and its text has several lines
-            self._say(Refused(" ".join(str(error).split())))
+            said = " ".join(str(error).split())
+            self._say(Refused(f"{said}; {_SAME if 'Version mismatch' in said else START}"))
             return
         self._archive = ray.put(Path(self._connect.archive).read_bytes())
         ray.cloudpickle.register_pickle_by_value(node_module)
@@ -291,7 +294,7 @@ class Liaison:
 
 def _one_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return (lines[-1] if lines else type(error).__name__).strip()
+    return (lines[-1] if lines else type(error).__name__).strip().removeprefix("RuntimeError: ")
 
 
 def main(descriptor: int) -> None:

@@ -80,7 +80,7 @@ ToLiaison = Connect | Hire | Tell | Expect | Dismiss | Ask | Return
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """The cluster cannot be used; one line says why. It is the last message."""
+    """The cluster cannot be used; one line says why, and what helps. It is the last message."""
 
     text: str
 
@@ -191,6 +191,7 @@ class Survey(msgspec.Struct, frozen=True, tag=True):
         able: for each job that was asked about.
         pools: the ids of the devices of each platform, by its name.
         clock: the time of day there, in seconds since the epoch.
+        toolchains: what the jobs of each backend compile with, by its name: versions by name.
     """
 
     facts: Mapping[str, str]
@@ -198,6 +199,7 @@ class Survey(msgspec.Struct, frozen=True, tag=True):
     able: tuple[Able, ...]
     pools: Mapping[str, tuple[int, ...]]
     clock: float
+    toolchains: Mapping[str, Mapping[str, str]] = {}
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

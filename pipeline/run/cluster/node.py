@@ -8,6 +8,7 @@ the steward as a fresh interpreter and forks nothing.
 from __future__ import annotations
 
 import io
+import math
 import os
 import shutil
 import socket
@@ -32,6 +33,8 @@ _BOOT = (
 )
 _OLD = 7 * 24 * 3600.0
 _PATIENCE = 20.0
+_ABANDONED = 60.0
+"""Seconds without a call of `listen` after which this node takes itself to be cut off, as the run does."""
 _SHOWN = 2000
 
 
@@ -55,6 +58,8 @@ class Node:
         self._steward = self._start()
         self._rest = b""
         self._sending = threading.Lock()
+        self._left = math.inf
+        threading.Thread(target=self._watch, daemon=True).start()
 
     def places(self) -> tuple[str, str, str]:
         """The folders of sources, goldens and this run."""
@@ -62,20 +67,11 @@ class Node:
 
     def listen(self) -> list[tuple[bytes, int, Packed | None]]:
         """Wait for lines of the steward. Those about a process come with its number and its files."""
-        while b"\n" not in self._rest:
-            data = b""
-            with suppress(ConnectionError):
-                data = self._socket.recv(1 << 20)
-            if not data:
-                raise RuntimeError(self._epitaph())
-            self._rest += data
-        *lines, self._rest = self._rest.split(b"\n")
-        said: list[tuple[bytes, int, Packed | None]] = []
-        for line in lines:
-            text, number, folder, result = (*line.split(b"\t"), b"", b"", b"")[:4]
-            packed = _packed(Path(os.fsdecode(folder)), Path(os.fsdecode(result))) if number else None
-            said.append((text, int(number or 0), packed))
-        return said
+        self._left = math.inf
+        try:
+            return self._heard()
+        finally:
+            self._left = time.monotonic()
 
     def tell(self, line: bytes, names: tuple[str, ...], *goldens: bytes) -> None:
         """Tell the steward a line, after goldens were put into their folder under these names."""
@@ -96,6 +92,32 @@ class Node:
             self._steward.kill()
             self._steward.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _heard(self) -> list[tuple[bytes, int, Packed | None]]:
+        while b"\n" not in self._rest:
+            data = b""
+            with suppress(ConnectionError):
+                data = self._socket.recv(1 << 20)
+            if not data:
+                raise RuntimeError(self._epitaph())
+            self._rest += data
+        *lines, self._rest = self._rest.split(b"\n")
+        said: list[tuple[bytes, int, Packed | None]] = []
+        for line in lines:
+            text, number, folder, result = (*line.split(b"\t"), b"", b"", b"")[:4]
+            packed = _packed(Path(os.fsdecode(folder)), Path(os.fsdecode(result))) if number else None
+            said.append((text, int(number or 0), packed))
+        return said
+
+    def _watch(self) -> None:
+        """End everything here once nobody listens any more: Ray notices a network that is cut much later.
+
+        A steward says something every few seconds, so that the run has to call `listen` again and again.
+        """
+        while time.monotonic() - self._left < _ABANDONED:
+            time.sleep(_ABANDONED / 20)
+        self.end()
+        os._exit(1)
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}

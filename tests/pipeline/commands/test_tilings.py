@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from golden.geometry import Conv, Geometry
-from kernels.tensor.plan import PROGRAMS, read_plan, tiling_by_rule
+from kernels.tensor.plan import PROGRAMS, read_plan, tiling_by_rule, tiling_for
 from pipeline.commands.tilings import main
 from pipeline.engines.base import CompileError
 from pipeline.engines.cann import search
@@ -53,6 +53,22 @@ def test_the_cheapest_tiling_of_each_program_becomes_the_plan(
     assert last == (
         f"{plan}: fused {cycles['fused']}, two-pass {cycles['pass1'] + cycles['pass2']} estimated cycles"
     )
+
+
+def test_the_plan_of_a_packed_layer_is_where_the_engine_looks(compiled: list[Order], tmp_path: Path) -> None:
+    overlay = tmp_path / "packed.yaml"
+    overlay.write_text(
+        "geometries: {packed: {height: 9, width: 9, cin: 3, cmid: 24, cout: 40, "
+        "conv1: {kernel: 3, stride: 1, padding: 2, dilation: 2}, "
+        "conv2: {kernel: 1, stride: 1, padding: 0}}}\n"
+        "lanes: {compile: {include: [{platforms: [cann-a2a3], geometries: [packed], kernels: [fused]}]}}\n"
+    )
+    assert main(["packed", "--budget", "9", "--matrix", str(overlay)]) == 0
+    (plan,) = tmp_path.glob("*.json")
+    geometry = Geometry(9, 9, 3, 24, 40, Conv(3, 1, 2, 2), Conv(1, 1, 0))
+    found = {program: tiling_for(program, geometry.device, CAPACITIES) for program in PROGRAMS}
+    assert found == read_plan(plan)
+    assert found["fused"] != tiling_by_rule(geometry.device, CAPACITIES)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from benchmarks.mutants.catalogue.cases import pair_tiling
 from golden.chain import Computed, compute
 from golden.conv_pair import layers
 from golden.geometry import Conv, GemmGeometry, Geometry
@@ -41,7 +42,7 @@ def golden(tensors: Tensors) -> Computed:
 def look(tensors: Tensors, golden: Computed) -> Look:
     """Examine a wrong y, or another output of another program."""
 
-    subject = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", {"band_rows": BAND_ROWS})
+    subject = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", pair_tiling(BAND_ROWS))
 
     def examined(
         actual: Int8, program: str = "fused", tensor: str = "y", *, described: bool = True

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from benchmarks.mutants.catalogue.cases import pair_tiling
 from golden import layout, vreq8
 from golden.chain import Computed, compute, sums_of
 from golden.conv_pair import layers
@@ -31,7 +32,7 @@ Array = npt.NDArray[np.generic]
 SENTINEL = -86
 GEOMETRY = Geometry(32, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 FIRST, SECOND = layers(GEOMETRY)
-SUBJECT = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", {"band_rows": 4})
+SUBJECT = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", pair_tiling(4))
 TWO_PASS = "pass1 and pass2"
 """Both passes, the second on what the first gives."""
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from pipeline.diff.steps import of_program, step_of, words_for
+from pipeline.diff.steps import of_program, step_of, unnumbered, words_for
 from workloads.faults import FAULTS, OF_PROGRAM, STEPS
 
 
@@ -18,6 +20,12 @@ def test_both_convolutions_at_once_and_the_default_reading_have_step_and_words()
     assert step_of("vreq8-2") == "requant2"
     assert step_of("vreq8") == "requant1 and requant2"
     assert "default" in words_for("vreq8-2")
+
+
+@pytest.mark.parametrize("name", [name for name in FAULTS if name.endswith("-1")])
+def test_a_convolution_without_a_number_is_named_without_one(name: str) -> None:
+    said = f"{unnumbered(words_for(name))}; step {unnumbered(step_of(name))}"
+    assert not re.search(r"\bconv ?1|requant(isation)? ?1", said)
 
 
 def test_a_proof_rules_out_what_moves_elements_within_a_program_and_nothing_else() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pipeline.engines.base import InfrastructureError
 from pipeline.engines.cann.calculator import COMPILER, calculator, is_built
 from pipeline.engines.identity import Framework, identify
-from pipeline.engines.registry import to_build
+from pipeline.engines.registry import to_build, toolchain
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.skipif(
@@ -167,3 +167,9 @@ def test_no_compiler_is_named_as_such(tmp_path: Path, monkeypatch: pytest.Monkey
 
     with pytest.raises(InfrastructureError, match=r"^g\+\+ is not on PATH"):
         calculator(tmp_path / "cache")
+
+
+def test_the_version_of_the_compiler_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path, WORKS, monkeypatch)
+    assert toolchain("cann", {"PATH": str(tmp_path)}) == {"g++": "g++ 99.1"}
+    assert toolchain("cann", {"PATH": "/nowhere"}) == {}

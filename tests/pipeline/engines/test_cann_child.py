@@ -7,12 +7,18 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from golden.geometry import Conv, ConvGeometry
+from kernels.tensor.plan import Product
 from pipeline.engines.base import InfrastructureError
 from pipeline.engines.cann import child
 from pipeline.engines.cann.child import Order, Work, host_failure_in, reasons_in
+from pipeline.engines.cann.worker import shapes_of
 from pipeline.ground.jobs import WorkloadName
+from pipeline.ground.subject import Subject
+from workloads.registry import workload_named
 
 OVER_CAPACITY = """\
 [ERROR] PYPTO(12901):2026-11-30 20:17:05.852 [schedule_base.h:347][PASS]:[OoOScheduleBase.Operation]:Alloc tensor [51] size [67584] exceeds MEM_L0A size [65536]!
@@ -144,3 +150,18 @@ def test_only_the_cost_model_has_a_python_that_draws_nothing(
     command = [shutil.which("python3", path=searched[0]) or "", "-c", "print('drawn')"]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "drawn\n" * draws
     assert shutil.which("g++", path=searched[0]) == shutil.which("g++")
+
+
+def test_an_order_from_a_file_is_about_what_the_host_packed() -> None:
+    """The products with zeros that dilation brings are no part of a sum that could overflow."""
+    geometry = ConvGeometry(250, 250, 3, 40, Conv(3, 1, 100, 100))
+    tiling = Product(96, 32, 32, 48)
+    order = Order(Work.CODE, "conv", WorkloadName("conv"), geometry, tiling, "programs.py")
+    read = msgspec.json.decode(msgspec.json.encode(order), type=Order)
+
+    device, tiled = shapes_of(read)
+
+    assert device == Subject(workload_named("conv"), geometry, "a2a3").device
+    assert device.conv == Conv(201, 1, 100)
+    assert device.depth * 128 * 128 >= 2**31
+    assert tiled == tiling

@@ -20,6 +20,7 @@ from pipeline.ground.jobs import Metric, Platform, Source, WorkloadName
 from pipeline.ground.memory import sentinel_of
 from pipeline.ground.subject import Subject
 from workloads.registry import SHIPPED, workload_named
+from workloads.tiling import CONTRACT
 
 PAIR = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 CONV, PRODUCT = ConvGeometry(20, 16, 64, 96, Conv(5, 1, 2)), GemmGeometry(96, 224, 64)
@@ -33,9 +34,10 @@ def request_of(tmp_path: Path) -> MakeRequest:
     def make(
         program: str, geometry: Any = PAIR, platform: Platform = A2A3, workload: str = "conv-pair"
     ) -> Request:
+        options = CONTRACT if geometry is MC62 else {}
         folder = tmp_path / program / platform.name
         folder.mkdir(parents=True)
-        subject = Subject(workload_named(workload), geometry, platform.soc)
+        subject = Subject(workload_named(workload), geometry, platform.soc, options)
         return Request(program, WorkloadName(workload), subject, platform, folder)
 
     return make

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
 from pipeline.faults.matrix import Totals, run_rows
 from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
 from pipeline.ground.settings import Settings
@@ -38,7 +39,7 @@ Inject = Callable[..., Result]
 
 def job_of(kernel: str, workload: str = "conv-pair", file: str = "", lane: Lane = Lane.DEVICE) -> Job:
     shapes: Mapping[str, Any] = {"conv": CONV, "gemm": GEMM}.get(workload, PAIR)
-    options = {} if workload == "gemm" else {"band_rows": 4}
+    options = {"gemm": {}, "conv": conv_tiling(4)}.get(workload, pair_tiling(4))
     platform = Platform("emu", "emulator", "a2a3")
     return Job(
         id=f"{lane.value}/emu/g/{kernel}",
@@ -108,7 +109,7 @@ def test_programs_that_have_no_place_for_different_reasons_are_named(inject: Inj
     assert (result.state, result.message) == (
         State.SKIPPED,
         "fault planes-swapped-2 was not injected: this program has no second convolution (pass1); "
-        "conv2's input has 32 channels: one C1 plane, where both orders are the same (pass2)",
+        "conv2's input has one C1 plane of channels, where both orders are the same (pass2)",
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import emulator.language
+from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
 from golden.geometry import Conv, ConvGeometry, Geometry
 from golden.specs import Array as AnyArray
 from golden.specs import Tensors
@@ -22,29 +23,40 @@ from pipeline.ground.subject import Subject
 from workloads.faults import FAULTS, Fault, can_show, no_place
 from workloads.registry import SHIPPED, workload_named
 from workloads.stages import ProgramRun
+from workloads.tiling import BAND_ROWS
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 
 Array = npt.NDArray[Any]
 Run = Callable[..., Array]
 
-GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, int] | tuple[Any, int, int]]] = {
+GEOMETRIES: Mapping[str, Mapping[str, tuple[Any, Mapping[str, int]] | tuple[Any, Mapping[str, int], int]]] = {
     "conv-pair": {
-        "interior bands": (Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), 4),
-        "one band, one plane": (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12),
-        "ragged bands": (Geometry(11, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 4),
+        "interior bands": (Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), pair_tiling(4)),
+        "one band, one plane": (
+            Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)),
+            pair_tiling(12, (16, 32)),
+        ),
+        "ragged bands": (
+            Geometry(11, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)),
+            pair_tiling(4, (48, 64), (32, 32)),
+        ),
         # As if L1 had so many bytes: filters come in by blocks of 32 channels.
-        "streamed": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 48_000),
+        "streamed": (Geometry(7, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), {BAND_ROWS: 3}, 48_000),
         # L1 does not hold the maps of a band either.
-        "x by planes": (Geometry(10, 8, 96, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 14_000),
-        "x and mid by planes": (Geometry(9, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), 3, 12_000),
+        "x by planes": (Geometry(10, 8, 96, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)), {BAND_ROWS: 3}, 14_000),
+        "x and mid by planes": (
+            Geometry(9, 7, 64, 64, 64, Conv(3, 1, 1), Conv(3, 1, 1)),
+            {BAND_ROWS: 3},
+            12_000,
+        ),
     },
     "conv": {
-        "interior bands": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), 4),
+        "interior bands": (ConvGeometry(16, 16, 64, 96, Conv(5, 1, 2)), conv_tiling(4)),
         # By slices of K too.
-        "sliced": (ConvGeometry(7, 7, 64, 64, Conv(3, 1, 1)), 3, 16_000),
-        "by planes": (ConvGeometry(10, 7, 64, 64, Conv(3, 1, 1)), 3, 12_000),
-        "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), 4),
+        "sliced": (ConvGeometry(7, 7, 64, 64, Conv(3, 1, 1)), {BAND_ROWS: 3}, 16_000),
+        "by planes": (ConvGeometry(10, 7, 64, 64, Conv(3, 1, 1)), {BAND_ROWS: 3}, 12_000),
+        "two bands, stride 2": (ConvGeometry(16, 32, 32, 32, Conv(3, 2, 1)), conv_tiling(4, (16, 32))),
     },
 }
 PROFILES = ("full-range@7", "ties", "near-ties")
@@ -68,8 +80,8 @@ ALIKE = "a single band: the same as "
 
 @cache
 def subject_of(workload: str, geometry: str) -> Subject:
-    shapes, band_rows, *l1 = GEOMETRIES[workload][geometry]
-    subject = Subject(workload_named(workload), shapes, "a2a3", {"band_rows": band_rows})
+    shapes, options, *l1 = GEOMETRIES[workload][geometry]
+    subject = Subject(workload_named(workload), shapes, "a2a3", options)
     if l1:
         limits = replace(limits_of("a2a3"), l1=l1[0])
         vars(subject)["plan"] = subject.workload.plan(shapes, limits, subject.plan_options)

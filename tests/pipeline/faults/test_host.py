@@ -3,14 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
 from golden.geometry import Conv, ConvGeometry, Geometry
 from pipeline.faults.host import spoiled_inputs, spoiled_output
 from pipeline.ground.subject import Subject
 from workloads import conv, conv_pair
 from workloads.faults import FAULTS, no_place
 
-PAIR = Subject(conv_pair.WORKLOAD, Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), "a2a3")
-CONV = Subject(conv.WORKLOAD, ConvGeometry(16, 16, 64, 32, Conv(3, 1, 1)), "a2a3")
+PAIR = Subject(
+    conv_pair.WORKLOAD, Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), "a2a3", pair_tiling(12)
+)
+CONV = Subject(conv.WORKLOAD, ConvGeometry(16, 16, 64, 32, Conv(3, 1, 1)), "a2a3", conv_tiling(16))
 
 pytestmark = pytest.mark.usefixtures("torch_installed")
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from benchmarks.mutants.catalogue.cases import pair_tiling
 from golden import layout, vreq8
 from golden.conv_pair import compute
 from golden.geometry import Conv, Geometry
@@ -23,7 +24,7 @@ from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import inputs_with
 from pipeline.ground.jobs import Platform, WorkloadName
 from pipeline.ground.subject import Subject
-from workloads.conv_pair import BAND_ROWS, WORKLOAD
+from workloads.conv_pair import WORKLOAD
 from workloads.faults import FAULTS, can_show, fault_named
 from workloads.form import Form
 
@@ -34,18 +35,18 @@ Change = Callable[[Array], Array]
 
 EMULATOR = Platform("emu-a2a3", "emulator", "a2a3")
 
-RAGGED = (Geometry(45, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), 5)
+RAGGED = (Geometry(45, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), pair_tiling(5))
 """Mid and y 23 x 16, in bands of 5: a first, three interior ones and a last one of 3 rows."""
 
-STRIDED = (Geometry(35, 32, 64, 96, 64, Conv(3, 1, 1), Conv(3, 2, 1)), 7)
+STRIDED = (Geometry(35, 32, 64, 96, 64, Conv(3, 1, 1), Conv(3, 2, 1)), pair_tiling(7, (32, 64)))
 """Mid 35 x 32, y 18 x 16, in bands of 7, the last of 4 rows."""
 
-SINGLE = (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), 12)
+SINGLE = (Geometry(24, 16, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1)), pair_tiling(12, (16, 32)))
 """One band, and one C1 plane everywhere."""
 
 RECTANGLES = (
     Geometry(40, 32, 64, 64, 64, Conv((5, 3), (2, 1), (1, 2, 2, 0)), Conv((3, 2), (1, 2), (2, 1, 0, 1))),
-    6,
+    pair_tiling(6, (32, 64)),
 )
 """Mid 20 x 32, y 21 x 16, in bands of 6, the last of 3 rows."""
 
@@ -86,8 +87,8 @@ class Pair:
 
 @cache
 def pair(tiling: str, profile: str) -> Pair:
-    geometry, band_rows = TILINGS[tiling]
-    subject = Subject(WORKLOAD, geometry, "a2a3", {BAND_ROWS: band_rows})
+    geometry, options = TILINGS[tiling]
+    subject = Subject(WORKLOAD, geometry, "a2a3", options)
     return Pair(subject, WORKLOAD.definition.make(profile, geometry))
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.mutants.catalogue.cases import pair_tiling
 from emulator.program import Call, For, If, Operand, Program, Statement, flat
 from emulator.sources import folded
 from golden.geometry import Conv, Geometry
@@ -14,7 +15,7 @@ from workloads import conv_pair
 from workloads.faults import FAULTS
 
 GEOMETRY = Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
-SUBJECT = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", {"band_rows": 4})
+SUBJECT = Subject(conv_pair.WORKLOAD, GEOMETRY, "a2a3", pair_tiling(4))
 
 
 def in_branches(block: tuple[Statement, ...]) -> tuple[Statement, ...]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import emulator.language
+from benchmarks.mutants.catalogue.cases import pair_tiling
 from golden.geometry import Conv, Geometry
 from pipeline.faults.origins import origins
 from pipeline.ground.subject import Subject
@@ -12,7 +13,7 @@ GEOMETRY = Geometry(32, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 
 def found(program: str, workload: Workload = conv_pair.WORKLOAD) -> dict[str, set[str]]:
     """The origins of the names in the one InCore function of a program."""
-    subject = Subject(workload, GEOMETRY, "a2a3", {"band_rows": 4})
+    subject = Subject(workload, GEOMETRY, "a2a3", pair_tiling(4))
     built = subject.program(program).build(emulator.language, subject.plan)
     (function,) = (each for each in built.functions.values() if not each.orchestration)
     return {name: set(tensors) for name, tensors in origins(built, function).items()}

@@ -9,13 +9,14 @@ from pipeline.ground.cuts import Band, cuts_of
 from pipeline.ground.subject import Subject
 from workloads.base import Frame, Workload, WorkloadError
 from workloads.registry import SHIPPED, workload_named
+from workloads.tiling import CONTRACT
 
 PAIR = workload_named("conv-pair")
 
 
 def test_the_cuts_of_mc62_are_the_specs() -> None:
     """8 bands of 18 rows of y, 20 rows of mid for each, 41 rows of x for those; tiles of 112 positions."""
-    mid, y = cuts_of(Subject(PAIR, MC62, "a2a3"), "fused")
+    mid, y = cuts_of(Subject(PAIR, MC62, "a2a3", CONTRACT), "fused")
     assert (y.output, y.height, y.width, y.source, y.source_height) == ("y", 144, 56, "mid", 144)
     assert [(band.row, band.rows) for band in y.bands] == [(row, 18) for row in range(0, 144, 18)]
     assert y.bands[1] == Band(18, 18, 17, 20)
@@ -25,7 +26,7 @@ def test_the_cuts_of_mc62_are_the_specs() -> None:
 
 
 def test_bands_have_turns_where_they_are_not_computed_from_top_to_bottom() -> None:
-    (mid,) = cuts_of(Subject(PAIR, MC62, "a2a3"), "pass1")
+    (mid,) = cuts_of(Subject(PAIR, MC62, "a2a3", CONTRACT), "pass1")
     assert sorted(mid.turns) == list(range(1, 9))
     assert mid.turns[0] > mid.turns[1]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from golden import gemm
-from golden.geometry import GemmGeometry
+from golden.geometry import Conv, ConvGeometry, GemmGeometry
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.engines.pypto.engine import PyptoEngine
@@ -96,6 +96,15 @@ def test_what_main_takes_otherwise_is_refused_on_every_engine_before_it_runs(
             with pytest.raises(CompileError) as error:
                 engine.compile(request)
             assert str(error.value) == line
+
+
+def test_shapes_that_the_host_packs_are_told_with_those_that_it_packs() -> None:
+    conv = workload_named("conv")
+    own, packed = (Subject(conv, ConvGeometry(4, 4, 32, cout, Conv(1, 1, 0)), "a2a3") for cout in (32, 40))
+    with pytest.raises(WorkloadError) as caught:
+        check_main(typed_program(own, "conv"), packed, "conv")
+    said = "main takes filter as int8 [32, 32], the declaration says int8 [32, 64] (packed: cout 40 -> 64)"
+    assert str(caught.value) == f"program 'conv' of workload conv: {said}"
 
 
 @pytest.mark.parametrize("name", SHIPPED)

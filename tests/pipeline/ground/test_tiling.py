@@ -8,13 +8,14 @@ from golden.geometry import MC62
 from kernels.plan import PlanError
 from pipeline.ground.subject import Subject
 from workloads.registry import workload_named
+from workloads.tiling import CONTRACT
 
 PAIR = workload_named("conv-pair")
 
 
 @pytest.mark.parametrize("soc", ["a2a3", "a5"])
 def test_the_plan_of_mc62_is_the_specs(soc: str) -> None:
-    plan = Subject(PAIR, MC62, soc).plan
+    plan = Subject(PAIR, MC62, soc, CONTRACT).plan
     assert plan.band_rows == 18
     assert {(band.mid.rows, band.x.rows) for band in plan.bands} == {(20, 41)}
     assert (plan.conv1.positions, plan.conv1.step, plan.conv2.step) == (112, 64, 32)

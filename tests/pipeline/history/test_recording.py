@@ -223,7 +223,7 @@ def test_an_import_tells_what_is_bad_and_goes_on(
     large.write_bytes(msgspec.json.encode({**results, "exit_code": 2**63}))
     paths = [first, tmp_path / "nowhere", nameless, deep, large, foreign, second]
     words = ["history", "import", *map(str, paths), "--output", str(tmp_path)]
-    assert main(words) == 0
+    assert main(words) == 4
     said = capsys.readouterr()
     assert said.out == "2 runs brought in, 5 left out\n"
     for line, path in zip(said.err.splitlines(), paths[1:-1], strict=True):
@@ -252,6 +252,29 @@ def test_a_merged_junit_file_comes_in_once(tmp_path: Path) -> None:
     for bring in ([tmp_path / "merged.xml"] * 2, [*parts, tmp_path / "merged.xml", parts[0]]):
         remembered(tmp_path / "h.sqlite", *bring)
         assert states(tmp_path / "h.sqlite") == [{"passed": 2}]
+
+
+def test_nights_that_share_a_part_do_not_both_come_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    parts = [run_in(tmp_path / name, [ended(name)]) for name in "abc"]
+    one, other, whole = (tmp_path / f"{name}.xml" for name in ("one", "other", "whole"))
+    for out, those in ((one, parts[:2]), (other, parts[1:]), (whole, parts)):
+        merge([part / "junit.xml" for part in those], out)
+
+    def bring(*files: Path) -> int:
+        return main(["history", "import", *map(str, files), "--output", str(tmp_path)])
+
+    assert bring(one, other) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{other}: run ")
+    assert f": run {parts[1].name} is also a part of the merged run " in line
+    assert states(tmp_path / "history.sqlite") == [{"passed": 2}]
+    assert bring(whole) == 0
+    assert states(tmp_path / "history.sqlite") == [{"passed": 3}]
+    assert bring(one, other) == 0  # both are in the whole one, which stays
+    assert states(tmp_path / "history.sqlite") == [{"passed": 3}]
 
 
 def test_devices_of_a_merged_run_are_those_of_their_hosts(tmp_path: Path) -> None:

@@ -40,19 +40,20 @@ def test_a_number_or_one_for_each_direction_and_side(
         ("kernel", "{rows: 3}", f": expected `int | array`, got `object`; write a whole number, or {PAIR}"),
         ("kernel", "[3, true]", "[1]: `true`: expected `int`, got `bool`; write a whole number"),
         ("kernel", "[[3], 3]", "[0]: expected `int`, got `array`; write a whole number"),
-        ("kernel", "[3, 0]", ": conv1.kernel (columns) is 0: must be 1..255"),
+        ("kernel", "[3, 0]", ": conv1.kernel (columns) is 0: must be 1..255; write another value"),
         ("stride", "[2, 1.5]", "[1]: `1.5`: expected `int`, got `float`; write a whole number"),
-        ("stride", "[256, 1]", ": conv1.stride (rows) is 256: must be 1..255"),
+        ("stride", "[256, 1]", ": conv1.stride (rows) is 256: must be 1..255; write another value"),
         ("padding", "[1, 2]", f": expected `array` of length 4, got 2; write a whole number, or {FOUR}"),
         (
             "padding",
             "[1, 1, 3, 1]",
-            ": conv1.padding (left) is 3: must be at least 0 and below the kernel (3)",
+            ": conv1.padding (left) is 3: must be at least 0 and below the kernel (3); write another value",
         ),
         (
             "padding",
             "[1, -1, 1, 1]",
-            ": conv1.padding (bottom) is -1: must be at least 0 and below the kernel (3)",
+            ": conv1.padding (bottom) is -1: must be at least 0 and below the kernel (3); write another "
+            "value",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from pipeline.matrix.expand import expand, named
 from pipeline.matrix.load import load
 from pipeline.matrix.schema import Matrix
 from workloads.registry import SHIPPED, workload_named
+from workloads.tiling import CONTRACT
 
 MATRIX = Path(__file__).resolve().parents[3] / "matrix.yaml"
 
@@ -54,8 +55,12 @@ def test_every_geometry_can_be_tiled_on_every_soc(jobs: tuple[Job, ...], plans: 
     for soc in SOCS:
         for name, job in one_of_each.items():
             plan = subject_of(job, replace(job.platform, soc=soc)).plan
-            # L0C and rates differ, which decide about the ACC tiles of filters that are streamed.
-            assert plan == plans[name] or plan.streamed
+            # L0C and rates differ, which decide about ACC tiles and blocks unless they are written.
+            assert plan == plans[name] or not job.plan_options
+
+
+def test_mc62_is_written_as_the_contract_tiles_it(matrix: Matrix) -> None:
+    assert matrix.geometries["mc62"].plan_options == CONTRACT
 
 
 def test_an_id_is_made_of_the_jobs_fields(jobs: tuple[Job, ...]) -> None:

@@ -153,7 +153,12 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
         (
             "kernel: 3, stride: 1",
             "kernel: 3, stride: 0",
-            "extra1.yaml:2: geometries.single.conv.stride: conv.stride is 0: must be 1..255",
+            "extra1.yaml:2: geometries.single.conv.stride: conv.stride is 0: must be 1..255; write another",
+        ),
+        (
+            "kernel: 3, stride: 1",
+            "kernel: 30, stride: 1",
+            "extra1.yaml:2: geometries.single.conv: input height is 16: must be at least the kernel (30)",
         ),
         (
             "kernels: [conv]",
@@ -390,7 +395,7 @@ def test_groups_and_dilation_may_be_written(load_text: LoadText, sound: str) -> 
         ("groups: 12", "groups: two", "geometries.single.groups: `two`: "),
         ("dilation: 2", "dilation: 0", "geometries.single.conv.dilation: conv.dilation is 0: must be 1..255"),
         ("dilation: 2", "dilation: [1]", "geometries.single.conv.dilation"),
-        ("cin: 24", "cin: 0", "geometries.single.cin: cin is 0: must be at least 1"),
+        ("cin: 24", "cin: 0", "geometries.single.cin: cin is 0: must be 1..65504 (whole blocks"),
     ],
 )
 def test_groups_and_dilation_that_make_no_sense_are_refused(
@@ -398,3 +403,22 @@ def test_groups_and_dilation_that_make_no_sense_are_refused(
 ) -> None:
     assert old in GROUPED
     assert said in refusal(sound, GROUPED.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            "block_columns: 48",
+            "a multiple of 32 that divides the output channels, 64 (packed: cin 24 -> 32, cout",
+        ),
+        (
+            "k_step: 96",
+            "a multiple of 32 that divides K, 800 (packed: cin 24 -> 32, cout 36 -> 64; 12 groups as",
+        ),
+    ],
+)
+def test_what_is_written_for_a_packed_geometry_is_refused_with_its_own_numbers(
+    option: str, said: str, refusal: Refusal, sound: str
+) -> None:
+    assert said in refusal(sound, GROUPED.replace("groups: 12", f"groups: 12, {option}"))

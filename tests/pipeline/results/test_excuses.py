@@ -102,12 +102,15 @@ def test_a_cause_excuses_a_job_only_if_it_explains_all_that_is_wrong() -> None:
 
 def test_an_entry_with_a_fingerprint_excuses_that_fingerprint_alone() -> None:
     refused = StageResult("fused", State.COMPILE_ERROR, "L1 needs 600000 B")
-    expected = naming(fingerprint="compile-error fused L# needs # B")
+    expected = naming(fingerprint="compile-error fused L1 needs # B")
     assert excused(failed(refused, expected=expected))
     assert excused(failed(replace(refused, message="L1 needs 700000 B"), expected=expected))
     assert not excused(failed(replace(refused, message="no such operator"), expected=expected))
     assert not excused(failed(wrong("fused", "unwritten"), expected=expected))
     assert not excused(failed(refused, wrong("pass2"), expected=expected))
+    other = replace(refused, message="L2 needs 600000 B")
+    assert not excused(failed(other, expected=expected))
+    assert excused(failed(other, expected=naming(fingerprint="compile-error fused L# needs # B")))
 
 
 def test_a_message_that_is_not_excused_shows_both_failures_whole() -> None:

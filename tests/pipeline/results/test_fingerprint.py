@@ -60,6 +60,28 @@ def test_the_numbers_of_a_fact_do_not_tell_failures_apart() -> None:
     assert fingerprint(one) == fingerprint(other) == "mismatch fused only in ACC tile # of #"
 
 
+def test_names_tell_failures_apart_and_numbers_and_devices_do_not() -> None:
+    def one(told: str) -> str:
+        return fingerprint(Result(JOB, State.CRASHED, told))
+
+    for same, other in (
+        ("row 3 of y", "row 7 of y"),
+        ("no answer of device-0", "no answer of device-1"),
+        ("/dev/davinci2 is busy since 12s", "/dev/davinci3 is busy since 7s"),
+        ("/tmp/tmp8a1b2c3d4e/x.py: no file", "/tmp/tmp11c2ffa834/x.py: no file"),
+        ("in run 20260310-040000-1a2b3c4d5e", "in run 20260311-040000-00c0ffee00"),
+    ):
+        assert one(same) == one(other)
+    for this, other in (
+        ("no such variant VREQ8", "no such variant VREQ9"),
+        ("filter1 must be int8", "filter2 must be int8"),
+        ("filter1 must be int8", "filter1 must be int32"),
+        ("too large: gemm-128", "too large: gemm-4096"),
+        ("refused by conv2d.py:12", "refused by conv3d.py:12"),
+    ):
+        assert one(this) != one(other)
+
+
 def test_numbers_and_addresses_do_not_tell_failures_apart() -> None:
     one = Result(JOB, State.CRASHED, "exit code 3; at 0x7f31deadbeef line 12")
     other = Result(JOB, State.CRASHED, "exit code 4; at 0x7f31cafebabe line 7")

@@ -1,7 +1,7 @@
 """A runner in a process of its own, to be killed: `runner.py ROOT LOCKS [--resume ID] KERNEL@DEVICES...`.
 
 `KERNEL*COUNT` stands for so many jobs. If `CLUSTER` is set, it is the address of a Ray cluster to run on.
-Prints the run's id, a line for each job that starts, and at the end each job's state.
+Prints the run's id, its notes, a line for each job that starts, and at the end each job's state.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class Printer:
 
     def run_started(self, run: RunInfo) -> None:
         self._say("run", run.run_id)
+        for note in run.notes:
+            self._say("note", note)
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
         self._say("started", job.kernel, device)

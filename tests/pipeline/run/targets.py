@@ -53,6 +53,10 @@ def ends_as(job: Job, context: JobContext, argument: str) -> Result:
     return Result(job, State(argument), f"ends as {argument}")
 
 
+def lacks_memory(job: Job, context: JobContext, argument: str) -> Result:
+    raise MemoryError(argument)
+
+
 def hangs(job: Job, context: JobContext, argument: str) -> Result:
     sys.stdout.write("last words")
     threading.Thread(target=_wait_in_thread, daemon=True).start()

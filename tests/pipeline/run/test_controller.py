@@ -197,8 +197,26 @@ def test_segmentation_fault_carries_its_stack(run: Run, make_job: MakeJob) -> No
     assert "in segfaults" in result.details
 
 
+def test_a_stack_is_no_part_of_what_the_next_job_of_the_same_keeper_says(run: Run, make_job: MakeJob) -> None:
+    summary = run(make_job("segfaults"), make_job("exits:1"), jobs=1)
+    first, second = summary.results
+    assert "in segfaults" in first.details
+    assert second.state is State.CRASHED
+    assert second.details == ""
+
+
 def test_exception_carries_its_traceback(run: Run, make_job: MakeJob) -> None:
     assert "in raises" in only(run(make_job("raises:boom"))).details
+
+
+def test_too_little_memory_is_said_in_a_line(run: Run, make_job: MakeJob) -> None:
+    result = only(run(make_job("lacks_memory:Unable to allocate 12 TiB")))
+    assert result.state is State.INFRASTRUCTURE
+    assert result.message == (
+        "this host's memory is too small for the geometry: Unable to allocate 12 TiB; "
+        "run it with --jobs 1 or on a larger host, or choose a smaller geometry"
+    )
+    assert not result.details
 
 
 def test_damaged_result_file_is_no_result(run: Run, make_job: MakeJob) -> None:

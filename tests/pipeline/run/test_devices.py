@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.ground.jobs import Platform, PlatformKind
-from pipeline.run import devices
+from pipeline.run import devices, processes
 from pipeline.run.devices import DeviceError, DevicePool, choose_ids, lock_folder, lock_name, parse_ids
 
 CARD = Platform("a2a3", "pypto", "a2a3", devices=(0, 1, 2), kind=PlatformKind.CARD)
@@ -148,6 +149,19 @@ def test_stale_holder_blocks_nobody(tmp_path: Path) -> None:
     holder.stdout.close()
     assert pool.acquire(CARD, [0]) is not None
     pool.close()
+
+
+def test_what_another_run_left_is_ended_although_this_one_had_the_device_before(tmp_path: Path) -> None:
+    mine, other = DevicePool(tmp_path), DevicePool(tmp_path)
+    device = mine.acquire(CARD, [0])
+    mine.release(device)
+    assert other.acquire(CARD, [0]) == device
+    mark = f"{other.mark_prefix(device)}a-run/1/"
+    left = subprocess.Popen(["sleep", "600"], env={**os.environ, processes.MARK: mark})
+    other.close()  # as when it is killed
+    assert mine.acquire(CARD, [0]) == device
+    assert left.wait(10) == -signal.SIGKILL
+    mine.close()
 
 
 def test_a_device_that_is_set_aside_is_no_longer_used(tmp_path: Path) -> None:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pipeline.ground.jobs import Attempt, Job, Platform, Result, State
+from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.goldens import Wanted
 from pipeline.run.listener import RunSummary
+from pipeline.run.local import LocalExecutor
 from pipeline.run.sequence import at_best, builds, expected, ordered
 
 CANN = Platform("cann", "cann", "a2a3")
@@ -107,6 +111,11 @@ def test_no_order_is_better_than_what_has_to_wait(
     assert at_best(results, workers, reach, waited) == best
 
 
+def test_what_waited_for_a_build_was_shared_out_after_it(make_job: MakeJob) -> None:
+    results = [result(make_job(id=str(n)), 2.0) for n in range(4)]
+    assert at_best(results, 2, {}, {"0": {"1", "2", "3"}}) == 5.0
+
+
 # In a run
 
 
@@ -138,3 +147,20 @@ def test_one_job_builds_while_only_those_that_do_not_need_it_go_on(
     assert [one.state for one in summary.results[:3]] == [State.PASSED] * 3
     took = {one.job.id: one.seconds for one in summary.results}
     assert summary.at_best >= took[first.id] + max(took[second.id], took[third.id])
+
+
+def test_the_golden_of_the_job_that_begins_first_is_asked_for_first(
+    options: RunOptions, host: Host, make_job: MakeJob
+) -> None:
+    asked: list[str] = []
+
+    class Computing(LocalExecutor):
+        def compute(self, missing: Mapping[str, Wanted]) -> None:
+            asked.extend(missing)
+
+    jobs = [make_job() for _ in range(3)]
+    seconds = dict(zip((job.id for job in jobs), (1.0, 3.0, 2.0), strict=True))
+    missing = {job.id: Wanted(job, str(options.cache), None, 1.0) for job in jobs[:2]}
+    options = replace(options, expected=seconds, missing=missing)
+    run_jobs(jobs, options, [], replace(host, executor=Computing))
+    assert asked == [jobs[1].id, jobs[0].id]

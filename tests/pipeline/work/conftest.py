@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
 from emulator.engine import run_program
 from golden.definition import Definition
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
@@ -51,8 +52,10 @@ class Sample:
 
 
 SAMPLES = {
-    "conv-pair": Sample("conv-pair", Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), {}),
-    "conv": Sample("conv", ConvGeometry(20, 16, 64, 64, Conv(5, 1, 2)), {"band_rows": 8}),
+    "conv-pair": Sample(
+        "conv-pair", Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), pair_tiling(12)
+    ),
+    "conv": Sample("conv", ConvGeometry(20, 16, 64, 64, Conv(5, 1, 2)), conv_tiling(8)),
     "gemm": Sample("gemm", GemmGeometry(64, 96, 64), {}),
 }
 

@@ -59,11 +59,14 @@ import re
 from dataclasses import replace
 from workloads.conv_pair import WORKLOAD as PAIR
 from {package}.plan import tile_bands
+from {package}.tiles import Written
+
+TILES = Written(16, 64), Written(16, 32)
 
 WORKLOAD = replace(
     PAIR,
     definition=replace(PAIR.definition, name="mine"),
-    plan=lambda geometry, limits, options: tile_bands(geometry, limits, **options),
+    plan=lambda geometry, limits, options: tile_bands(geometry, limits, 4, written=TILES),
     programs=tuple(
         replace(program, factory=re.sub("^kernels", "{package}", program.factory))
         for program in PAIR.programs
@@ -95,7 +98,7 @@ def edited(samples: Any, tmp_path: Path, goldens: Path) -> Iterator[Do]:
             )
         mine = tmp_path / "mine.py"
         mine.write_text(DECLARATION.format(package=package))
-        job = replace(samples["conv-pair"], geometry=BANDS, plan_options={"band_rows": 4}).job(
+        job = replace(samples["conv-pair"], geometry=BANDS).job(
             lane, kernel, "full-range@7", workload=WorkloadName("mine", str(mine))
         )
         return stages.execute(job, context(tmp_path / "job", goldens))
@@ -243,7 +246,7 @@ def test_a_blamed_line_is_the_kind_of_the_failure_without_its_numbers(edited: Do
     result = edited("fused, store into mid: tiles in reverse order")
     found = fingerprint(result)
     assert found.startswith("mismatch fused tile.")
-    assert " of mid at fused_conv#d.py:#" in found
+    assert " of mid at fused_conv2d.py:#" in found
     lines = list(entry(replace(result, facts={**result.facts, "fingerprint": found})))
     assert not any(line.startswith("  #") for line in lines)
     assert any(line.startswith("    fingerprint: ") for line in lines)

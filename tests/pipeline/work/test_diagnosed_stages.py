@@ -74,7 +74,7 @@ def test_a_clean_job_has_no_diagnosis(workload: str, run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "step"),
-    [("bias-missing-1", "conv1"), ("planes-swapped-1", "layout"), ("offset-sign-1", "requant1")],
+    [("bias-missing-1", "conv"), ("planes-swapped-1", "layout"), ("offset-sign-1", "requant")],
 )
 def test_a_fault_of_a_single_convolution_is_named_with_its_step(fault: str, step: str, run: Run) -> None:
     result = run(fault, workload="conv")

@@ -30,6 +30,8 @@ Done = Callable[..., Result]
 KERNELS = {"conv": ("conv",), "conv-pair": ("fused", "two-pass")}
 PAIR = Geometry(24, 16, 3, 40, 33, Conv(3, 2, 1), Conv(3, 1, 1))
 DEPTHWISE = ConvGeometry(14, 9, 40, 80, Conv(3, 1, 2, 2), 40)
+SMALL = ConvGeometry(5, 3, 3, 40, Conv(3, (1, 2), 7, 7))
+"""An image smaller than the distance between two taps."""
 
 CONVS = st.builds(
     lambda kernel, stride, inner, dilation: Conv(kernel, stride, inner % kernel, dilation),
@@ -69,7 +71,9 @@ def check(job_of: Jobs, folder: Path, workload: str, geometry: Any, soc: str) ->
 
 
 @pytest.mark.parametrize("soc", ["a2a3", "a5"])
-@pytest.mark.parametrize(("workload", "geometry"), [("conv-pair", PAIR), ("conv", DEPTHWISE)])
+@pytest.mark.parametrize(
+    ("workload", "geometry"), [("conv-pair", PAIR), ("conv", DEPTHWISE), ("conv", SMALL)]
+)
 def test_a_packed_geometry_is_exact_and_proved(
     workload: str, geometry: Any, soc: str, job_of: Jobs, tmp_path: Path
 ) -> None:

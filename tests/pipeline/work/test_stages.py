@@ -83,8 +83,8 @@ def test_what_cannot_be_tiled_is_skipped_with_the_reason(
         assert (result.state, result.stages) == (State.SKIPPED, ())
         messages.add(result.message)
     (message,) = messages
-    assert message.startswith("cannot be tiled on a2a3: bands of 1 rows")
-    assert f"{5 * 20_000 * 32} (x of 5 x 20000 pixels x 32 channels)" in message
+    assert message.startswith("cannot be tiled on a2a3: bands of 1 row")
+    assert f"{5 * 12_000 * 32} (x of 5 x 12000 pixels x 32 channels)" in message
     assert message.endswith(" it fits")
     assert not (tmp_path / "cache").exists()
 

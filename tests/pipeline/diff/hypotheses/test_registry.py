@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +20,25 @@ from pipeline.ground.subject import Subject
 from workloads import conv, conv_pair
 from workloads.base import Workload
 from workloads.faults import FAULTS, no_place
+from workloads.tiling import CONTRACT
 
 GEOMETRY = Geometry(40, 32, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
 CONV = ConvGeometry(40, 32, 64, 96, Conv(5, 1, 2))
 PROGRAMS = [("fused",), ("pass1",), ("pass2",), ("pass1", "pass2"), ("conv",)]
+TILINGS = {
+    "conv-pair": {"tile_positions1": 16, "k_step1": 64, "tile_positions2": 16, "k_step2": 32, "band_rows": 5},
+    "conv": {"tile_positions": 32, "k_step": 64, "band_rows": 5},
+}
+"""Bands have several ACC tiles and K steps, so that every fault has a place."""
 HELPERS = {"base", "layers", "model", "registry"}
 
 
 @pytest.fixture(scope="module")
 def model_for(torch_installed: None) -> Callable[..., Model]:
-    def make(*programs: str, geometry: Any = None, band_rows: int | None = 5) -> Model:
+    def make(*programs: str, geometry: Any = None, tiling: Mapping[str, int] | None = None) -> Model:
         workload: Workload = conv.WORKLOAD if programs == ("conv",) else conv_pair.WORKLOAD
         geometry = geometry or (CONV if workload is conv.WORKLOAD else GEOMETRY)
-        options = {} if band_rows is None else {"band_rows": band_rows}
-        subject = Subject(workload, geometry, "a2a3", options)
+        subject = Subject(workload, geometry, "a2a3", tiling or TILINGS[workload.name])
         tensors = workload.definition.make("full-range@5", geometry)
         outputs = workload.definition.compute(geometry, tensors, VARIANTS[0])
         forms = [subject.form(program) for program in programs]
@@ -74,7 +79,7 @@ def test_the_page_on_diagnosis_lists_every_family() -> None:
 def test_the_pages_count_the_faults_and_the_hypotheses(model_for: Callable[..., Model]) -> None:
     docs = Path(__file__).resolve().parents[4] / "docs"
     spelt = Counter(
-        one.name for one in registry.hypotheses(model_for("fused", geometry=MC62, band_rows=None))
+        one.name for one in registry.hypotheses(model_for("fused", geometry=MC62, tiling=CONTRACT))
     )
     both = [name for name in spelt if name not in FAULTS]
     steps = [name for name in FAULTS if name.startswith("k-step-")]

@@ -22,6 +22,7 @@ from workloads.registry import workload_named
 DATA = Path(__file__).resolve().parents[3] / "data"
 PAIR = workload_named("conv-pair")
 SMALL = Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1))
+TILES = {"tile_positions1": 16, "k_step1": 64, "tile_positions2": 16, "k_step2": 32}
 PLATFORM = Platform("isa-a2a3", "isa", "a2a3", "offset-unsigned")
 Host = Callable[..., Mapping[str, str]]
 Calls = Callable[[], list[str]]
@@ -70,7 +71,7 @@ def test_headers_that_cannot_be_built_are_refused(host: Host, tmp_path: Path) ->
 
 def request(folder: Path, program: str = "fused", **options: int) -> Request:
     folder.mkdir()
-    subject = Subject(PAIR, SMALL, "a2a3", options)
+    subject = Subject(PAIR, SMALL, "a2a3", {**TILES, **options})
     return Request(program, WorkloadName("conv-pair"), subject, PLATFORM, folder)
 
 

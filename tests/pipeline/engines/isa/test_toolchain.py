@@ -7,6 +7,7 @@ import pytest
 
 from pipeline.engines.base import Availability
 from pipeline.engines.isa.toolchain import ROOT, SANITIZE, Toolchain, find
+from pipeline.engines.registry import toolchain
 
 Host = Callable[..., Mapping[str, str]]
 
@@ -81,3 +82,13 @@ def test_other_headers_have_another_key(host: Host, headers: Path, tmp_path: Pat
     third = tmp_path / "third"
     other.rename(third)
     assert there({**host(), ROOT: str(third)}).digest != before.digest
+
+
+def test_headers_and_compiler_tell_the_toolchains_of_hosts_apart(host: Host) -> None:
+    ours = toolchain("isa", host())
+    assert set(ours) == {"pto_isa", "compiler"}
+    later = host({"clang++": "clang version 20.1.0"})
+    other = toolchain("isa", {**later, "PATH": f"{later['PATH']}:/nowhere"})
+    assert {name for name in ours if ours[name] != other[name]} == {"compiler"}
+    assert toolchain("isa", {**host(), ROOT: ""}) == {}
+    assert toolchain("emulator", host()) == {}, "it compiles nothing"

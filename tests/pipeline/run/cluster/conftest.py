@@ -10,14 +10,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 import pytest
 
+from pipeline.ground.jobs import Result
+from pipeline.run.folders import read_run, run_ids
+
 HERE = Path(__file__).parents[1]
+PATHS = os.pathsep.join([str(HERE), str(HERE.parents[2])])
 PORT = 6380
 ADDRESS = f"127.0.0.1:{PORT}"
 _AS_ROOT = () if os.geteuid() == 0 else ("--user", "--map-root-user")
@@ -35,12 +39,16 @@ def cannot() -> str:
 
 
 class RealCluster:
-    """Nodes at 127.0.0.1, 127.0.0.2, ... with two processors each, and processes beside them."""
+    """Nodes at 127.0.0.1, 127.0.0.2, ... with two processors each, and processes beside them.
 
-    def __init__(self, folder: Path) -> None:
+    The head can be at another address, `head`; `environment` is that of all nodes and runs.
+    """
+
+    def __init__(self, folder: Path, head: str = "127.0.0.1", **environment: str) -> None:
         # Ray's sockets are files, and their paths must be short.
         self.folder = folder
-        self.address = ADDRESS
+        self.address = f"{head}:{PORT}"
+        self._environment = {**os.environ, **environment}
         self._unshare = subprocess.Popen([*_UNSHARE, "sh", "-c", "ip link set lo up; exec sleep 3600"])
         while not (children := psutil.Process(self._unshare.pid).children()):
             time.sleep(0.01)
@@ -63,20 +71,33 @@ class RealCluster:
             "--wd=" + str(Path.cwd()),
         )
         return subprocess.Popen(
-            [*inside, *command], stdout=subprocess.PIPE, env={**os.environ, **environment}
+            [*inside, *command], stdout=subprocess.PIPE, env={**self._environment, **environment}
         )
 
-    def add_node(self) -> None:
-        """Start one more node, the first of which is the head, and wait until it is up."""
+    def do(self, script: str) -> None:
+        """Run a script of the shell in the namespaces of the cluster."""
+        with self.popen(["sh", "-ec", script]) as shell:
+            assert shell.wait() == 0, script
+
+    def add_node(self, address: str = "", script: str = "", **environment: str) -> Path:
+        """Start one more node, the first of which is the head, and wait until it is up.
+
+        What `script` does is there for this node only: mounts and network are its own if it says so. Gives
+        the node's folder, in which the script runs.
+        """
         number = len(self.nodes) + 1
         own = self.folder / str(number)
         (own / "tmp").mkdir(parents=True)
+        if number == 1:
+            address = self.address.partition(":")[0]
         where = ("--head", f"--port={PORT}", f"--temp-dir={self.folder}/ray", "--include-dashboard=false")
         ray = str(Path(sys.executable).with_name("ray"))
-        options = (f"--node-ip-address=127.0.0.{number}", "--num-cpus=2", "--object-store-memory=100000000")
-        joins = where if number == 1 else (f"--address={ADDRESS}",)
+        ip = f"--node-ip-address={address or f'127.0.0.{number}'}"
+        options = (ip, "--num-cpus=2", "--object-store-memory=100000000")
+        joins = where if number == 1 else (f"--address={self.address}",)
         node = self.popen(
             [
+                *("sh", "-ec", f'cd {own}\n{script}\nexec "$@"', "sh"),
                 ray,
                 "start",
                 *joins,
@@ -85,16 +106,19 @@ class RealCluster:
                 "--disable-usage-stats",
                 "--block",
             ],
-            TMPDIR=str(own / "tmp"),
-            PIPELINE_LOCKS=str(own / "locks"),
-            PYTHONPATH=os.pathsep.join([str(HERE), str(HERE.parents[2])]),
-            RAY_worker_niceness="0",
+            **{
+                "TMPDIR": str(own / "tmp"),
+                "PIPELINE_LOCKS": str(own / "locks"),
+                "PYTHONPATH": PATHS,
+                "RAY_worker_niceness": "0",
+                **environment,
+            },
         )
         self.nodes.append(node)
         assert node.stdout is not None
         for line in node.stdout:
             if b"Ray runtime started" in line:
-                return
+                return own
         pytest.fail("a node of the cluster did not start")
 
     def kill_node(self, number: int) -> None:
@@ -107,11 +131,11 @@ class RealCluster:
             victim.kill()
         self.nodes[number - 1].wait()
 
-    def run(self, root: Path, *works: str) -> subprocess.Popen[bytes]:
-        """Start a run of such jobs (see runner.py)."""
+    def run(self, root: Path, *works: str, script: str = "") -> subprocess.Popen[bytes]:
+        """Start a run of such jobs (see runner.py), after a script of the shell."""
         command = [sys.executable, str(HERE / "runner.py"), str(root), str(root / "locks"), *works]
-        path = os.pathsep.join([str(HERE), str(HERE.parents[2])])
-        return self.popen(command, CLUSTER=ADDRESS, PYTHONPATH=path)
+        before = ("sh", "-ec", f'{script}\nexec "$@"', "sh")
+        return self.popen([*before, *command], CLUSTER=self.address, PYTHONPATH=PATHS)
 
     def left(self) -> list[str]:
         """Commands of stewards, keepers and jobs that are still there."""
@@ -136,15 +160,42 @@ class RealCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[RealCluster]:
-    """A cluster of two nodes."""
+@contextmanager
+def a_cluster(head: str = "127.0.0.1", before: str = "", **environment: str) -> Iterator[RealCluster]:
+    """A cluster of one node, after a script of the shell in its namespaces."""
     if reason := cannot():
         pytest.skip(reason)
-    cluster = RealCluster(Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp")))
+    cluster = RealCluster(Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp")), head, **environment)
     try:
-        cluster.add_node()
+        cluster.do(before)
         cluster.add_node()
         yield cluster
     finally:
         cluster.close()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RealCluster]:
+    """A cluster of two nodes."""
+    with a_cluster() as cluster:
+        cluster.add_node()
+        yield cluster
+
+
+def wait_for(run: subprocess.Popen[bytes], beginning: str) -> str:
+    """Read lines of a run until one begins so."""
+    assert run.stdout is not None
+    for line in run.stdout:
+        if line.decode().startswith(beginning):
+            return line.decode().strip()
+    pytest.fail(f"the run ended without saying {beginning!r}")
+
+
+def rest(run: subprocess.Popen[bytes]) -> list[str]:
+    """What a process prints until its end."""
+    return run.communicate()[0].decode().splitlines()
+
+
+def results(root: Path) -> tuple[Result, ...]:
+    """Those of the last run."""
+    return read_run(root, run_ids(root)[-1]).all_results()

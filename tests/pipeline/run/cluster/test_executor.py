@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import selectors
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import msgspec
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, State
+from pipeline.ground.jobs import Blame, Job, Platform, PlatformKind, State
 from pipeline.ground.settings import Settings
 from pipeline.run.cluster import executor as module
 from pipeline.run.cluster.executor import Cluster, ClusterError, ClusterExecutor
@@ -37,6 +40,7 @@ from pipeline.run.cluster.messages import (
 )
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.messages import Channel, Report, encode
+from pipeline.run.waiting import LockWaits
 
 MakeJob = Callable[..., Job]
 REPORT = Report(0, None, 0.1, "", "", (), ())
@@ -95,16 +99,15 @@ Play = Callable[..., Scene]
 def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
     scenes = []
 
-    def start(jobs: list[Job], surveys: dict[str, Survey], **changes: Any) -> Scene:
+    def start(jobs: list[Job], surveys: dict[str, Survey], resources: Any = None, **changes: Any) -> Scene:
         ours, theirs = socket.socketpair()
         scene = Scene(Channel(ours, msgspec.json.Decoder(ToLiaison)))
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         channel = Channel(theirs, msgspec.json.Decoder(module.FromLiaison))
-        monkeypatch.setattr(module, "find_spec", lambda _name: True)
         monkeypatch.setattr(ClusterExecutor, "_start_liaison", lambda _self: (process, channel))
         scenes.append((scene, process))
-        for node in surveys:
-            scene.say(Found(node, f"host-{node}", {"CPU": 2.0, "NPU": 1.0}))
+        for node, has in zip(surveys, resources or [{"CPU": 2.0, "NPU": 1.0}] * len(surveys), strict=True):
+            scene.say(Found(node, f"host-{node}", has))
         scene.say(Connected())
         for node, survey in surveys.items():
             scene.steward(node, survey)
@@ -130,8 +133,8 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
             process.stdin.close()
 
 
-def survey(*devices: int, **facts: str) -> Survey:
-    return Survey({"host": "h", **facts}, {}, (Able(),), {"emu": devices}, 0.0)
+def survey(*devices: int, clock: float = 0.0, **facts: str) -> Survey:
+    return Survey({"host": "h", **facts}, {}, (Able(),), {"emu": devices}, clock)
 
 
 def test_places_are_the_devices_of_the_nodes_or_the_nodes(play: Play, make_job: MakeJob) -> None:
@@ -154,6 +157,56 @@ def test_a_node_with_another_version_is_refused_by_name(play: Play, make_job: Ma
 def test_without_a_node_that_is_fit_no_run_begins(play: Play, make_job: MakeJob) -> None:
     with pytest.raises(ClusterError, match=r"no node can be used .host-a: has other versions: numpy none"):
         play([make_job()], {"a": survey()}, facts={"numpy": "2.4"})
+
+
+def test_a_job_asks_for_what_all_nodes_have_that_can_run_it(play: Play, make_job: MakeJob) -> None:
+    """Also the card's model and a compiler, if the nodes were started with them."""
+    card = make_job(platform=Platform("cards", "pypto", "a2a3", kind=PlatformKind.CARD))
+    offers = {"CPU": 2.0, "NPU": 8.0, "accelerator_type:Ascend910B": 1.0, "compiler": 1.0}
+    bare = {"CPU": 2.0}
+
+    def asked(*resources: dict[str, float]) -> Any:
+        surveys = {str(number): survey(3) for number in range(len(resources))}
+        scene = play([card], surveys, resources=resources, toolchains=lambda _plan: {"pypto": {}})
+        assert scene.executor.take(card, scene.executor.reach(card)) is None
+        (ask,) = (one for one in scene.hear() if isinstance(one, Ask))
+        return ask.resources
+
+    wanted = {"CPU": 1.0, "NPU": 1.0, "compiler": 1.0, "accelerator_type:Ascend910B": 0.001}
+    assert asked(offers, offers) == wanted
+    assert asked(offers, bare) == {"CPU": 1.0}, "else Ray would never give a slot of the other node"
+    other = {**offers, "accelerator_type:Ascend310": 1.0}
+    del other["accelerator_type:Ascend910B"]
+    assert asked(offers, other) == {"CPU": 1.0, "NPU": 1.0, "compiler": 1.0}
+
+
+@pytest.mark.parametrize("here", [{"compiler": "clang 19"}, {}])
+def test_a_node_with_another_toolchain_gets_no_job_that_needs_it(
+    play: Play, make_job: MakeJob, here: dict[str, str]
+) -> None:
+    """That of this host counts; if there is none, that of the first node."""
+    simulator = Platform("isa", "isa", "a2a3", kind=PlatformKind.SIMULATOR)
+    plain, compiled = make_job(), make_job(platform=simulator)
+
+    def with_compiler(version: str) -> Survey:
+        able = (Able(), Able("" if version else "no compiler"))
+        toolchains = {"isa": {"compiler": version} if version else {}}
+        return Survey({"host": "h"}, {}, able, {}, 0.0, toolchains)
+
+    surveys = {"a": with_compiler("clang 19"), "b": with_compiler("clang 20"), "c": with_compiler("")}
+    scene = play([compiled, plain], surveys, toolchains=lambda _plan: {"isa": here})
+    assert scene.executor.reach(plain) == ("host-a:host", "host-b:host", "host-c:host")
+    assert scene.executor.reach(compiled) == ("host-a:host",)
+    told = [line for line in scene.executor.remarks() if "no jobs on" in line]
+    assert [line.partition("; no jobs")[0].split()[1] for line in told] == ["host-b"]
+    where = "here" if here else "elsewhere"
+    assert told[0].endswith(f"; no jobs on isa: compiler clang 20 ({where} clang 19)")
+
+
+def test_a_clock_that_is_off_is_told(play: Play, make_job: MakeJob) -> None:
+    surveys = {"a": survey(clock=time.time() - 60), "b": survey(clock=time.time() + 1)}
+    told = play([make_job()], surveys).executor.remarks()
+    assert ["clock is -60 s off" in line for line in told] == [True, False]
 
 
 def test_a_job_waits_for_a_slot_on_a_node_that_it_can_use(
@@ -189,6 +242,31 @@ def test_a_process_whose_device_is_held_elsewhere_returns(
     assert scene.executor.held_elsewhere(["host-a:emulated-0"]) == ("host-a:emulated-0",)
     assert scene.executor.holder("host-a:emulated-0") == "process 7 on host-a"
     assert scene.begin(2, job, tmp_path, "host-a:emulated-0") is None
+
+
+def test_a_held_device_is_named_once_while_it_is_tried_again_and_again(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said to be waited for once a minute as on one host, also while a process tries to begin there."""
+    monkeypatch.setattr(module, "_HELD", 0.0)
+    job, name, seconds = make_job(devices=[0]), "host-a:emulated-0", itertools.count()
+    scene = play([job], {"a": survey(0)})
+    waits = LockWaits(scene.executor.holder, lambda: datetime.now(timezone.utc), lambda: float(next(seconds)))
+    scene.begin(0, job, tmp_path, name)
+    scene.grant("a")
+    said = []
+    for number in range(1, 20):
+        assert scene.begin(number, job, tmp_path, name) is not None
+        said.append(waits.observe(scene.executor.held_elsewhere([])))
+        scene.steward("a", Busy(number, "process 7"))
+        scene.settle()
+        said.append(waits.observe(scene.executor.held_elsewhere([name])))
+    assert [line for line in said if line] == [line for line in said if "held by process 7 on host-a" in line]
+    assert sum(map(bool, said)) == 1
+    scene.begin(20, job, tmp_path, name)
+    scene.steward("a", Done(20, REPORT, "", False))
+    scene.settle()
+    assert scene.executor.held_elsewhere([name]) == (), "it was free"
 
 
 def test_the_jobs_of_a_lost_node_end_by_its_fault_and_its_places_are_set_aside(

@@ -13,9 +13,10 @@ from typing import Any
 import psutil
 import pytest
 
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
 from pipeline.run import processes
 from pipeline.run.folders import read_run, run_ids
+from tests.pipeline.run.cluster.conftest import rest, results, wait_for
 
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[4]
@@ -26,22 +27,9 @@ ELSEWHERE = {
 """What depends on time, host and device: a failure is tried on a second device if it is the first on one."""
 
 
-def wait_for(run: subprocess.Popen[bytes], beginning: bytes) -> bytes:
-    assert run.stdout is not None
-    return next(line for line in run.stdout if line.startswith(beginning))
-
-
-def results(root: Path) -> tuple[Result, ...]:
-    return read_run(root, run_ids(root)[-1]).all_results()
-
-
-def output_of(process: subprocess.Popen[bytes]) -> list[str]:
-    return process.communicate()[0].decode().splitlines()
-
-
 def test_jobs_run_on_both_nodes_and_what_they_leave_comes_home(cluster: Any, tmp_path: Path) -> None:
     works = ("tells_device@0,1*6", "passes*2", "writes:1000,mismatch@0", "dies_by:SIGSEGV@1", "garbage")
-    lines = output_of(cluster.run(tmp_path, *works))
+    lines = rest(cluster.run(tmp_path, *works))
     assert lines[-1] == "end 1"
     ended = results(tmp_path)
     states = Counter(one.state for one in ended)
@@ -58,21 +46,21 @@ def test_jobs_run_on_both_nodes_and_what_they_leave_comes_home(cluster: Any, tmp
 def test_a_killed_run_leaves_nothing_on_any_node_and_is_resumed(cluster: Any, tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     run = cluster.run(tmp_path, f"hangs_once:{flag}@0,1", "ends_as:mismatch", "passes*6")
-    name = wait_for(run, b"run ").split()[1].decode()
-    wait_for(run, b"finished ")
+    name = wait_for(run, "run ").split()[1]
+    wait_for(run, "finished ")
     assert processes.wait_until(flag.exists, 20.0)
     psutil.Process(run.pid).children()[0].kill()  # nsenter waits for the runner
-    output_of(run)
+    rest(run)
     assert processes.wait_until(lambda: not cluster.left(), 60)
     before = read_run(tmp_path, name).finished
-    lines = output_of(cluster.run(tmp_path, "--resume", name))
+    lines = rest(cluster.run(tmp_path, "--resume", name))
     assert lines[-1] == "end 1"
     assert sum(line.startswith("started ") for line in lines) >= 8 - len(before)
     assert Counter(one.state for one in results(tmp_path)) == {State.PASSED: 7, State.MISMATCH: 1}
 
 
 def test_two_thousand_short_jobs_end_once_each_and_evenly_on_the_nodes(cluster: Any, tmp_path: Path) -> None:
-    lines = output_of(cluster.run(tmp_path, "passes*2000"))
+    lines = rest(cluster.run(tmp_path, "passes*2000"))
     assert lines[-1] == "end 0"
     ended = results(tmp_path)
     assert Counter(one.state for one in ended) == {State.PASSED: 2000}
@@ -90,7 +78,7 @@ def test_the_report_of_a_cluster_is_that_of_one_host(cluster: Any, tmp_path: Pat
     alone = subprocess.run([*command, "--output", str(here)], cwd=ROOT, capture_output=True)
     ray = ("--executor", "ray", "--address", cluster.address)
     on_nodes = cluster.popen([*command, "--output", str(there), *ray])
-    output_of(on_nodes)
+    rest(on_nodes)
     assert alone.returncode == on_nodes.wait() == 1
     one, other = told(here), told(there)
     assert one == other
@@ -131,7 +119,7 @@ def test_when_the_head_ends_the_run_ends_in_order_and_can_be_resumed(cluster: An
         if finished == 4:
             break
     cluster.kill_node(1)
-    lines = output_of(run)
+    lines = rest(run)
     assert lines[-1] == "end 2"
     ended = results(tmp_path)
     assert Counter(one.state for one in ended) == {State.PASSED: 4, State.INTERRUPTED: 2}

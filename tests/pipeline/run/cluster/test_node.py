@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 from pathlib import Path
 
@@ -23,6 +24,21 @@ def test_files_of_a_process_are_packed_up_to_a_limit_and_removed(
     assert node._packed(folder, result) == (b"{}", [("a", b"12345"), ("deep/c", b"67890")], ("big",))
     assert list(tmp_path.iterdir()) == []
     assert node._packed(folder, result) == (None, [], ())
+
+
+def test_a_node_that_is_cut_off_ends_its_steward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run asks again as soon as it has an answer: who has not asked for a minute is out of reach."""
+    done: list[object] = []
+    one = object.__new__(node.Node)
+    monkeypatch.setattr(node, "_ABANDONED", 0.2)
+    monkeypatch.setattr(node.Node, "_heard", lambda _self: [])
+    monkeypatch.setattr(node.Node, "end", lambda _self: done.append("steward"))
+    monkeypatch.setattr("os._exit", done.append)
+    begun = time.monotonic()
+    one.listen()
+    one._watch()
+    assert done == ["steward", 1]
+    assert time.monotonic() - begun >= 0.2
 
 
 def test_sources_are_unpacked_once_for_all_nodes_of_a_host(tmp_path: Path) -> None:

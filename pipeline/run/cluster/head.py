@@ -1,0 +1,143 @@
+"""Whether there is a head of a Ray cluster at an address. Ray itself would go on trying for a minute.
+
+The head is asked for its cluster's id, by gRPC over HTTP/2, as Ray's own programs do first of all.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import BinaryIO
+
+START = "start it with `ray start` as docs/cluster.md says, or leave --executor ray out"
+"""What helps where there is no head."""
+
+AUTO = "auto"
+"""The address for which Ray itself looks for a cluster of this host."""
+
+_PATIENCE = 10.0
+"""Seconds that the answer of a head may take: it may be busy."""
+
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_DATA, _HEADERS, _SETTINGS = 0, 1, 4
+_END_STREAM, _END_HEADERS = 1, 4
+_NOTHING = bytes(5)  # a message of gRPC without a field
+_LONGEST = 100
+"""Frames are looked at, at most."""
+
+_TOKEN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH as on the cluster's hosts (docs/cluster.md)"
+
+
+def split(address: str) -> tuple[str, int] | None:
+    """Host and port of an address; None if it has another form."""
+    host, _, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        return None
+    return (host, int(port)) if host and port.isdecimal() and int(port) < 1 << 16 else None
+
+
+def speaks_tls(environment: Mapping[str, str]) -> bool:
+    """Whether Ray is told that its clusters speak TLS."""
+    return environment.get("RAY_USE_TLS", "0") != "0"
+
+
+def refusal(address: str, environment: Mapping[str, str]) -> str:
+    """Why there can be no run on the cluster of a head, and what helps; empty if it answers as one does.
+
+    `environment` has the token of the cluster, as Ray reads it. A head that speaks TLS only is not asked.
+    """
+    place = split(address)
+    if place is None:
+        return f"no address of a head; give HOST:PORT, such as 10.0.0.1:6380, or {AUTO}"
+    if speaks_tls(environment):
+        return ""
+    said = [_silence()]
+    # Looking up a name can hang, and so can each of its addresses: a thread of its own can be left alone.
+    asking = Thread(target=lambda: said.append(_asked(place, environment)), daemon=True)
+    asking.start()
+    asking.join(_PATIENCE)
+    return said[-1]
+
+
+def _silence() -> str:
+    return f"nothing answers there (within {_PATIENCE:g} s); {START}"
+
+
+def _asked(place: tuple[str, int], environment: Mapping[str, str]) -> str:
+    try:
+        with socket.create_connection(place, _PATIENCE) as connection, connection.makefile("rb") as answer:
+            connection.sendall(_question(environment))
+            return _judged(answer)
+    except TimeoutError:
+        return _silence()
+    except (OSError, UnicodeError) as error:
+        return f"nothing answers there ({error}); {START}"
+
+
+def _question(environment: Mapping[str, str]) -> bytes:
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/ray.rpc.NodeInfoGcsService/GetClusterId",
+        ":authority": "head",
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    if token := _token(environment):
+        headers["authorization"] = f"Bearer {token}"
+    block = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
+    frames = (
+        _frame(_SETTINGS, 0, 0, b""),
+        _frame(_HEADERS, _END_HEADERS, 1, block),
+        _frame(_DATA, _END_STREAM, 1, _NOTHING),
+    )
+    return _PREFACE + b"".join(frames)
+
+
+def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    return len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + content
+
+
+def _text(text: str) -> bytes:
+    """A string of HPACK, as it is: its length takes seven bits of a byte, and of more bytes if it is long."""
+    raw = text.encode()
+    length, rest = [min(len(raw), 127)], len(raw) - 127
+    while rest >= 0:
+        length.append(rest % 128 + (128 if rest >= 128 else 0))
+        rest = rest // 128 if rest >= 128 else -1
+    return bytes(length) + raw
+
+
+def _token(environment: Mapping[str, str]) -> str:
+    if environment.get("RAY_AUTH_MODE", "").lower() != "token":
+        return ""
+    if token := environment.get("RAY_AUTH_TOKEN", "").strip():
+        return token
+    with suppress(OSError, UnicodeError):
+        return (
+            Path(environment.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray/auth_token")
+            .read_text()
+            .strip()
+        )
+    return ""
+
+
+def _judged(answer: BinaryIO) -> str:
+    """What the frames of an answer say: a head gives the id, or refuses the token."""
+    for number in range(_LONGEST):
+        head = answer.read(9)
+        if len(head) < 9 or (number == 0 and head[3] != _SETTINGS):
+            break
+        content = answer.read(int.from_bytes(head[:3], "big"))
+        if head[3] == _DATA and content:
+            return ""
+        if head[3] == _HEADERS and b"InvalidAuthToken" in content:
+            return f"the cluster does not take this token; {_TOKEN}"
+        if head[3] == _HEADERS and head[4] & _END_STREAM:
+            break
+    return f"what answers there is no head of Ray; {START}"
