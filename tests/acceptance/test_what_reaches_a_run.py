@@ -142,7 +142,7 @@ def test_a_run_is_taken_up_with_the_references_it_was_begun_with(
     words = (*ONE, "--inject", "unwritten", "--references", "mine.json")
     assert pipeline(*words, "--deadline", "0.0001").code == 2
     mine.unlink()
-    assert refused("run", how, "last").startswith(f"{mine}: No such file")
+    assert refused("run", how, "last").startswith(f"{mine}: the references cannot be read: No such file")
     assert pipeline("run", how, "last", "--references", "other.json").code == 1
     case = report(last_run() / "junit.xml")[RUN_JOB]
     assert f"--references {other}" in facts(case.out)["reproduce"]
