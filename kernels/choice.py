@@ -13,7 +13,7 @@ from golden.geometry import C0
 from kernels.cost import Rates, Work
 
 TOLD = 5
-"""So many plans beside the best are found for certain."""
+"""So many plans beside the best are told."""
 
 _NEAR = 1.01
 """By which factor a plan with equal bands may be dearer than the cheapest."""
@@ -128,7 +128,7 @@ BandedPlan = TypeVar("BandedPlan", bound=Banded)
 
 @dataclass(frozen=True)
 class Considered(Generic[BandedPlan]):
-    """The plans of a geometry: the `best`, all that fit, and why the nearest of the others does not."""
+    """The plans of a geometry: the `best`, those found, and why the nearest of the others does not fit."""
 
     best: BandedPlan
     fitting: tuple[BandedPlan, ...]
@@ -174,6 +174,7 @@ def search(
     family: Family[Geo, BandedPlan],
     roomy: Family[Geo, BandedPlan],
     band_rows: int | None,
+    told: int,
 ) -> Considered[BandedPlan]:
     """Find the cheapest plan of a geometry, of bands of any height and of all ways.
 
@@ -185,6 +186,7 @@ def search(
         family: how plans are made.
         roomy: how they would be if L1 held everything.
         band_rows: output rows of a band, if only such plans are wanted.
+        told: how many others are wanted beside the best one.
 
     Raises:
         PlanError: no plan fits. The message is about the rule that no plan escapes, however much L1 held; if
@@ -200,7 +202,7 @@ def search(
     found: list[BandedPlan] = []
     costs: list[float] = []
     for least, _, rows, streams in sorted(possible, key=lambda each: each[:3]):
-        if len(costs) > TOLD and least > costs[TOLD]:
+        if len(costs) > told and least > costs[told]:
             if least > costs[0] * _NEAR:
                 break
             if geometry.out_height % -rows:

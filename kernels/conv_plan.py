@@ -11,6 +11,7 @@ from kernels.choice import (
     ENDLESS,
     RESIDENT,
     STREAMED,
+    TOLD,
     Account,
     Considered,
     Family,
@@ -132,31 +133,37 @@ def make_conv_plan(
 
 @lru_cache(maxsize=32)
 def considered(
-    geometry: ConvGeometry, limits: Limits, band_rows: int | None = None, written: Written = FREE
+    geometry: ConvGeometry,
+    limits: Limits,
+    band_rows: int | None = None,
+    written: Written = FREE,
+    told: int = 0,
 ) -> Considered[ConvTiling]:
-    """All plans that fit; arguments and errors as of `make_conv_plan`."""
+    """The cheapest plan, and the `told` next ones; other arguments and errors as of `make_conv_plan`."""
     check_written(written, "", geometry.depth, geometry.cout)
 
     def family(within: Limits) -> Family[ConvGeometry, ConvTiling]:
         return Family(
             lambda shapes, rows, streams: _tiling(shapes, within, rows, streams, written),
             ways,
-            lambda shapes, rows, streams: _least(shapes, within, rows, streams),
+            lambda shapes, rows, streams: _least(shapes, within, rows, streams, written),
             ("width", "cin", "cout"),
         )
 
     roomy = family(replace(limits, l1=ENDLESS))
-    return search(geometry, limits.rates, family(limits), roomy, band_rows)
+    return search(geometry, limits.rates, family(limits), roomy, band_rows, told)
 
 
-def _least(geometry: ConvGeometry, limits: Limits, band_rows: int, streams: Streams) -> float:
+def _least(
+    geometry: ConvGeometry, limits: Limits, band_rows: int, streams: Streams, written: Written
+) -> float:
     """Cycles that no plan with bands of a height undercuts: the cheapest tile in every position, one load."""
     held, _ = held_rows(geometry.conv, band_rows, geometry.height, geometry.width)
     bands, rates = -(-geometry.out_height // band_rows), limits.rates
     outs, filters = geometry.out_height * geometry.out_width, filter_size(geometry.depth, geometry.cout)
     loaded = bands * held * geometry.width * geometry.cin + filters * (bands if streams.filters else 1)
     return (
-        outs * (least_work(limits, geometry.depth, geometry.cout) + geometry.cout / rates.l0c_gm)
+        outs * (least_work(limits, geometry.depth, geometry.cout, written) + geometry.cout / rates.l0c_gm)
         + loaded / rates.gm_l1
         + tables_work(geometry.cout).cycles(rates) * bands
     )
@@ -171,7 +178,7 @@ def account(
     geometry: ConvGeometry, limits: Limits, band_rows: int | None = None, written: Written = FREE
 ) -> Account:
     """The plan of a geometry in words and numbers; arguments and errors as of `make_conv_plan`."""
-    found = considered(geometry, limits, band_rows, written)
+    found = considered(geometry, limits, band_rows, written, TOLD)
     plan = _with_bands(found.best)
     facts = {
         "bands": f"{len(plan.bands)} of {plan.band_rows} output rows, with {plan.bands[0].x.rows} rows of x",

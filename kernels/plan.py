@@ -17,6 +17,7 @@ from kernels.choice import (
     ENDLESS,
     RESIDENT,
     STREAMED,
+    TOLD,
     Account,
     Considered,
     Family,
@@ -405,8 +406,9 @@ def considered(
     limits: Limits,
     band_rows: int | None = None,
     written: tuple[Written, Written] = (FREE, FREE),
+    told: int = 0,
 ) -> Considered[Tiling]:
-    """All plans that fit; arguments and errors as of `make_plan`."""
+    """The cheapest plan, and the `told` next ones; other arguments and errors as of `make_plan`."""
     check_written(written[0], "1", geometry.depth1, geometry.cmid)
     check_written(written[1], "2", geometry.depth2, geometry.cout)
 
@@ -414,20 +416,26 @@ def considered(
         return Family(
             lambda shapes, rows, streams: _tiling(shapes, within, rows, streams, written),
             ways,
-            lambda shapes, rows, streams: _least(shapes, within, rows, streams),
+            lambda shapes, rows, streams: _least(shapes, within, rows, streams, written),
             ("width", "cin", "cmid", "cout"),
         )
 
     roomy = family(replace(limits, l1=ENDLESS))
-    return search(geometry, limits.rates, family(limits), roomy, band_rows)
+    return search(geometry, limits.rates, family(limits), roomy, band_rows, told)
 
 
-def _least(geometry: Geometry, limits: Limits, band_rows: int, streams: Streams) -> float:
+def _least(
+    geometry: Geometry,
+    limits: Limits,
+    band_rows: int,
+    streams: Streams,
+    written: tuple[Written, Written],
+) -> float:
     """Cycles that no plan with bands of a height undercuts: the cheapest tiles everywhere, one load."""
     held, rates = _held(geometry, band_rows), limits.rates
     bands = -(-geometry.out_height // band_rows)
-    first = least_work(limits, geometry.depth1, geometry.cmid)
-    second = least_work(limits, geometry.depth2, geometry.cout)
+    first = least_work(limits, geometry.depth1, geometry.cmid, written[0])
+    second = least_work(limits, geometry.depth2, geometry.cout, written[1])
     filters = filter_size(geometry.depth1, geometry.cmid) + filter_size(geometry.depth2, geometry.cout)
     mids, outs = bands * held.mid * geometry.mid_width, geometry.out_height * geometry.out_width
     loaded = bands * held.x * geometry.width * geometry.cin + filters * (bands if streams.filters else 1)
@@ -452,7 +460,7 @@ def account(
     written: tuple[Written, Written] = (FREE, FREE),
 ) -> Account:
     """The plan of a geometry in words and numbers; arguments and errors as of `make_plan`."""
-    found = considered(geometry, limits, band_rows, written)
+    found = considered(geometry, limits, band_rows, written, TOLD)
     plan = _with_bands(found.best)
     mid, x = plan.bands[0].mid, plan.bands[0].x
     facts = {

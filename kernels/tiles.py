@@ -304,19 +304,25 @@ def cheapest_tile(asked: Asked) -> tuple[Tile, float]:
 
 
 @lru_cache(maxsize=64)
-def least_work(limits: Limits, depth: int, channels: int) -> float:
-    """Cycles that no ACC tile of a convolution undercuts for a position: those in L0 and in the cube."""
+def least_work(limits: Limits, depth: int, channels: int, written: Written = FREE) -> float:
+    """Cycles that no ACC tile of a convolution undercuts for a position: those in L0 and in the cube.
+
+    Conv1 has blocks of one C1 plane where mid comes by planes, so `columns` that are written count for
+    nothing: a bound that is too low only makes the search longer.
+    """
     rates = limits.rates
     return min(
         (
             (
-                (rates.matmul_start + block.step * block.columns / rates.l1_l0b) / block.most
+                (rates.matmul_start + block.step * block.columns / rates.l1_l0b)
+                / (written.positions or block.most)
                 + block.step * block.columns / _FRACTAL
                 + block.step / rates.l1_l0a
             )
             * (depth // block.step)
             * (channels // block.columns)
-            for block in _blocks(limits, depth, channels, 0, 0, limits.l0c, 0, 0)
+            for block in _blocks(limits, depth, channels, 0, 0, limits.l0c, 0, written.step)
+            if written.positions <= block.most
         ),
         default=0,
     )

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from golden.cache import Wanted
 from golden.definition import Definition
 from golden.geometry import GeometryError
-from golden.inputs import load_inputs
 from golden.specs import Array
 from kernels.choice import Account
 from kernels.plan import Limits, PlanError
@@ -24,6 +22,9 @@ from workloads.form import Form, FormError
 from workloads.own import blamed, reason_of
 from workloads.packing import Packing
 from workloads.registry import workload_named
+
+if TYPE_CHECKING:
+    from golden.cache import Wanted
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +189,9 @@ def wanted_golden(job: Job, inputs: Path | None) -> Wanted:
         InputsError: the file's tensors do not fit the job's geometry.
         WorkloadError: the job's workload cannot be loaded.
     """
+    from golden.cache import Wanted  # imported here, because `list` computes nothing
+    from golden.inputs import load_inputs
+
     subject = subject_of(job)
     definition, geometry = subject.definition, subject.geometry
     source = load_inputs(inputs, definition.specs(geometry)) if inputs is not None else str(job.profile)

@@ -12,8 +12,9 @@ from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import EXCUSABLE, Lane, Platform, PlatformKind, State
 from pipeline.ground.subject import Subject, geometry_of
 from pipeline.ground.words import closest, shown
-from pipeline.matrix.expand import Made, blocks, included, matching, of_inputs, planned, with_compared
+from pipeline.matrix.expand import Made, blocks, included, of_inputs, planned, with_compared
 from pipeline.matrix.schema import Block, CompileBlock, Document, GeometryEntry, Matrix, PlatformEntry
+from pipeline.matrix.select import as_pattern
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import WorkloadError
 from workloads.registry import SHIPPED, workload_named
@@ -66,13 +67,12 @@ def _refuse_idle_entries(matrix: Matrix, of_file: str) -> None:
     for section, jobs in (("exclude", everything), ("timeouts", left), ("expected_failures", left)):
         rules = getattr(document, section)
         job_ids = [job.id for job in jobs]
-        busy = {place for job_id in job_ids for place, _ in matching(rules, job_id)}
         for place, rule in enumerate(rules):
-            path = (section, place, "jobs")
-            if place in busy or matrix.source.at(path).file != of_file:
+            path, matches = (section, place, "jobs"), as_pattern(rule.jobs).match
+            if matrix.source.at(path).file != of_file or any(map(matches, job_ids)):
                 continue
             # A rule may be about the jobs that --inputs makes of those of the plan.
-            if not any(matching([rule], of_inputs(job).id) for job in jobs if job.lane is not Lane.COMPILE):
+            if not any(matches(of_inputs(job).id) for job in jobs if job.lane is not Lane.COMPILE):
                 what = f"`{shown(rule.jobs)}` matches no job; {closest(rule.jobs, job_ids)}"
                 matrix.source.refuse(path, what)
 

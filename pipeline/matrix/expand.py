@@ -37,7 +37,7 @@ def named(job: Job) -> Job:
 
 
 def _id(lane: Lane, platform: str, geometry: str, work: str) -> str:
-    return "/".join([lane.value, platform, geometry, work])
+    return f"{lane.value}/{platform}/{geometry}/{work}"
 
 
 def settled(job: Job, night: date) -> Job:
@@ -64,8 +64,13 @@ def blocks(document: Document) -> Iterator[tuple[Lane, KeyPath, Block]]:
             yield lane, ("lanes", lane.value, "include", place), block
 
 
-def included(matrix: Matrix) -> Iterator[Made]:
+@lru_cache(maxsize=1)  # the checks and the plan need the same jobs, and there are many
+def included(matrix: Matrix) -> tuple[Made, ...]:
     """Return what the `include` blocks make, with the time limits of their lanes."""
+    return tuple(_included(matrix))
+
+
+def _included(matrix: Matrix) -> Iterator[Made]:
     for lane, path, block in blocks(matrix.document):
         timeout = float(getattr(matrix.document.lanes, lane.value).timeout)
         for platform, name, kernel, profile in product(
@@ -88,10 +93,10 @@ def included(matrix: Matrix) -> Iterator[Made]:
             yield job, path
 
 
-@lru_cache(maxsize=1)  # the checks and the plan need the same jobs, and there are many
+@lru_cache(maxsize=1)
 def with_compared(matrix: Matrix) -> tuple[Made, ...]:
     """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
-    made = tuple(included(matrix))
+    made = included(matrix)
     timeout = float(matrix.document.lanes.compare.timeout)
     compared: dict[str, Made] = {}
     for job, path in kept(matrix, made):

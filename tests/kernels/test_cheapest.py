@@ -12,6 +12,7 @@ import pytest
 from benchmarks.plans import drawn_pair, drawn_single
 from golden.geometry import Conv, ConvGeometry, Geometry
 from kernels import conv_plan, plan
+from kernels.choice import TOLD
 from kernels.plan import Limits, PlanError, Tile
 from kernels.tiles import FREE, Written
 from pipeline.ground.memory import limits_of
@@ -36,10 +37,10 @@ def every_plan(geometry: Any, limits: Limits, *written: Any) -> Iterator[Any]:
                 continue
 
 
-def made(geometry: Any, limits: Limits) -> Any:
+def made(geometry: Any, limits: Limits, *written: Any) -> Any:
     if isinstance(geometry, Geometry):
-        return plan.make_plan(geometry, limits)
-    return conv_plan.make_conv_plan(geometry, limits)
+        return plan.make_plan(geometry, limits, None, *written)
+    return conv_plan.make_conv_plan(geometry, limits, None, *written)
 
 
 def check_cheapest(shapes: int, seed: int) -> None:
@@ -48,10 +49,11 @@ def check_cheapest(shapes: int, seed: int) -> None:
     for number in range(shapes):
         geometry = DRAWS[number % 2](random, 24, 256)
         limits = replace(limits_of(SOCS[number // 2 % 2]), l1=random.choice([524_288, 100_000, 40_000]))
-        costs = [each.work.cycles(limits.rates) for each in every_plan(geometry, limits)]
+        written = [some_written_of(random, geometry)] if number % 3 == 0 else []
+        costs = [each.work.cycles(limits.rates) for each in every_plan(geometry, limits, *written)]
         if not costs:
             continue
-        found = made(geometry, limits)
+        found = made(geometry, limits, *written)
         even = geometry.out_height % found.band_rows == 0
         assert found.work.cycles(limits.rates) <= min(costs) * (1.01 if even else 1), geometry
 
@@ -87,6 +89,14 @@ def some_written(random: Random, depth: int, channels: int) -> Written:
     return Written(*(random.choice([0, *of]) for of in ((16, 48, 112), steps, columns)))
 
 
+def some_written_of(random: Random, geometry: Any) -> Any:
+    """The same for all convolutions of a geometry."""
+    if isinstance(geometry, ConvGeometry):
+        return some_written(random, geometry.depth, geometry.cout)
+    first = some_written(random, geometry.depth1, geometry.cmid)
+    return first, some_written(random, geometry.depth2, geometry.cout)
+
+
 def kept(tile: Tile, written: Written, channels: int) -> bool:
     """Whether a tile has all that is written of it."""
     has = Written(tile.positions, tile.step, tile.columns or channels)
@@ -98,18 +108,14 @@ def check_written_wins(shapes: int, seed: int) -> int:
     random, plans = Random(seed), 0
     for number in range(shapes):
         geometry = DRAWS[number % 2](random, 12, 128)
-        if isinstance(geometry, ConvGeometry):
-            alone = some_written(random, geometry.depth, geometry.cout)
-            for each in every_plan(geometry, limits_of("a2a3"), alone):
-                assert kept(each.tile, alone, geometry.cout), (geometry, alone, str(each))
-                plans += 1
-        else:
-            first = some_written(random, geometry.depth1, geometry.cmid)
-            second = some_written(random, geometry.depth2, geometry.cout)
-            for each in every_plan(geometry, limits_of("a2a3"), (first, second)):
-                assert kept(each.conv1, first, geometry.cmid), (geometry, first, str(each))
-                assert kept(each.conv2, second, geometry.cout), (geometry, second, str(each))
-                plans += 1
+        written = some_written_of(random, geometry)
+        for each in every_plan(geometry, limits_of("a2a3"), written):
+            if isinstance(geometry, ConvGeometry):
+                assert kept(each.tile, written, geometry.cout), (geometry, written, str(each))
+            else:
+                assert kept(each.conv1, written[0], geometry.cmid), (geometry, written, str(each))
+                assert kept(each.conv2, written[1], geometry.cout), (geometry, written, str(each))
+            plans += 1
     return plans
 
 
@@ -179,4 +185,4 @@ def test_long_strides_are_no_reason_to_refuse(width: int, stride: int) -> None:
 
 def test_of_an_image_of_the_most_rows_few_heights_of_bands_are_tried() -> None:
     shapes = ConvGeometry(65_535, 16, 64, 64, Conv(3, 1, 1))
-    assert 5 < len(conv_plan.considered(shapes, limits_of("a2a3")).fitting) < 300
+    assert 5 < len(conv_plan.considered(shapes, limits_of("a2a3"), told=TOLD).fitting) < 300
