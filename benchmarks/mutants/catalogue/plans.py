@@ -180,6 +180,7 @@ MUTANTS = (
         (*WHOLE_K, "pass2"),
         "replace(tile, columns=0, slices=1)",
         "replace(tile, columns=0, slices=1, steps=tile.steps + 1)",
+        RAGGED,  # in `INTERIOR` a plan that streams the filters would cost less then, and be right
     ),
     _of_tile(
         "the last one of a band is left out if it is not whole",
