@@ -272,21 +272,24 @@ def _requant(call: Call, names: Names, target: str) -> list[str]:
 
 
 def spare(acc: TileType) -> TileType:
-    """The L1 tile through which the simulator stores what an accumulator is requantised to."""
+    """The tile in UB through which the simulator stores what an accumulator is requantised to.
+
+    Its rows are whole blocks of 32 bytes, as the headers demand.
+    """
     rows, columns = acc.shape
-    return TileType((rows, -(-columns // FRACTAL_DEPTH) * FRACTAL_DEPTH), DType.INT8, Space.Mat)
+    return TileType((rows, -(-columns // FRACTAL_DEPTH) * FRACTAL_DEPTH), DType.INT8, Space.Vec)
 
 
 def _store_fp(call: Call, names: Names, target: str) -> list[str]:
-    """On a card one instruction; the simulator's scales by row, so there it goes through L1."""
+    """On a card one instruction; the simulator's scales by row, so there it goes through UB."""
     operands = call.operands
     (acc, typed), (scale, _) = names.tile(operands["acc"]), names.tile(operands["scale"])
-    through, columns = spare(typed).shape, typed.shape[1]
+    (height, width), columns = spare(typed).shape, typed.shape[1]
     valid, rows = (", DYNAMIC", f"({acc}.GetValidRow())") if names.ragged(operands["acc"]) else ("", "")
     return [
         _leaving(call, names, "acc"),
         "#ifndef STORES_AS_A_CARD",
-        f"Fractals<{through[0]}, {through[1]}, {columns}{valid}> spare{rows};",
+        f"Rows<TileType::Vec, int8_t, {height}, {width}, {columns}{valid}> spare{rows};",
         "TASSIGN(spare, SPARE);",
         f"TINSERT_FP(spare, {acc}, {scale}, 0, 0);",
         "TSTORE(gm, spare);",

@@ -42,7 +42,7 @@ using namespace pto;
 
 // What differs from a card on the simulator, and only there:
 // - It keeps bias table, fixpipe table and UB in one memory: the tables get addresses of their own, after UB.
-// - Its TSTORE_FP scales by row: what is requantised to GM goes through spare bytes of L1, after all tiles.
+// - Its TSTORE_FP scales by row: what is requantised to GM goes through spare bytes of UB, after the tables.
 // - Its event flags do nothing.
 #ifdef __CPU_SIM
 constexpr uint64_t BIAS = {bias}, SCALING = {scaling}, SPARE = {spare};
@@ -56,8 +56,8 @@ template <int rows, int columns, int valid = columns, int valid_rows = rows>
 using Fractals =
     Tile<TileType::Mat, int8_t, rows, columns, BLayout::ColMajor, valid_rows, valid, SLayout::RowMajor, 512>;
 // A tile whose rows lie one after another.
-template <TileType place, typename T, int rows, int columns>
-using Rows = Tile<place, T, rows, columns, BLayout::RowMajor, rows, columns>;
+template <TileType place, typename T, int rows, int columns, int valid = columns, int valid_rows = rows>
+using Rows = Tile<place, T, rows, columns, BLayout::RowMajor, valid_rows, valid>;
 // A rectangle of a tensor in GM.
 template <typename T, int rows, int columns, int stride>
 using Matrix = GlobalTensor<T, Shape<1, 1, 1, rows, columns>,
@@ -129,19 +129,19 @@ def _bases(program: Program, soc: Soc, memory: Mapping[str, MemoryMap]) -> dict[
     used = max(placed.peak(Space.Vec) for placed in memory.values())
     bias = -(-used // 32) * 32
     scaling = bias + soc.capacity[Space.Bias]
-    if scaling + soc.capacity[Space.LeftScale] > soc.capacity[Space.Vec]:
+    start = scaling + soc.capacity[Space.LeftScale]
+    if start > soc.capacity[Space.Vec]:
         raise LoweringError(
             program.position,
             f"the simulator keeps bias and fixpipe table in UB, of which tiles use {used} bytes: "
             f"no room for the tables",
         )
-    start = -(-max(placed.peak(Space.Mat) for placed in memory.values()) // 32) * 32
     for call, acc in _stored(program):
-        if start + spare(acc).size > soc.capacity[Space.Mat]:
+        if start + spare(acc).size > soc.capacity[Space.Vec]:
             raise LoweringError(
                 call.position,
-                f"the simulator stores {list(acc.shape)} through {spare(acc).size} spare bytes of L1, "
-                f"of which tiles use {start} of {soc.capacity[Space.Mat]}: no room",
+                f"the simulator stores {list(acc.shape)} through {spare(acc).size} spare bytes of UB, "
+                f"of which tiles and tables use {start} of {soc.capacity[Space.Vec]}: no room",
             )
     return {"bias": bias, "scaling": scaling, "spare": start}
 

@@ -131,7 +131,7 @@ def test_an_accumulator_says_how_many_of_its_rows_leave(program_of: Callable[...
         (
             "t_acc2.SetValidRow(35);",
             "SomeRows<int8_t, 64, 64> gm(gm_y + (0 + (i_out_tile * 48)) * 64 + 0, {t_acc2.GetValidRow()});",
-            "Fractals<48, 64, 64, DYNAMIC> spare(t_acc2.GetValidRow());",
+            "Rows<TileType::Vec, int8_t, 48, 64, 64, DYNAMIC> spare(t_acc2.GetValidRow());",
             "TSTORE_FP(gm, t_acc2, t_scale_table2);",
         ),
     ):
@@ -251,26 +251,26 @@ def test_rows_that_end_inside_a_fractal_leave_the_rest_of_it_alone() -> None:
     assert follow(lines, lowered(odd(24)))
 
 
-def with_capacity(soc: Soc, **sizes: int) -> Soc:
-    return replace(soc, capacity={**soc.capacity, **{Space[name]: size for name, size in sizes.items()}})
-
-
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("room", "said"),
     [
-        ({"Mat": 105984 + 1023}, r"fused_conv2d\.py:92: the simulator stores \[16, 64\] through 1024 spare"),
-        ({"Vec": 3071}, r"fused_conv2d\.py:124: .* no room for the tables"),
+        (3071, r"fused_conv2d\.py:124: .* no room for the tables"),
+        (3072, r"fused_conv2d\.py:92: the simulator stores \[16, 64\] through 1024 spare bytes of UB"),
+        (4095, r"fused_conv2d\.py:92: .* of which tiles and tables use 3072 of 4095: no room"),
     ],
 )
 def test_what_the_simulator_needs_beside_the_tiles_must_fit(
-    sizes: dict[str, int], said: str, soc: Soc, program_of: Callable[..., Program]
+    room: int, said: str, soc: Soc, program_of: Callable[..., Program]
 ) -> None:
-    """105,984 bytes of L1 are in use, and the spare tile has 16 x 64; the tables have 1 and 2 KiB."""
+    """No tile is in UB. The tables have 1 and 2 KiB; through the spare tile go 16 x 64 bytes."""
     program = program_of("fused")
-    roomy = {name: size + 1 for name, size in sizes.items()}
-    assert lowered(program, with_capacity(soc, **roomy))
+
+    def with_ub(size: int) -> Soc:
+        return replace(soc, capacity={**soc.capacity, Space.Vec: size})
+
+    assert "SPARE = 3072;" in lowered(program, with_ub(4096))
     with pytest.raises(LoweringError, match=said):
-        lowered(program, with_capacity(soc, **sizes))
+        lowered(program, with_ub(room))
 
 
 def test_the_runner_hands_over_every_tensor_in_order_and_keeps_the_outputs(

@@ -8,10 +8,10 @@ using namespace pto;
 
 // What differs from a card on the simulator, and only there:
 // - It keeps bias table, fixpipe table and UB in one memory: the tables get addresses of their own, after UB.
-// - Its TSTORE_FP scales by row: what is requantised to GM goes through spare bytes of L1, after all tiles.
+// - Its TSTORE_FP scales by row: what is requantised to GM goes through spare bytes of UB, after the tables.
 // - Its event flags do nothing.
 #ifdef __CPU_SIM
-constexpr uint64_t BIAS = 0, SCALING = 1024, SPARE = 105984;
+constexpr uint64_t BIAS = 0, SCALING = 1024, SPARE = 3072;
 #else
 constexpr uint64_t BIAS = 0, SCALING = 0;
 #define STORES_AS_A_CARD
@@ -22,8 +22,8 @@ template <int rows, int columns, int valid = columns, int valid_rows = rows>
 using Fractals =
     Tile<TileType::Mat, int8_t, rows, columns, BLayout::ColMajor, valid_rows, valid, SLayout::RowMajor, 512>;
 // A tile whose rows lie one after another.
-template <TileType place, typename T, int rows, int columns>
-using Rows = Tile<place, T, rows, columns, BLayout::RowMajor, rows, columns>;
+template <TileType place, typename T, int rows, int columns, int valid = columns, int valid_rows = rows>
+using Rows = Tile<place, T, rows, columns, BLayout::RowMajor, valid_rows, valid>;
 // A rectangle of a tensor in GM.
 template <typename T, int rows, int columns, int stride>
 using Matrix = GlobalTensor<T, Shape<1, 1, 1, rows, columns>,
@@ -275,7 +275,7 @@ AICORE inline void f_fused(
             wait_flag(PIPE_M, PIPE_FIX, EVENT_ID1);
             SomeRows<int8_t, 64, 64> gm(gm_y + (0 + (i_out_tile * 16)) * 64 + 0, {t_acc2.GetValidRow()});
 #ifndef STORES_AS_A_CARD
-            Fractals<16, 64, 64, DYNAMIC> spare(t_acc2.GetValidRow());
+            Rows<TileType::Vec, int8_t, 16, 64, 64, DYNAMIC> spare(t_acc2.GetValidRow());
             TASSIGN(spare, SPARE);
             TINSERT_FP(spare, t_acc2, t_scale_table2, 0, 0);
             TSTORE(gm, spare);

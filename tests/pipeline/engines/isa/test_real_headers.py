@@ -35,6 +35,9 @@ pytestmark = pytest.mark.skipif(
 SUBJECT = Subject(
     workload_named("conv-pair"), Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)), "a2a3"
 )
+TILES = {"tile_positions1": 16, "k_step1": 64, "tile_positions2": 16, "k_step2": 32}
+"""As the shipped matrix writes them: in a single tile or K step many mistakes change nothing."""
+
 VARIANT = "offset-unsigned"
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -53,7 +56,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def program_of(name: str, band_rows: int = 12) -> Program:
     """A program in bands of so many rows of y, which has 12."""
-    subject = Subject(SUBJECT.workload, SUBJECT.geometry, SUBJECT.soc, {"band_rows": band_rows})
+    subject = Subject(SUBJECT.workload, SUBJECT.geometry, SUBJECT.soc, {"band_rows": band_rows, **TILES})
     program: Program = subject.program(name).build(emulator.language, subject.plan)
     return program
 
@@ -199,7 +202,7 @@ MUTANTS = {
         "{padding.left, padding.right, padding.top, padding.bottom}",
         "{padding.top, padding.bottom, padding.left, padding.right}",
     ),
-    "the spare tile lies on mid": ("SPARE = 105984", "SPARE = 99840"),
+    "the spare tile lies on the table": ("SPARE = 3072", "SPARE = 1024"),
 }
 
 
