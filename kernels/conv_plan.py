@@ -211,6 +211,8 @@ def _tiling(
 ) -> ConvTiling:
     """A tiling in bands of a given height; its errors are those of `tile_conv_bands`."""
     check_band_rows(band_rows, geometry.out_height)
+    # A smaller geometry, of which it is asked whether it fits, may break what is true of this one.
+    check_written(written, "", geometry.depth, geometry.cout)
     bands = tuple(_bands(geometry, band_rows, streams, kinds=True))
     tile = _tile(geometry, limits, band_rows, streams, written, bands)
     tiling = ConvTiling(geometry, band_rows, tile, streams.filters)

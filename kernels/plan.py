@@ -409,8 +409,7 @@ def considered(
     told: int = 0,
 ) -> Considered[Tiling]:
     """The cheapest plan, and the `told` next ones; other arguments and errors as of `make_plan`."""
-    check_written(written[0], "1", geometry.depth1, geometry.cmid)
-    check_written(written[1], "2", geometry.depth2, geometry.cout)
+    _check_written(geometry, written)
 
     def family(within: Limits) -> Family[Geometry, Tiling]:
         return Family(
@@ -422,6 +421,11 @@ def considered(
 
     roomy = family(replace(limits, l1=ENDLESS))
     return search(geometry, limits.rates, family(limits), roomy, band_rows, told)
+
+
+def _check_written(geometry: Geometry, written: tuple[Written, Written]) -> None:
+    check_written(written[0], "1", geometry.depth1, geometry.cmid)
+    check_written(written[1], "2", geometry.depth2, geometry.cout)
 
 
 def _least(
@@ -502,6 +506,8 @@ def _tiling(
 ) -> Tiling:
     """A tiling in bands of a given height; its errors are those of `tile_bands`."""
     check_band_rows(band_rows, geometry.out_height)
+    # A smaller geometry, of which it is asked whether it fits, may break what is true of this one.
+    _check_written(geometry, written)
     bands = tuple(_bands(geometry, band_rows, streams, kinds=True))
     pass1 = tuple(_pass1_bands(geometry, band_rows, streams, kinds=True))
     conv1, conv2 = _tiles(geometry, limits, band_rows, streams, written, _below(geometry, bands, pass1))

@@ -88,7 +88,10 @@ def _check_geometry(matrix: Matrix, path: KeyPath, entry: GeometryEntry) -> None
             Subject(declared, geometry, soc, entry.plan_options).plan  # noqa: B018 (raises where it has none)
     except PlanError as error:
         option = error.option or next(iter(entry.plan_options))
-        what = f"`{entry.plan_options[option]}` cannot be tiled on {soc}: {error}; write another"
+        rest = {} if error.option else {k: v for k, v in entry.plan_options.items() if k != option}
+        beside = f" with {', '.join(f'{key} {value}' for key, value in rest.items())}" if rest else ""
+        remedy = "write other values" if rest else "write another"
+        what = f"`{entry.plan_options[option]}`{beside} cannot be tiled on {soc}: {error}; {remedy}"
         matrix.source.refuse((*path, option), what)
     except GeometryError as error:
         key, follows, _ = error.field.partition(" ")  # such as `conv input height`, which is no key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from random import Random
@@ -121,6 +122,39 @@ def check_written_wins(shapes: int, seed: int) -> int:
 
 def test_what_is_written_wins_in_plans_of_every_kind_or_they_are_refused() -> None:
     assert check_written_wins(30, 3) > 50
+
+
+@pytest.mark.parametrize(
+    ("geometry", "written", "reason"),
+    [
+        (ConvGeometry(56, 56, 128, 128, Conv(3, 1, 1)), Written(64, 1152), "73728 B of L0A"),
+        (ConvGeometry(56, 56, 128, 128, Conv(3, 1, 1)), Written(0, 576, 128), "73728 B of L0B"),
+        (
+            Geometry(17, 17, 192, 192, 192, Conv((1, 7), 1, (0, 0, 3, 3)), Conv((7, 1), 1, (3, 3, 0, 0))),
+            (Written(0, 448, 192), FREE),
+            "86016 B of L0B",
+        ),
+    ],
+)
+def test_no_geometry_helps_that_what_is_written_does_not_divide(
+    geometry: Any, written: Any, reason: str
+) -> None:
+    with pytest.raises(PlanError, match=rf" need {reason}, which has 65536: .* \(an ACC tile\)$"):
+        made(geometry, limits_of("a2a3"), written)
+
+
+def test_a_smaller_geometry_that_is_said_to_fit_does_so_with_what_is_written() -> None:
+    random, told = Random(5), 0
+    for number in range(40):
+        geometry, limits = DRAWS[number % 2](random, 24, 256), replace(limits_of("a2a3"), l1=20_000)
+        written = some_written_of(random, geometry)
+        try:
+            made(geometry, limits, written)
+        except PlanError as error:
+            if smaller := re.search(r"; with (\w+) (\d+) it fits$", str(error)):
+                made(replace(geometry, **{smaller[1]: int(smaller[2])}), limits, written)
+                told += 1
+    assert told > 2
 
 
 def test_blocks_of_conv1_are_c1_planes_where_mid_comes_by_planes() -> None:

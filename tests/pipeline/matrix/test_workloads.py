@@ -149,6 +149,12 @@ def test_the_workload_that_is_meant_without_a_tag_may_be_written(load_text: Load
             "extra1.yaml:2: geometries.single.k_step: `48` cannot be tiled on a2a3: "
             "k_step is 48: must be a multiple of 32 that divides K, 288; ",
         ),
+        (
+            "band_rows: 4",
+            "band_rows: 4, tile_positions: 16384",
+            "extra1.yaml:2: geometries.single.band_rows: `4` with tile_positions 16384 cannot be tiled on "
+            "a2a3: bands of 4 rows need 2097152 B of L0C, which has 131072: ",
+        ),
         ("k: 64", "k: 65", "extra1.yaml:3: geometries.product.k: k is 65: must be "),
         (
             "kernel: 3, stride: 1",
