@@ -13,9 +13,9 @@ import pytest
 from benchmarks.plans import drawn_pair, drawn_single
 from golden.geometry import Conv, ConvGeometry, Geometry
 from kernels import conv_plan, plan
-from kernels.choice import TOLD
+from kernels.choice import STREAMED, TOLD
 from kernels.plan import Limits, PlanError, Tile
-from kernels.tiles import FREE, Written
+from kernels.tiles import FREE, Written, conv_work, least_work
 from pipeline.ground.memory import limits_of
 
 SOCS = ["a2a3", "a5"]
@@ -155,6 +155,30 @@ def test_a_smaller_geometry_that_is_said_to_fit_does_so_with_what_is_written() -
                 made(replace(geometry, **{smaller[1]: int(smaller[2])}), limits, written)
                 told += 1
     assert told > 2
+
+
+def test_no_acc_tile_undercuts_the_bound_by_which_the_search_ends() -> None:
+    random, tiles = Random(11), 0
+    for number in range(16):
+        geometry, limits = drawn_single(random, 40, 128), limits_of(SOCS[number % 2])
+        written = some_written(random, geometry.depth, geometry.cout) if number % 3 == 0 else FREE
+        bound = least_work(limits, geometry.depth, geometry.cout, written)
+        for each in every_plan(geometry, limits, written):
+            positions = each.band_rows * geometry.out_width
+            work = replace(conv_work(each.tile, positions, geometry.cout, to_gm=True), l0c_gm=0)
+            assert work.cycles(limits.rates) >= 0.999_999 * bound * positions, (geometry, str(each))
+            tiles += 1
+    assert tiles > 100
+
+
+def test_a_piece_of_a_filter_that_is_a_byte_too_large_comes_in_by_smaller_ones() -> None:
+    geometry, limits = ConvGeometry(24, 16, 64, 64, Conv(3, 1, 1)), limits_of("a2a3")
+    # L1 holds 10 rows of 16 pixels x 64 channels, and a block of the filter of 576 x 64 with its rows.
+    needed = 10 * 16 * 64 + (576 + 12) * 64
+    for l1, in_slices in ((needed, False), (needed - 1, True)):
+        little = replace(limits, l1=l1)
+        made_of = conv_plan.tile_conv_bands(geometry, little, 8, STREAMED, Written(columns=64))
+        assert (made_of.tile.slices > 1) == in_slices
 
 
 def test_blocks_of_conv1_are_c1_planes_where_mid_comes_by_planes() -> None:
