@@ -69,6 +69,11 @@ class Cut(NamedTuple):
     rows: int
     columns: int
 
+    @property
+    def read(self) -> tuple[object, ...]:
+        """What is read: all but where it is copied to."""
+        return self.source, self.row, self.column, self.rows, self.columns
+
     def block(self) -> Array:
         """The rectangle [rows, columns]."""
         return self.source.get(self.row, self.column, (self.rows, self.columns))
@@ -88,6 +93,16 @@ class Unfold(NamedTuple):
     column: int
     rows: int
     columns: int
+
+    @property
+    def positions(self) -> tuple[object, ...]:
+        """What is read of an image: the window, and a rectangle of what it unfolds to."""
+        return self.window, self.row, self.column, self.rows, self.columns
+
+    @property
+    def read(self) -> tuple[object, ...]:
+        """What is read: all but where it is copied to."""
+        return self.source, *self.positions
 
     def table(self) -> Table:
         """The index by which they are read."""

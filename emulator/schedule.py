@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from emulator.actions import Accumulate, Action, Cut, Multiply, Unfold
 from emulator.elements import Elements
-from emulator.image import Table
+from emulator.image import Table, Window
 from emulator.soc import Space
 from emulator.tile import Array, Tile
 
 Piece = Cut | Unfold
 
 _KEPT = 8
-"""Right operands that are kept at a time."""
+"""Right operands that a workspace keeps at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class Workspace:
     def _block(self, piece: Piece) -> Array:
         if isinstance(piece, Cut):
             return piece.block()
-        key = (piece.source.resident.type.shape, *piece[2:])
+        key = (piece.source.resident.type.shape, *piece.positions)
         if key not in self._tables:
             self._tables[key] = piece.table()
         return piece.block(self._tables[key])
@@ -112,7 +112,7 @@ class Schedule:
         self._workspace = Workspace()
         self._cuts: dict[Tile, Piece] = {}
         self._sums: dict[Tile, _Sums] = {}
-        self._rights: dict[tuple[object, ...], Right] = {}
+        self._meant: dict[tuple[object, ...], Right] = {}
 
     def do(self, elements: Elements) -> None:
         """Do everything."""
@@ -162,18 +162,14 @@ class Schedule:
         for result, cut in [*self._cuts.items()]:
             if _overlap(cut.source, tile):
                 self._actions.append(self._cuts.pop(result))
-        for key, right in [*self._rights.items()]:
+        for key, right in [*self._meant.items()]:
             if any(_overlap(piece.source, tile) for piece in right.pieces):
-                del self._rights[key]
+                del self._meant[key]
 
     def _shared(self, pieces: Sequence[Piece]) -> Right:
         """The right operand of these pieces."""
-        key = tuple(piece[1:] for piece in pieces)  # apart from where each would have been copied to
-        if key not in self._rights:
-            if len(self._rights) == _KEPT:
-                self._rights.clear()
-            self._rights[key] = Right(pieces)
-        return self._rights[key]
+        key = tuple(piece.read for piece in pieces)
+        return self._meant.setdefault(key, Right(pieces))
 
 
 _OPERANDS = (Space.Left, Space.Right)
@@ -194,9 +190,12 @@ def _joined(pieces: Sequence[Piece], follows: Callable[[Piece, Piece], bool], si
 def _beside(left: Piece, right: Piece) -> bool:
     """Whether a piece goes on in K where another ends, in the same rows."""
     alike = left.source is right.source and left.row == right.row and left.rows == right.rows
-    if isinstance(left, Unfold) or isinstance(right, Unfold):
-        alike &= type(left) is type(right) and left[2] is right[2]  # the window
-    return alike and left.column + left.columns == right.column
+    return alike and _window(left) is _window(right) and left.column + left.columns == right.column
+
+
+def _window(piece: Piece) -> Window | None:
+    """The window by which a piece unfolds its image; None if it is cut as it is."""
+    return piece.window if isinstance(piece, Unfold) else None
 
 
 def _below(upper: Piece, lower: Piece) -> bool:
