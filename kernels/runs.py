@@ -2,6 +2,11 @@
 
 The padding of a band is a compile-time constant, so bands of one loop have the same; where each begins is a
 number that grows by the same step from one to the next.
+
+Names have prefixes as in `kernels.blocks`: `seq_` in the sequence of all bands, `run_` in one run. After them
+`x` and `y` are the rows where the window of a band and its output begin; the wanted rows skip `s` of what the
+window gives, or in a pair `p` of mid and `q` of y. `dx` is the step of `x` in a run, `xl` the `x` of the last
+band; the others likewise. `f1`, `b1` and `t1` are filter, bias and scale table of conv1.
 """
 
 from __future__ import annotations
@@ -14,6 +19,15 @@ from kernels.conv_plan import ConvBand
 from kernels.plan import Band
 
 Numbers = tuple[int, ...]
+
+_RUNS_OF_CONV = 3
+"""The most runs of a convolution: windows at the top of the image, at neither edge, and at its bottom.
+
+In each of these the padding is the same (`kernels.plan.at_edges`) and windows move by the same step.
+"""
+
+_RUNS_OF_PAIR = 5
+"""The most runs of a pair: from band to band, x and mid each come from one part to the next twice at most."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +46,7 @@ def runs_between(kinds: Sequence[Hashable], numbers: Sequence[Numbers], most: in
     Args:
         kinds: what must be the same in all bands of a run, for each band.
         numbers: where each band begins.
-        most: the most runs that there can be.
+        most: the most runs that there can be, as of the constants above.
     """
     runs: list[Run] = []
     last, band = len(kinds) - 1, 1
@@ -60,7 +74,7 @@ def bands_of_conv(pl: Any, bands: Sequence[ConvBand], band_of: Callable[[ConvBan
             band; `skip` is the first wanted row of what its window gives.
     """
     numbers = [(band.x.row, band.row, band.x.skip) for band in bands]
-    runs = runs_between([(band.x.padding, band.rows) for band in bands], numbers, 3)
+    runs = runs_between([(band.x.padding, band.rows) for band in bands], numbers, _RUNS_OF_CONV)
     seq_run1, seq_run2, seq_run3 = (_run_of_conv(pl, run, band_of(bands[run.band])) for run in runs)
     seq_first, seq_last, seq_several = band_of(bands[0]), band_of(bands[-1]), len(bands) > 1
     seq_x, seq_y, seq_s = numbers[0]
@@ -118,7 +132,7 @@ def bands_of_pair(pl: Any, bands: Sequence[Band], band_of: Callable[[Band], Any]
     numbers = [(band.x.row, band.row, band.x.skip, band.mid.skip) for band in bands]
     kinds = [(band.x.padding, band.mid.padding, band.rows) for band in bands]
     seq_run1, seq_run2, seq_run3, seq_run4, seq_run5 = (
-        _run_of_pair(pl, run, band_of(bands[run.band])) for run in runs_between(kinds, numbers, 5)
+        _run_of_pair(pl, run, band_of(bands[run.band])) for run in runs_between(kinds, numbers, _RUNS_OF_PAIR)
     )
     seq_first, seq_last, seq_several = band_of(bands[0]), band_of(bands[-1]), len(bands) > 1
     seq_x, seq_y, seq_p, seq_q = numbers[0]

@@ -3,6 +3,8 @@
 Where not even the narrowest block fits, it comes in by slices of K, for each ACC tile anew; and where L1
 does not hold the feature map either, each slice brings in the C1 plane that it reads. An accumulator is kept
 over all of them, so that no partial sum goes through GM.
+
+Names have prefixes as in `kernels.blocks`: `near_` where the output goes into L1, `far_` where into GM.
 """
 
 from __future__ import annotations
