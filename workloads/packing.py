@@ -9,9 +9,9 @@ packed is the user's own or 0, so that a proof can follow it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,9 +29,25 @@ _UNIT_SCALE = 1
 """The scale of a channel that the user does not have; its bias and its offset are 0, and so its output."""
 
 
+class Packable(Protocol):
+    """What a geometry must be so that its tensors can be packed: a dataclass that knows its `device`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def device(self) -> Packable:
+        """The geometry, of the same type, that programs compute for it; itself if nothing is packed."""
+        ...
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of its convolutions."""
+        ...
+
+
 @dataclass(frozen=True)
 class Packing:
-    """The packing of a geometry whose programs compute exactly what the user has: there is none."""
+    """The packing of a geometry whose programs compute exactly what the user has: none. It is of any type."""
 
     geometry: Any
 
@@ -72,12 +88,13 @@ class Packing:
 
 @dataclass(frozen=True)
 class ChainPacking(Packing):
-    """The packing of convolutions that follow each other; `layers` makes them of a geometry with `device`."""
+    """The packing of convolutions that follow each other; `layers` makes them of a geometry."""
 
+    geometry: Packable
     layers: Callable[[Any], Chain]
 
     @cached_property
-    def device(self) -> Any:
+    def device(self) -> Packable:
         """As of `Packing`."""
         return self.geometry.device
 
@@ -113,17 +130,17 @@ class ChainPacking(Packing):
         return np.ascontiguousarray(output[:, : layer.cout])
 
 
-def chain_packing(layers: Callable[[Any], Chain]) -> Callable[[Any], Packing]:
-    """The packing of each geometry of a workload that is a chain of convolutions; its type has `device`."""
+def chain_packing(layers: Callable[[Any], Chain]) -> Callable[[Packable], Packing]:
+    """The packing of each geometry of a workload that is a chain of convolutions."""
 
-    def packing(geometry: Any) -> Packing:
+    def packing(geometry: Packable) -> Packing:
         packed = geometry.device is not geometry
         return ChainPacking(geometry, layers) if packed else Packing(geometry)
 
     return packing
 
 
-def _changes(geometry: Any, device: Any) -> Iterator[str]:
+def _changes(geometry: Packable, device: Packable) -> Iterator[str]:
     """What differs in the two geometries, in words."""
     sizes = [field.name for field in fields(geometry) if isinstance(getattr(geometry, field.name), int)]
     pairs = [(name, getattr(geometry, name), getattr(device, name)) for name in sizes if name != "groups"]
