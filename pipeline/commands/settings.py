@@ -21,6 +21,9 @@ from workloads.faults import FaultError, fault_named
 CHECKOUT = "CI_PROJECT_DIR"
 """Environment variable in which GitLab names the checkout of a job; paths in its reports start there."""
 
+MOST_JOBS = 1024
+"""The most jobs that one host runs in parallel: each has processes, open files and tensors of its own."""
+
 
 def settings_given(arguments: Namespace) -> dict[str, Any]:
     """The settings that a command line gives, by name; those it leaves out are missing.
@@ -106,8 +109,14 @@ def refuse_loop(option: str, path: Path) -> None:
 def refuse_unheeded(arguments: Namespace) -> None:
     """Raise `FilterError` if an option that selects jobs is given with `--resume` or `--failed`.
 
-    Also if `--queue` is given without `task-submit`, or `--address` without `--executor ray`.
+    Also if `--queue` is given without `task-submit`, or `--address` without `--executor ray`, or if there are
+    more `--jobs` than one host can run in parallel.
     """
+    if arguments.executor == "local" and arguments.jobs > MOST_JOBS:
+        raise FilterError(
+            f"--jobs {arguments.jobs} does not go with --executor local, which runs at most {MOST_JOBS} in "
+            "parallel; leave it out for one per processor"
+        )
     if arguments.queue is not None and arguments.launcher != "task-submit":
         raise FilterError(f"--queue does not go with --launcher {arguments.launcher}, only with task-submit")
     if arguments.address is not None and arguments.executor != "ray":

@@ -38,6 +38,10 @@ ONE = ("--platform", "emu-a2a3", "--geometry", "bands", "--kernel", "fused", "--
         (["run", "--jobs", "0"], "'0': must be a whole number, at least 1"),
         (["run", "--jobs", "-1"], "'-1': must be a whole number, at least 1"),
         (["run", "--jobs", "9" * 5000], "9': must be a whole number, at least 1"),
+        (
+            ["run", *ONE, "--jobs", "1025"],
+            "--jobs 1025 does not go with --executor local, which runs at most 1024",
+        ),
         (["run", "--jobs", "two"], "'two': must be a whole number"),
         (["run", "--retries", "-1"], "'-1': must be a whole number, at least 0"),
         (["run", "--repeat", "1.5"], "'1.5': must be a whole number, at least 1"),
