@@ -18,12 +18,14 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
-from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+from pipeline.run.cluster.executor import ClusterExecutor
+from pipeline.run.cluster.link import Start
 from pipeline.run.cluster.messages import (
     Able,
     Ask,
@@ -44,8 +46,8 @@ from pipeline.run.cluster.messages import (
     ToLiaison,
     ToSteward,
 )
+from pipeline.run.cluster.roster import Cluster
 from pipeline.run.controller import Host, RunOptions, run_jobs
-from pipeline.run.executor import Terms
 from pipeline.run.messages import Channel, Report, encode, write_atomically
 
 DEVICES = 8
@@ -56,20 +58,19 @@ _LIAISON = "import sys; from benchmarks.hosts import liaison; liaison(*map(int, 
 _CONTROLLER = "import sys; from benchmarks.hosts import controller; controller(*map(int, sys.argv[1:]))"
 
 
-class SimulatedExecutor(ClusterExecutor):
-    """The executor of a cluster whose liaison is `liaison`."""
+def simulated(nodes: int) -> Start:
+    """Starts a liaison, `liaison`, of so many nodes."""
 
-    def __init__(self, terms: Terms, cluster: Cluster, nodes: int) -> None:
-        """Begin with so many nodes."""
-        self._simulated = nodes
-        super().__init__(terms, cluster)
-
-    def _start_liaison(self) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
+    def start(errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
         ours, theirs = socket.socketpair()
-        words = [sys.executable, "-c", _LIAISON, str(theirs.fileno()), str(self._simulated)]
+        words = [sys.executable, "-c", _LIAISON, str(theirs.fileno()), str(nodes)]
         with theirs:
-            process = subprocess.Popen(words, pass_fds=[theirs.fileno()], start_new_session=True)
+            process = subprocess.Popen(
+                words, pass_fds=[theirs.fileno()], stderr=errors, start_new_session=True
+            )
         return process, Channel[FromLiaison](ours, msgspec.json.Decoder(FromLiaison))
+
+    return start
 
 
 class _Nodes:
@@ -117,9 +118,9 @@ class _Nodes:
 def liaison(descriptor: int, nodes: int) -> None:
     """Answer the controller at the other end of the socket `descriptor`."""
     control = Channel[ToLiaison](socket.socket(fileno=descriptor), msgspec.json.Decoder(ToLiaison))
-    simulated = _Nodes(control, nodes)
+    there = _Nodes(control, nodes)
     while (message := control.next()) is not None:
-        simulated.answer(message)
+        there.answer(message)
 
 
 def controller(nodes: int, jobs: int) -> None:
@@ -137,7 +138,7 @@ def controller(nodes: int, jobs: int) -> None:
         options = RunOptions(root, root / "cache", root / "locks", preload=())
         host = Host(
             available=lambda _job: Availability(),
-            executor=lambda terms: SimulatedExecutor(terms, cluster, nodes),
+            executor=lambda terms: ClusterExecutor(terms, cluster, simulated(nodes)),
         )
         wall, own = time.perf_counter(), time.process_time()
         summary = run_jobs(plan, options, [], host)

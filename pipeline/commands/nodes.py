@@ -14,9 +14,10 @@ from pipeline.commands.facts import ROOT, VERSIONS, run_facts, source_digests, s
 from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
 from pipeline.engines.registry import compiles, toolchain
 from pipeline.ground.jobs import Job
-from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+from pipeline.run.cluster.executor import ClusterExecutor
 from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.messages import Able, Inspect, Survey
+from pipeline.run.cluster.roster import Cluster
 from pipeline.run.controller import RunOptions
 from pipeline.run.executor import Terms
 

@@ -51,7 +51,8 @@ def main(arguments: list[str]) -> int:
     if address := os.environ.get("CLUSTER"):
         from pipeline.commands.facts import ROOT
         from pipeline.commands.nodes import sources_archive
-        from pipeline.run.cluster.executor import Cluster, ClusterExecutor
+        from pipeline.run.cluster.executor import ClusterExecutor
+        from pipeline.run.cluster.roster import Cluster
 
         cluster = Cluster(address, sources_archive, ROOT, "targets:survey")
         host = Host(available=host.available, executor=lambda terms: ClusterExecutor(terms, cluster))

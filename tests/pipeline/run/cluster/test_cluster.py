@@ -14,7 +14,9 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import State
 from pipeline.ground.settings import Settings
 from pipeline.run import processes
-from pipeline.run.cluster.executor import Cluster, ClusterError, ClusterExecutor
+from pipeline.run.cluster.executor import ClusterExecutor
+from pipeline.run.cluster.link import ClusterError
+from pipeline.run.cluster.roster import Cluster
 from pipeline.run.executor import Terms
 from pipeline.run.folders import run_ids
 from tests.pipeline.run.cluster.conftest import rest, results, wait_for

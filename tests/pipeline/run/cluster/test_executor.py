@@ -20,16 +20,19 @@ import pytest
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Blame, Job, Platform, PlatformKind, State
 from pipeline.ground.settings import Settings
-from pipeline.run.cluster import executor as module
-from pipeline.run.cluster.executor import Cluster, ClusterError, ClusterExecutor
+from pipeline.run.cluster import needs, places
+from pipeline.run.cluster.executor import ClusterExecutor
+from pipeline.run.cluster.link import ClusterError
 from pipeline.run.cluster.messages import (
     Able,
     Ask,
+    Brought,
     Busy,
     Connected,
     Dismiss,
     Done,
     Found,
+    FromLiaison,
     Gone,
     Granted,
     Hire,
@@ -38,6 +41,7 @@ from pipeline.run.cluster.messages import (
     Tell,
     ToLiaison,
 )
+from pipeline.run.cluster.roster import Cluster
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.messages import Channel, Report, encode
 from pipeline.run.waiting import LockWaits
@@ -65,7 +69,7 @@ class Scene:
 
     def hear(self) -> list[ToLiaison]:
         """What the executor has sent since the last time."""
-        self.executor._channel.send(Dismiss("end"))
+        self.executor._link.send(Dismiss("end"))
         heard: list[ToLiaison] = []
         while heard[-1:] != [Dismiss("end")]:
             message = self.liaison.next()
@@ -96,15 +100,14 @@ Play = Callable[..., Scene]
 
 
 @pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
+def play(tmp_path: Path) -> Iterator[Play]:
     scenes = []
 
     def start(jobs: list[Job], surveys: dict[str, Survey], resources: Any = None, **changes: Any) -> Scene:
         ours, theirs = socket.socketpair()
         scene = Scene(Channel(ours, msgspec.json.Decoder(ToLiaison)))
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-        channel = Channel(theirs, msgspec.json.Decoder(module.FromLiaison))
-        monkeypatch.setattr(ClusterExecutor, "_start_liaison", lambda _self: (process, channel))
+        channel = Channel(theirs, msgspec.json.Decoder(FromLiaison))
         scenes.append((scene, process))
         for node, has in zip(surveys, resources or [{"CPU": 2.0, "NPU": 1.0}] * len(surveys), strict=True):
             scene.say(Found(node, f"host-{node}", has))
@@ -115,7 +118,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Play]:
             jobs, tmp_path, tmp_path, 0, {}, Settings(), None, 1.0, (), "", {}, lambda _job: Availability()
         )
         cluster = Cluster("auto", lambda: (b"", "0"), tmp_path, "", **changes)
-        scene.executor = ClusterExecutor(terms, cluster)
+        scene.executor = ClusterExecutor(terms, cluster, lambda _errors: (process, channel))
         told = Told(
             lambda *one: scene.ended.append(one), remark=scene.remarks.append, stop=scene.stopped.append
         )
@@ -248,7 +251,7 @@ def test_a_held_device_is_named_once_while_it_is_tried_again_and_again(
     play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said to be waited for once a minute as on one host, also while a process tries to begin there."""
-    monkeypatch.setattr(module, "_HELD", 0.0)
+    monkeypatch.setattr(places, "_HELD_SECONDS", 0.0)
     job, name, seconds = make_job(devices=[0]), "host-a:emulated-0", itertools.count()
     scene = play([job], {"a": survey(0)})
     waits = LockWaits(scene.executor.holder, lambda: datetime.now(timezone.utc), lambda: float(next(seconds)))
@@ -295,7 +298,7 @@ def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
 ) -> None:
     entry = tmp_path / "one.golden"
     entry.touch()
-    monkeypatch.setattr(module, "entry_of", lambda _wanted, _folder: entry)
+    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
     job = make_job()
     scene = play([job] * 4, {"a": survey(), "b": survey()})
     for node in ("a", "b"):
@@ -304,7 +307,7 @@ def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
     scene.begin(1, job, tmp_path, "host-b:host")
     tells = [one for one in scene.hear() if isinstance(one, Tell)]
     assert [one.goldens for one in tells] == [(str(entry),)]
-    scene.say(module.Brought("b", (str(entry),)))
+    scene.say(Brought("b", (str(entry),)))
     scene.steward("b", Done(1, REPORT, "", False))
     scene.settle()
     assert scene.begin(2, job, tmp_path, "host-a:host", "host-b:host").name == "host-b:host"

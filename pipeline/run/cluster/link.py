@@ -1,0 +1,94 @@
+"""The liaison as the executor has it: a process, the channel to it, and what it prints."""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO, TypeAlias
+
+import msgspec
+
+from golden.errors import UserError
+from pipeline.run.cluster.messages import FromLiaison
+from pipeline.run.messages import Channel
+
+Start: TypeAlias = "Callable[[IO[bytes]], tuple[subprocess.Popen[bytes], Channel[FromLiaison]]]"
+"""Starts a liaison that prints into a file."""
+
+_BOOT = (
+    "import sys; sys.path[:] = {path!r}; from pipeline.run.cluster.liaison import main;"
+    " main(int(sys.argv[1]))"
+)
+_CHATTER = re.compile(r"\[[-\d :,.]+ [IW] \d+ \d+\]")
+"""How lines begin that Ray prints although nothing is wrong."""
+
+
+class ClusterError(UserError):
+    """The cluster cannot be used; the message is one line: what, where, remedy."""
+
+
+def start_liaison(errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
+    """Start the liaison; it prints into `errors`. Raises `ClusterError` if there is no Ray."""
+    if find_spec("ray") is None:
+        raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
+    ours, theirs = socket.socketpair()
+    path = [entry or str(Path.cwd()) for entry in sys.path]
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _BOOT.format(path=path), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            start_new_session=True,
+        )
+    return process, Channel[FromLiaison](ours, msgspec.json.Decoder(FromLiaison))
+
+
+class Link:
+    """A liaison that was started. It ends when nothing more is sent to it."""
+
+    def __init__(self, start: Start) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
+        self._process, self.channel = start(self._errors)
+
+    def send(self, message: object) -> None:
+        """Send a message; see `Channel.send`."""
+        self.channel.send(message)
+
+    def messages(self, seconds: float) -> Iterator[FromLiaison]:
+        """What the liaison says within some seconds, until it ends."""
+        end = time.monotonic() + seconds
+        while self.channel.arrived:
+            yield self.channel.arrived.popleft()
+        while (left := end - time.monotonic()) > 0:
+            if not select.select([self.channel], [], [], left)[0] or not self.channel.read():
+                return
+            while self.channel.arrived:
+                yield self.channel.arrived.popleft()
+
+    def last_error(self) -> str:
+        """The last line that tells what is wrong, in brackets; empty if there is none."""
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "backslashreplace").splitlines()
+        telling = [line.strip() for line in lines if line.strip() and not _CHATTER.match(line)]
+        return f" ({telling[-1]})" if telling else ""
+
+    def close(self, patience: float) -> None:
+        """End the liaison, which has so many seconds to do so itself."""
+        self.channel.shut()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(patience)
+        self._process.kill()  # does nothing if it has ended
+        self._process.wait()
+        self.channel.close()
+        self._errors.close()
