@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from pipeline.ground.jobs import Result
+from pipeline.run import processes
 from pipeline.run.folders import read_run, run_ids
 
 HERE = Path(__file__).parents[1]
@@ -189,6 +190,19 @@ def wait_for(run: subprocess.Popen[bytes], beginning: str) -> str:
         if line.decode().startswith(beginning):
             return line.decode().strip()
     pytest.fail(f"the run ended without saying {beginning!r}")
+
+
+def begun(cluster: RealCluster, folder: Path, where: str = "") -> tuple[subprocess.Popen[bytes], str]:
+    """A run and its name, of eight jobs: one has ended, and one hangs, which hangs only once.
+
+    `where` is where that one runs, as in `@0,1`.
+    """
+    flag = folder / "flag"
+    run = cluster.run(folder, f"hangs_once:{flag}{where}", "ends_as:mismatch", "passes*6")
+    name = wait_for(run, "run ").split()[1]
+    wait_for(run, "finished ")
+    assert processes.wait_until(flag.exists, 20.0)
+    return run, name
 
 
 def rest(run: subprocess.Popen[bytes]) -> list[str]:

@@ -18,7 +18,7 @@ import pytest
 from pipeline.ground.jobs import State
 from pipeline.run import processes
 from pipeline.run.folders import run_ids
-from tests.pipeline.run.cluster.conftest import a_cluster, rest, results, wait_for
+from tests.pipeline.run.cluster.conftest import a_cluster, begun, rest, results, wait_for
 
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[4]
@@ -194,11 +194,7 @@ _internal_kv_put(b"CLUSTER_METADATA", json.dumps(said).encode(), namespace=b"clu
 
 def test_a_run_is_resumed_on_another_host(cluster: Any, tmp_path: Path) -> None:
     """It sees the same folder of runs; its name and its folder for temporary files are its own."""
-    flag = tmp_path / "flag"
-    run = cluster.run(tmp_path, f"hangs_once:{flag}", "ends_as:mismatch", "passes*6")
-    name = wait_for(run, "run ").split()[1]
-    wait_for(run, "finished ")
-    assert processes.wait_until(flag.exists, 20.0)
+    run, name = begun(cluster, tmp_path)
     for process in psutil.Process(run.pid).children(recursive=True):
         process.kill()
     rest(run)

@@ -16,7 +16,7 @@ import pytest
 from pipeline.ground.jobs import State
 from pipeline.run import processes
 from pipeline.run.folders import read_run, run_ids
-from tests.pipeline.run.cluster.conftest import rest, results, wait_for
+from tests.pipeline.run.cluster.conftest import begun, rest, results
 
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[4]
@@ -44,11 +44,7 @@ def test_jobs_run_on_both_nodes_and_what_they_leave_comes_home(cluster: Any, tmp
 
 
 def test_a_killed_run_leaves_nothing_on_any_node_and_is_resumed(cluster: Any, tmp_path: Path) -> None:
-    flag = tmp_path / "flag"
-    run = cluster.run(tmp_path, f"hangs_once:{flag}@0,1", "ends_as:mismatch", "passes*6")
-    name = wait_for(run, "run ").split()[1]
-    wait_for(run, "finished ")
-    assert processes.wait_until(flag.exists, 20.0)
+    run, name = begun(cluster, tmp_path, "@0,1")
     psutil.Process(run.pid).children()[0].kill()  # nsenter waits for the runner
     rest(run)
     assert processes.wait_until(lambda: not cluster.left(), 60)
