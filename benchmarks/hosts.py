@@ -25,6 +25,7 @@ import msgspec
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
 from pipeline.run.cluster.executor import ClusterExecutor
+from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.link import Start
 from pipeline.run.cluster.messages import (
     Able,
@@ -49,12 +50,13 @@ from pipeline.run.cluster.messages import (
 from pipeline.run.cluster.roster import Cluster
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.messages import Channel, Report, encode, write_atomically
+from pipeline.run.processes import start_interpreter
 
 DEVICES = 8
 """Of each node; it has as many processors."""
 
 _REPORT = Report(0, None, 0.0, "", "", (), ())
-_LIAISON = "import sys; from benchmarks.hosts import liaison; liaison(*map(int, sys.argv[1:]))"
+_LIAISON = "from benchmarks.hosts import liaison; liaison(*map(int, sys.argv[1:]))"
 _CONTROLLER = "import sys; from benchmarks.hosts import controller; controller(*map(int, sys.argv[1:]))"
 
 
@@ -62,12 +64,7 @@ def simulated(nodes: int) -> Start:
     """Starts a liaison, `liaison`, of so many nodes."""
 
     def start(errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
-        ours, theirs = socket.socketpair()
-        words = [sys.executable, "-c", _LIAISON, str(theirs.fileno()), str(nodes)]
-        with theirs:
-            process = subprocess.Popen(
-                words, pass_fds=[theirs.fileno()], stderr=errors, start_new_session=True
-            )
+        process, ours = start_interpreter(_LIAISON, [str(nodes)], errors)
         return process, Channel[FromLiaison](ours, msgspec.json.Decoder(FromLiaison))
 
     return start
@@ -131,7 +128,7 @@ def controller(nodes: int, jobs: int) -> None:
         Job(f"device/emu/{number}", Lane.DEVICE, platform, workload, "g", geometry, "fused", "small", 60.0)
         for number in range(jobs)
     ]
-    cluster = Cluster("auto", lambda: (b"", "0"), Path.cwd(), "")
+    cluster = Cluster(AUTO, lambda: (b"", "0"), Path.cwd(), "")
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

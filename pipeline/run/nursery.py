@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from pipeline.run import goldens, keeper, processes, worker
 from pipeline.run.goldens import Goldens, Wanted
 from pipeline.run.keeper import KeeperClient
 
-_BOOT = "import sys; {path}; from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
+_CODE = "from pipeline.run.nursery import serve; serve(int(sys.argv[1]), sys.argv[2:])"
 _CLOSE_PATIENCE = 5.0
 _TASKS = (keeper.serve, goldens.serve)
 """What a process may be forked for. The request for it is its place here, in one byte."""
@@ -62,19 +61,9 @@ class Nursery:
 
     def _start(self) -> None:
         self.close()
-        self._socket, theirs = socket.socketpair()
-        path = [entry or str(Path.cwd()) for entry in sys.path]
-        boot = _BOOT.format(path=f"sys.path[:] = {path!r}")
-        with theirs, self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", boot, str(theirs.fileno()), *self._preload],
-                pass_fds=[theirs.fileno()],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                # Ctrl-C signals the whole foreground group, but only the controller must get it.
-                start_new_session=True,
+        with self._log.open("ab") as log:
+            self._process, self._socket = processes.start_interpreter(
+                _CODE, self._preload, log, self._environment
             )
 
     def fault(self) -> str:

@@ -16,12 +16,15 @@ import ctypes
 import io
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 import psutil
 from threadpoolctl import threadpool_limits
@@ -170,6 +173,39 @@ def processors() -> int:
     if SUPPORTED:
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def start_interpreter(
+    code: str, words: Sequence[str], log: IO[bytes], environment: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a fresh interpreter that imports what this process can import, and a socket to it.
+
+    Args:
+        code: what it executes; `sys.argv[1]` is the descriptor of its end of the socket.
+        words: `sys.argv[2:]`.
+        log: the file into which it prints.
+        environment: its environment; None: that of this process.
+    """
+    ours, theirs = socket.socketpair()
+    path = [entry or str(Path.cwd()) for entry in sys.path]
+    with theirs:
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                f"import sys; sys.path[:] = {path!r}; {code}",
+                str(theirs.fileno()),
+                *words,
+            ],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Ctrl-C signals the whole foreground group, but only the controller must get it.
+            start_new_session=True,
+        )
+    return process, ours
 
 
 def thread_share(workers: int) -> int:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import select
-import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
-from pathlib import Path
 from typing import IO, TypeAlias
 
 import msgspec
@@ -20,14 +17,12 @@ import msgspec
 from golden.errors import UserError
 from pipeline.run.cluster.messages import FromLiaison
 from pipeline.run.messages import Channel
+from pipeline.run.processes import start_interpreter
 
 Start: TypeAlias = "Callable[[IO[bytes]], tuple[subprocess.Popen[bytes], Channel[FromLiaison]]]"
 """Starts a liaison that prints into a file."""
 
-_BOOT = (
-    "import sys; sys.path[:] = {path!r}; from pipeline.run.cluster.liaison import main;"
-    " main(int(sys.argv[1]))"
-)
+_CODE = "from pipeline.run.cluster.liaison import main; main(int(sys.argv[1]))"
 _CHATTER = re.compile(r"\[[-\d :,.]+ [IW] \d+ \d+\]")
 """How lines begin that Ray prints although nothing is wrong."""
 
@@ -40,17 +35,7 @@ def start_liaison(errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], Channel[F
     """Start the liaison; it prints into `errors`. Raises `ClusterError` if there is no Ray."""
     if find_spec("ray") is None:
         raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
-    ours, theirs = socket.socketpair()
-    path = [entry or str(Path.cwd()) for entry in sys.path]
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT.format(path=path), str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=errors,
-            stderr=errors,
-            start_new_session=True,
-        )
+    process, ours = start_interpreter(_CODE, (), errors)
     return process, Channel[FromLiaison](ours, msgspec.json.Decoder(FromLiaison))
 
 
