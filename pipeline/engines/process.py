@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -50,6 +51,12 @@ def said(command: Sequence[str]) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return "" if ended.returncode else ended.stdout.strip()
+
+
+def compiler_version(name: str, environment: Mapping[str, str]) -> str:
+    """The first line in which a compiler of a host says its version; empty if there is none."""
+    compiler = shutil.which(name, path=environment.get("PATH"))
+    return said([compiler, "--version"]).partition("\n")[0] if compiler is not None else ""
 
 
 def ending(code: int) -> str:

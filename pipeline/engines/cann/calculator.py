@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.engines.process import said
+from pipeline.engines.process import compiler_version
 from pipeline.ground.flock import require_flock
 
 COMPILER = "g++"
@@ -66,9 +66,8 @@ def is_built(cache: Path) -> bool:
 
 def versions(environment: Mapping[str, str]) -> Mapping[str, str]:
     """The version of what compiles the calculator on a host, by name; empty if there is none."""
-    compiler = shutil.which(COMPILER, path=environment.get("PATH"))
-    printed = said([compiler, "--version"]) if compiler is not None else ""
-    return {COMPILER: printed.splitlines()[0]} if printed else {}
+    version = compiler_version(COMPILER, environment)
+    return {COMPILER: version} if version else {}
 
 
 def _compiler() -> str:

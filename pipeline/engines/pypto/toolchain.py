@@ -21,7 +21,7 @@ from emulator.operators import OPERATORS
 from pipeline.engines.base import Availability
 from pipeline.engines.identity import Framework
 from pipeline.engines.npu_smi import survey_host
-from pipeline.engines.process import child_environment, said
+from pipeline.engines.process import child_environment, compiler_version
 from pipeline.engines.pypto.inquiry import Installed
 from pipeline.engines.pypto.messages import BACKEND_TYPES
 from pipeline.ground.jobs import Platform
@@ -155,10 +155,8 @@ def built_with(environment: Mapping[str, str]) -> Mapping[str, str]:
     if not _pypto(environment):
         return {}
     found = versions(environment)
-    compiler = shutil.which(_SIMULATOR_COMPILER, path=environment.get("PATH"))
-    printed = said([compiler, "--version"]) if compiler is not None else ""
     built = {name: found[name] for name in ("pypto", "ptoas", "simpler", "cann")}
-    return built | {_SIMULATOR_COMPILER: printed.partition("\n")[0] or "none"}
+    return built | {_SIMULATOR_COMPILER: compiler_version(_SIMULATOR_COMPILER, environment) or "none"}
 
 
 def inquire(environment: Mapping[str, str]) -> Installed:
