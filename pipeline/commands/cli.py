@@ -10,6 +10,7 @@ from datetime import date, datetime, timezone
 
 from golden.errors import UserError
 from pipeline.commands.options import LANES, parse
+from pipeline.ground.words import unbroken
 
 
 def main(
@@ -34,7 +35,7 @@ def main(
             return run_lane(parsed, arguments, now, target)
         return _do(parsed)
     except UserError as error:
-        sys.stderr.write(f"{' '.join(str(error).splitlines())}\n")  # a path may have a line end in it
+        sys.stderr.write(f"{unbroken(str(error))}\n")
         return error.exit_code
 
 

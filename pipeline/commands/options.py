@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from golden.errors import UserError
 from pipeline.ground.jobs import Lane
-from pipeline.ground.words import closest
+from pipeline.ground.words import closest, unbroken
 from pipeline.matrix.durations import parse_duration
 from pipeline.matrix.select import MOST_SHARDS
 
@@ -74,7 +74,7 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, message: str, helpful: _Parser) -> NoReturn:
         """Exit with one line that names the parser whose help is useful."""
-        told = " ".join(f"{self.prog}: {message}; see {helpful.prog} --help".splitlines())
+        told = unbroken(f"{self.prog}: {message}; see {helpful.prog} --help")
         self.exit(UserError.exit_code, f"{told}\n")
 
     @property

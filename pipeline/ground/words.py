@@ -15,6 +15,11 @@ def counted(count: int, thing: str, things: str = "") -> str:
     return f"{count} {thing if count == 1 else things or f'{thing}s'}"
 
 
+def unbroken(text: str) -> str:
+    """A text on one line: a path that it names may have a line end in it."""
+    return " ".join(text.splitlines())
+
+
 def shown(value: object) -> str:
     """Show a user's value on one line, as YAML writes it; unprintable text is escaped, long text is cut."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
