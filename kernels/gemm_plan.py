@@ -9,9 +9,7 @@ from golden.geometry import C0, FRACTAL_ROWS, GemmGeometry
 from kernels.choice import Account, Use, check_memories
 from kernels.cost import Work
 from kernels.plan import Limits, PlanError
-
-_STORE_COLUMNS = 4095
-"""Most columns that one store from L0C takes."""
+from kernels.tiles import STORE_COLUMNS
 
 _SUM = 4
 """Bytes of an int32 sum."""
@@ -77,18 +75,13 @@ def make_gemm_plan(geometry: GemmGeometry, limits: Limits) -> GemmPlan:
     Raises:
         PlanError: not even the smallest tile fits; the message gives the memory and the bytes.
     """
-    fitting, refused = _tried(geometry, limits)
-    if not fitting:
-        raise refused[0]
-    # Each row of a is moved to L0A n / tile_n times, each column of b to L0B m / tile_m times. If several
-    # tiles move as much, the highest is taken: L0B is filled at half the rate of L0A.
-    return _tiled(geometry, limits, *min(fitting, key=lambda tile: (1 / tile[0] + 1 / tile[1], -tile[0])))
+    return _best(geometry, limits, *_tried(geometry, limits))
 
 
 def account(geometry: GemmGeometry, limits: Limits) -> Account:
     """The plan of a product in words and numbers; arguments and errors as of `make_gemm_plan`."""
-    plan = make_gemm_plan(geometry, limits)
     fitting, refused = _tried(geometry, limits)
+    plan = _best(geometry, limits, fitting, refused)
     facts = {
         "bands": f"{plan.bands} of {plan.band_rows} rows of a",
         "blocks": f"{plan.blocks} of {plan.block_columns} columns of b, for each of which a comes in",
@@ -117,7 +110,7 @@ def _tried(geometry: GemmGeometry, limits: Limits) -> tuple[list[tuple[int, int]
     fitting: list[tuple[int, int]] = []
     refused: list[PlanError] = []
     for tile_m in _divisors(geometry.m, FRACTAL_ROWS, max(FRACTAL_ROWS, limits.l0a // C0)):
-        for tile_n in _divisors(geometry.n, C0, _STORE_COLUMNS):
+        for tile_n in _divisors(geometry.n, C0, STORE_COLUMNS):
             try:
                 needs = _uses(tile_m, tile_n, tile_m, tile_n, C0, geometry.k, limits)
                 check_memories(_in_words(tile_m, tile_n), needs)
@@ -126,6 +119,17 @@ def _tried(geometry: GemmGeometry, limits: Limits) -> tuple[list[tuple[int, int]
                 break  # a wider tile needs more of every memory
             fitting.append((tile_m, tile_n))
     return fitting, refused
+
+
+def _best(
+    geometry: GemmGeometry, limits: Limits, fitting: list[tuple[int, int]], refused: list[PlanError]
+) -> GemmPlan:
+    """The plan of `make_gemm_plan`, of what `_tried` found."""
+    if not fitting:
+        raise refused[0]
+    # Each row of a is moved to L0A n / tile_n times, each column of b to L0B m / tile_m times. If several
+    # tiles move as much, the highest is taken: L0B is filled at half the rate of L0A.
+    return _tiled(geometry, limits, *min(fitting, key=lambda tile: (1 / tile[0] + 1 / tile[1], -tile[0])))
 
 
 def _tiled(geometry: GemmGeometry, limits: Limits, tile_m: int, tile_n: int) -> GemmPlan:

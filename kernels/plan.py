@@ -163,7 +163,7 @@ class Tiling:
     @property
     def work(self) -> Work:
         """What the fused program moves and multiplies."""
-        work = Work(gm_l1=0 if self.streamed else self._filters)
+        work = Work(gm_l1=0 if self.streamed else _filters(self.geometry))
         for positions, number in _bands_of_y(self.geometry, self.band_rows):
             of_band, again = self._band_work(positions)
             work += (of_band + again) * number
@@ -181,12 +181,6 @@ class Tiling:
             first += Work(gm_l1=filter_bytes(self.conv1, geometry.cmid, mids))
         maps = map_times(self.conv1, geometry.cmid, mids) * (times if self.conv1.planes else 1)
         return second, first * times + Work(gm_l1=size * maps)
-
-    @property
-    def _filters(self) -> int:
-        """Bytes of both filters and their rows."""
-        geometry = self.geometry
-        return filter_size(geometry.depth1, geometry.cmid) + filter_size(geometry.depth2, geometry.cout)
 
     def uses(self, limits: Limits) -> tuple[Use, ...]:
         """What the programs need of the memories."""
@@ -440,7 +434,7 @@ def _least(
     bands = -(-geometry.out_height // band_rows)
     first = least_work(limits, geometry.depth1, geometry.cmid, written[0])
     second = least_work(limits, geometry.depth2, geometry.cout, written[1])
-    filters = filter_size(geometry.depth1, geometry.cmid) + filter_size(geometry.depth2, geometry.cout)
+    filters = _filters(geometry)
     mids, outs = bands * held.mid * geometry.mid_width, geometry.out_height * geometry.out_width
     loaded = bands * held.x * geometry.width * geometry.cin + filters * (bands if streams.filters else 1)
     tables = bands * CHANNEL_BYTES * (geometry.cmid + geometry.cout)
@@ -551,6 +545,11 @@ def _held(geometry: Geometry, band_rows: int) -> _Held:
     pass1_rows = min(band_rows * geometry.conv2.stride_rows, geometry.mid_height)
     x = (held_rows(geometry.conv1, rows, geometry.height, geometry.width) for rows in (mid[0], pass1_rows))
     return _Held(*mid, *next(x), *next(x))
+
+
+def _filters(geometry: Geometry) -> int:
+    """Bytes of both filters and their rows."""
+    return filter_size(geometry.depth1, geometry.cmid) + filter_size(geometry.depth2, geometry.cout)
 
 
 def _bands_of_y(geometry: Geometry, band_rows: int) -> tuple[tuple[int, int], ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import gcd, inf
@@ -20,7 +20,7 @@ CHANNEL_BYTES = BIAS_BYTES + ENTRY_BYTES
 ADDRESSED = 2**16
 """Positions in K, and pixels of an image, that img2col addresses."""
 
-_STORE_COLUMNS = 4095
+STORE_COLUMNS = 4095
 """Most columns that one store from L0C takes."""
 
 _FRACTAL = 16 * 32 * 16
@@ -193,7 +193,7 @@ def tile_uses(tiles: Sequence[Tile], limits: Limits, *, together: bool = False) 
 @lru_cache(maxsize=256)
 def blocks_of(channels: int) -> tuple[int, ...]:
     """Numbers of channels that cut an output into equal blocks of whole C0, the most first."""
-    widest = min(channels, _STORE_COLUMNS) // C0 * C0
+    widest = min(channels, STORE_COLUMNS) // C0 * C0
     return tuple(size for size in range(widest, 0, -C0) if channels % size == 0)
 
 
@@ -240,6 +240,11 @@ def _blocks(
     return tuple(found)
 
 
+def _tiles_in(bands: Iterable[tuple[int, int]], size: int) -> int:
+    """ACC tiles of so many positions that bands take, of which positions and numbers are given."""
+    return sum(number * -(-positions // size) for positions, number in bands)
+
+
 @lru_cache(maxsize=4096)
 def _sizes(bands: tuple[tuple[int, int], ...], most: int) -> tuple[tuple[int, int], ...]:
     """Positions of ACC tiles that are worth a try, each with the tiles that all bands take; the most first.
@@ -250,7 +255,7 @@ def _sizes(bands: tuple[tuple[int, int], ...], most: int) -> tuple[tuple[int, in
     size = most
     while size:
         size = whole(-(-highest // -(-highest // size)), FRACTAL_ROWS)
-        tiles = sum(number * -(-positions // size) for positions, number in bands)
+        tiles = _tiles_in(bands, size)
         if tiles * size < fewest:
             fewest = tiles * size
             found.append((size, tiles))
@@ -373,7 +378,7 @@ def _sizes_of(asked: Asked, most: int) -> Sequence[tuple[int, int]]:
         )
     ]
     size = asked.written.positions or FRACTAL_ROWS
-    return possible or [(size, sum(number * -(-positions // size) for positions, number in asked.bands))]
+    return possible or [(size, _tiles_in(asked.bands, size))]
 
 
 def _smallest(asked: Asked) -> Tile:
