@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, TypeVar
 
@@ -296,7 +296,7 @@ class Geometry:
             self.conv1.device,
             self.conv2.device,
         )
-        return self if astuple(packed) == astuple(self) else packed
+        return self if vars(packed) == vars(self) else packed
 
     @property
     def mid_height(self) -> int:
@@ -393,7 +393,7 @@ class ConvGeometry:
         """
         cin, cout = _whole_blocks(self.cin), _whole_blocks(self.cout)
         packed = _PackedConvGeometry(self.height, self.width, cin, cout, self.conv.device)
-        return self if astuple(packed) == astuple(self) else packed
+        return self if vars(packed) == vars(self) else packed
 
     @property
     def out_height(self) -> int:
