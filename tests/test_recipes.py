@@ -218,7 +218,7 @@ def test_a_wrong_golden_is_red_and_no_fault_is_blamed_for_it(reader: Reader) -> 
 
 
 @pytest.mark.parametrize(
-    ("fault", "steps"), [("bias-missing-1", "conv1"), ("k-step-skipped-1", "conv1"), ("x-nhwc", "layout")]
+    ("fault", "steps"), [("bias-missing-1", "conv"), ("k-step-skipped-1", "conv"), ("x-nhwc", "layout")]
 )
 @pytest.mark.thorough
 def test_the_form_lets_faults_be_named(reader: Reader, fault: str, steps: str) -> None:
