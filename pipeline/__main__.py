@@ -81,7 +81,5 @@ def _interrupted() -> int:
 if __name__ == "__main__":
     ended = _guarded()
     if sys.argv[1:2] == ["list"]:
-        os._exit(
-            ended
-        )  # all is written; to take every module and object apart would take a tenth of its time
+        os._exit(ended)  # all is written; taking every module and object apart would last a tenth of its time
     sys.exit(ended)
