@@ -14,8 +14,9 @@ from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar
 
 from emulator import reader
+from emulator.operands import DType
 from emulator.operators import OPERATORS
-from emulator.program import DType, Program
+from emulator.program import Program
 from emulator.soc import Space
 
 INT8, INT32, UINT64, FP32 = DType.INT8, DType.INT32, DType.UINT64, DType.FP32

@@ -14,29 +14,22 @@ from typing import Any, NoReturn
 
 from emulator.errors import SourceError, TypeMismatchError
 from emulator.names import Change, Held, Made, Renewal, assign, joined, updated
+from emulator.operands import Binary, DType, Expr, LoopVar, Operand, Position, Ref, fold
 from emulator.operators import OPERATORS, MisfitError, Operator
 from emulator.program import (
-    Binary,
     Bind,
     Call,
-    DType,
-    Expr,
     For,
     Function,
     If,
     Invoke,
-    LoopVar,
-    Operand,
     Param,
-    Position,
     Program,
-    Ref,
     Return,
     Statement,
     TensorType,
     TileType,
     flat,
-    fold,
 )
 from emulator.soc import Space
 from emulator.sources import (

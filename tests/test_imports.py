@@ -129,10 +129,10 @@ def test_kernels_know_the_geometry_and_the_users_errors_alone() -> None:
     assert ours == {"golden.geometry", "golden.errors"}
 
 
-def test_the_lowering_knows_the_program_its_memory_and_the_soc_alone() -> None:
+def test_the_lowering_knows_programs_their_operands_memory_and_the_soc_alone() -> None:
     known = {other for module in SOURCES if module.startswith("lowering") for other in imports(module)}
     ours = {name for name in known & set(SOURCES) if not name.startswith("lowering")}
-    assert ours == {"emulator.program", "emulator.memory", "emulator.soc"}
+    assert ours == {"emulator.program", "emulator.operands", "emulator.memory", "emulator.soc"}
 
 
 def test_workloads_know_the_golden_and_the_kernels_alone() -> None:
@@ -244,7 +244,14 @@ def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
 
 
 def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> None:
-    late = ("statistics", "emulator.program", "pipeline.engines.base", "workloads.faults", "workloads.probe")
+    late = (
+        "statistics",
+        "emulator.program",
+        "emulator.operands",
+        "pipeline.engines.base",
+        "workloads.faults",
+        "workloads.probe",
+    )
     code = "from pipeline.commands.cli import main; assert main(['list']) == 0"
     assert loaded_by(code, HEAVY + late) == set()
 
