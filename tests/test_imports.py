@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,11 @@ def test_imports_go_down(module: str) -> None:
     for other in imports(module) & set(SOURCES):
         theirs, other_room = layer(other)
         assert other_room == room or theirs < mine, f"{module} imports {other}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    below = {module: imports(module) & set(SOURCES) - {module} for module in SOURCES}
+    assert set(TopologicalSorter(below).static_order()) == set(SOURCES)
 
 
 def test_kernels_know_the_geometry_and_the_users_errors_alone() -> None:
