@@ -16,7 +16,7 @@ import pytest
 from pipeline.dashboard.earlier import Earlier, Night
 from pipeline.dashboard.site import write_dashboard
 from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, SINCE, Attempt, Platform, Result, State
-from pipeline.history.questions import Ended
+from pipeline.history.answers import Ended
 from pipeline.report.results import RunResults
 
 RUN = "20260302-040000-0000000001"
