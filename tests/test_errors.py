@@ -16,7 +16,8 @@ import golden
 import kernels
 import pipeline
 from emulator.errors import KernelError
-from emulator.program import DType, Position, TensorType, TileType
+from emulator.operands import DType, Position
+from emulator.program import TensorType, TileType
 from emulator.soc import Space
 from golden.errors import UserError
 from golden.geometry import Conv, GeometryError

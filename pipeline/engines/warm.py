@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 
-from emulator.reader import read_ahead
+from emulator.definitions import read_ahead
 from golden.cache import sources_digest
 from pipeline.engines import emulator
 from workloads.registry import SHIPPED, workload_named

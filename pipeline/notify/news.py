@@ -13,7 +13,7 @@ from pipeline.report.results import RunResults
 from pipeline.report.text import likely, quoted
 
 if TYPE_CHECKING:  # it imports SQLAlchemy
-    from pipeline.history.questions import Moved
+    from pipeline.history.answers import Moved
 
 LIMIT = 16_384
 """Bytes of the Markdown, in UTF-8."""

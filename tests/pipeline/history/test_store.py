@@ -25,6 +25,7 @@ from golden.errors import UserError
 from pipeline.ground.jobs import State
 from pipeline.ground.results import Attempt, Diff, Metric, Source, StageResult
 from pipeline.history import questions, store, tables
+from pipeline.history.answers import Run
 from pipeline.history.past import ContentError, HistoryError
 from pipeline.history.store import open_history
 from pipeline.report.results import RunResults
@@ -146,7 +147,7 @@ def test_a_run_that_was_resumed_is_as_it_ended_last(place: str | Path) -> None:
     assert one.states == {"passed": 2}
 
 
-def named(history: store.History) -> questions.Run:
+def named(history: store.History) -> Run:
     return questions.run_named(history)
 
 

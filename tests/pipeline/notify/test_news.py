@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.ground.jobs import State
 from pipeline.ground.results import NEW, SINCE, Result
-from pipeline.history.questions import Moved
+from pipeline.history.answers import Moved
 from pipeline.notify.news import LIMIT, Moves, markdown
 from pipeline.report.results import RunResults
 
