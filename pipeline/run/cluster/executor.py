@@ -327,7 +327,7 @@ class ClusterExecutor:
 
     def _hire(self, key: str, address: str, resources: Mapping[str, float]) -> None:
         self._hired[key] += 1
-        self._nodes[key] = Node(address, resources, time.monotonic())
+        self._nodes[key] = Node(address, resources, time.monotonic(), time.time())
         self._link.send(Hire(key, address, msgspec.Raw(encode(self._inspect))))
 
     def _said(self, key: str, said: FromSteward, left: tuple[str, ...]) -> None:
@@ -353,7 +353,7 @@ class ClusterExecutor:
             self._end(said.number, Ended(said.report, said.fault, said.gave_up, facts=facts))
 
     def _survey(self, key: str, node: Node, survey: Survey) -> None:
-        if why := self._roster.admit(key, survey, self.set_aside):
+        if why := self._roster.admit(key, survey, time.time(), self.set_aside):
             self._refuse(key, node, why)
         elif self._site is not None:
             self._open_node(key, node)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,15 +51,21 @@ class Cluster:
 
 @dataclass
 class Node:
-    """A node. `name` is empty until it was found fit; `refused` says why not, `spared` for which jobs."""
+    """A node. `name` is empty until it was found fit; `refused` says why not, `spared` for which jobs.
+
+    `heard` is when it said something last (monotonic, seconds). `asked` is the time of day here when its
+    survey was asked for, in seconds since the epoch, and `clock` says how its own clock is off, if it is.
+    """
 
     address: str
     resources: Mapping[str, float]
     heard: float
+    asked: float
     name: str = ""
     refused: str = ""
     survey: Survey | None = None
     spared: str = ""
+    clock: str = ""
     answers: Mapping[Hashable, Able] = field(default_factory=dict)
     goldens: set[str] = field(default_factory=set)
     kernels: set[Hashable] = field(default_factory=set)
@@ -81,10 +86,20 @@ class Node:
             return f"node {self.address} is not used: {self.refused}"
         if self.survey is None:
             return ""
-        off = self.survey.clock - time.time() + (time.monotonic() - self.heard)
-        clock = f"; its clock is {off:+.0f} s off" if abs(off) > _CLOCK_SECONDS else ""
-        has = f"{self.processors} processors{clock}{self.spared}"
+        has = f"{self.processors} processors{self.clock}{self.spared}"
         return f"node {self.name} ({self.survey.facts['host']}): {has}"
+
+
+def clock_error(asked: float, clock: float, answered: float) -> str:
+    """How the clock of a node is off; empty if it may be right, as far as is known.
+
+    The node read `clock` at some time between the question and its answer, which are `asked` and `answered`
+    by the clock here; all are seconds since the epoch. A busy node may take long to answer.
+    """
+    fast, slow = clock - answered, asked - clock
+    if max(fast, slow) <= _CLOCK_SECONDS:
+        return ""
+    return f"; its clock is at least {max(fast, slow):.0f} s {'fast' if fast > slow else 'slow'}"
 
 
 class Roster:
@@ -120,12 +135,13 @@ class Roster:
 
     # Nodes come and go
 
-    def admit(self, key: str, survey: Survey, set_aside: Iterable[str]) -> str:
+    def admit(self, key: str, survey: Survey, answered: float, set_aside: Iterable[str]) -> str:
         """Let a node be used that answered so. The reason, if it may not be.
 
         Args:
             key: of the node.
             survey: what it answered.
+            answered: the time of day here when it did; see `clock_error`.
             set_aside: names of places that are used no longer; a new node gets none of their names.
         """
         node = self.nodes[key]
@@ -135,6 +151,7 @@ class Roster:
         if differing := _differing({name: self._cluster.sources.get(name, "") for name in own}, own):
             return f"has other files: {differing}"
         node.survey = survey
+        node.clock = clock_error(node.asked, survey.clock, answered)
         others = self._other_toolchains(survey)
         node.spared = "".join(f"; no jobs on {backend}: {why}" for backend, why in others.items())
         names = {one.name for one in self.nodes.values()} | set(map(node_of, set_aside))
