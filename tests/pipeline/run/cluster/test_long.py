@@ -22,7 +22,7 @@ pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[4]
 ELSEWHERE = {
     *("seconds", "started", "ended", "at_best", "verdict", "host", "node", "command", "reproduce", "notes"),
-    *("device", "devices", "attempts", "attempt_1", "attempt_2", "tries"),
+    *("device", "devices", "attempts", "attempt_1", "attempt_2", "tries", "peak_memory"),
 }
 """What depends on time, host and device: a failure is tried on a second device if it is the first on one."""
 
