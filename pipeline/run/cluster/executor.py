@@ -50,7 +50,7 @@ from pipeline.run.cluster.messages import (
 )
 from pipeline.run.cluster.needs import GoldenFiles, built_by
 from pipeline.run.cluster.places import Devices, Place, Slots
-from pipeline.run.cluster.roster import Cluster, Node, Roster
+from pipeline.run.cluster.roster import MEMORY, Cluster, Node, Roster
 from pipeline.run.devices import HOST, Device, lock_name, lock_of, number_of, on_node
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.goldens import Wanted
@@ -109,6 +109,7 @@ class ClusterExecutor:
         self._hired: Counter[str] = Counter()
         self._running: dict[int, tuple[Process, str]] = {}
         self._devices = Devices()
+        self._told_of_memory = False
         self._files = GoldenFiles(terms.cache, terms.settings.inputs)
         self._give_up_at = math.inf
         self._site: Site | None = None
@@ -226,7 +227,7 @@ class ClusterExecutor:
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """See `Executor`."""
         # There may be hundreds of places and slots, and this is asked for each job.
-        wanted, taken = self._roster.resources(job), self._devices.taken()
+        wanted, taken = self._wanted(job, names), self._devices.taken()
         idle, owner = self._slots.idle(wanted), self._roster.owner
         name = self._roster.nearest(job, self._files.of(job), names, idle, taken) if idle else ""
         if not name:
@@ -239,6 +240,22 @@ class ClusterExecutor:
         if device is not None:
             self._devices.use(name)
         return Place(device, name, slot)
+
+    def _wanted(self, job: Job, names: Sequence[str]) -> Mapping[str, float]:
+        """What a job asks Ray for, to run on one of these places."""
+        wanted = self._roster.resources(job)
+        needed = self._terms.memory.get(job.id, 0.0)
+        if not needed:
+            return wanted
+        if memory := self._roster.memory(needed, names):
+            return {**wanted, MEMORY: memory}
+        if not self._told_of_memory:
+            self._told_of_memory = True
+            self._told.remark(
+                f"no node has the {needed / 1024**3:.1f} GiB of memory that {job.id} is expected to need:"
+                " jobs that need too much ask Ray for none"
+            )
+        return wanted
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`."""

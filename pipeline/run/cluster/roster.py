@@ -16,6 +16,12 @@ from pipeline.run.devices import HOST, lock_name, node_of, on_node
 _CLOCK_SECONDS = 5.0
 """By how much the clock of a node may be off before that is said."""
 
+MEMORY = "memory"
+"""Ray's name for the bytes that a node has for processes; it finds them for itself."""
+
+_LEAST_MEMORY = 256 * 1024**2
+"""Bytes that a job asks for at least; each further amount is twice the one before."""
+
 _MODEL = "accelerator_type:"
 """How Ray's name of the resource begins that says a node's model of cards."""
 
@@ -80,6 +86,11 @@ class Node:
         """Processors for jobs."""
         return int(self.resources.get("CPU", 0.0))
 
+    @property
+    def memory(self) -> float:
+        """Bytes for processes."""
+        return self.resources.get(MEMORY, 0.0)
+
     def __str__(self) -> str:
         """What people are told of it; empty until it has answered."""
         if self.refused:
@@ -112,6 +123,7 @@ class Roster:
         self._owners: dict[str, str] = {}
         self._reach: dict[Hashable, tuple[str, ...]] = {}
         self._asks: dict[Hashable, Mapping[str, float]] = {}
+        self._least_memory = 0.0
         self._own_toolchains: Mapping[str, Mapping[str, str]] = {}
         self._toolchains: dict[str, Mapping[str, str]] = {}
 
@@ -162,8 +174,7 @@ class Roster:
             for (kind, job), answer in zip(self._kinds.items(), survey.able, strict=True)
         }
         self._owners.update(dict.fromkeys(self._all_places(node), key))
-        self._reach.clear()
-        self._asks.clear()
+        self._nodes_changed()
         return ""
 
     def lose(self, key: str) -> Iterable[str]:
@@ -171,9 +182,13 @@ class Roster:
         places = self._all_places(self.nodes.pop(key))
         for name in places:
             self._owners.pop(name, None)
+        self._nodes_changed()
+        return places
+
+    def _nodes_changed(self) -> None:
         self._reach.clear()
         self._asks.clear()
-        return places
+        self._least_memory = min((node.memory for node in self.fit()), default=0.0)
 
     def _other_toolchains(self, survey: Survey) -> Mapping[str, str]:
         """By backend, how the toolchain of a node differs from that of the run, which the first one sets."""
@@ -220,8 +235,24 @@ class Roster:
             )
         return self._reach[kind]
 
+    def memory(self, needed: float, names: Sequence[str]) -> float:
+        """What is asked for a job that needs so many bytes on one of these places; 0 if no node has as much.
+
+        It is an amount that few differ in, so that jobs can share slots, unless just that is too much.
+        """
+        asked = float(_LEAST_MEMORY)
+        while asked < needed:
+            asked *= 2
+        if asked <= self._least_memory:
+            return asked
+        most = max((self.nodes[key].memory for key in set(map(self.owner, names)) if key), default=0.0)
+        return next((amount for amount in (asked, needed) if amount <= most), 0.0)
+
     def resources(self, job: Job) -> Mapping[str, float]:
-        """What a job asks Ray for, as far as all nodes that can run it say that they have such things."""
+        """What a job asks Ray for, as far as all nodes that can run it say that they have such things.
+
+        Memory is apart, in `memory`.
+        """
         kind = kind_of(job)
         if kind not in self._asks:
             able = [set(node.resources) for node in self.fit() if not node.answers[kind].reason]

@@ -104,7 +104,9 @@ Play = Callable[..., Scene]
 def play(tmp_path: Path) -> Iterator[Play]:
     scenes = []
 
-    def start(jobs: list[Job], surveys: dict[str, Survey], resources: Any = None, **changes: Any) -> Scene:
+    def start(
+        jobs: list[Job], surveys: dict[str, Survey], resources: Any = None, memory: Any = None, **changes: Any
+    ) -> Scene:
         ours, theirs = socket.socketpair()
         scene = Scene(Channel(ours, msgspec.json.Decoder(ToLiaison)))
         process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
@@ -116,7 +118,9 @@ def play(tmp_path: Path) -> Iterator[Play]:
         for node, survey in surveys.items():
             scene.steward(node, survey)
         terms = Terms(
-            jobs, tmp_path, tmp_path, 0, {}, Settings(), None, 1.0, (), "", {}, lambda _job: Availability()
+            *(jobs, tmp_path, tmp_path, 0, {}, Settings(), None, 1.0, (), "", {}),
+            lambda _job: Availability(),
+            memory or {},
         )
         cluster = Cluster("auto", lambda: (b"", "0"), tmp_path, "", **changes)
         scene.executor = ClusterExecutor(terms, cluster, lambda _errors: (process, channel))
@@ -182,6 +186,30 @@ def test_a_job_asks_for_what_all_nodes_have_that_can_run_it(play: Play, make_job
     other = {**offers, "accelerator_type:Ascend310": 1.0}
     del other["accelerator_type:Ascend910B"]
     assert asked(offers, other) == {"CPU": 1.0, "NPU": 1.0, "compiler": 1.0}
+
+
+def test_a_job_asks_for_the_memory_that_it_is_expected_to_need(play: Play, make_job: MakeJob) -> None:
+    """In few amounts, so that jobs share slots; not for what no node has, which would never be given."""
+    gib = 1024.0**3
+    small, _, large, _, huge = jobs = [make_job() for _ in range(5)]
+    needed = (0.3 * gib, 0.5 * gib, 3 * gib, 5 * gib, 9 * gib)
+    memory = dict(zip((job.id for job in jobs), needed, strict=True))
+    has = [{"CPU": 5.0, "memory": 2 * gib}, {"CPU": 5.0, "memory": 7 * gib}]
+    scene = play(jobs * 2, {"a": survey(), "b": survey()}, resources=has, memory=memory)
+    names = scene.executor.reach(small)
+
+    def asked(job: Job, *names: str) -> Any:
+        assert scene.executor.take(job, names) is None
+        (ask,) = (one for one in scene.hear() if isinstance(one, Ask))
+        return ask.resources.get("memory", 0) / gib
+
+    assert [asked(job, *names) for job in jobs] == [0.5, 0.5, 4.0, 5.0, 0.0]
+    assert asked(large, "host-a:host") == 0.0, "it is to run on the node that has less"
+    (line,) = scene.remarks
+    assert line == (
+        f"no node has the 9.0 GiB of memory that {huge.id} is expected to need:"
+        " jobs that need too much ask Ray for none"
+    )
 
 
 @pytest.mark.parametrize("here", [{"compiler": "clang 19"}, {}])
