@@ -25,7 +25,6 @@ import msgspec
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
 from pipeline.run.cluster.executor import ClusterExecutor
-from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.link import Start
 from pipeline.run.cluster.messages import (
     Able,
@@ -128,14 +127,16 @@ def controller(nodes: int, jobs: int) -> None:
         Job(f"device/emu/{number}", Lane.DEVICE, platform, workload, "g", geometry, "fused", "small", 60.0)
         for number in range(jobs)
     ]
-    cluster = Cluster(AUTO, lambda: (b"", "0"), Path.cwd(), "")
+    cluster = Cluster("simulated", lambda: (b"", "0"), Path.cwd(), "")
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         options = RunOptions(root, root / "cache", root / "locks", preload=())
         host = Host(
             available=lambda _job: Availability(),
-            executor=lambda terms: ClusterExecutor(terms, cluster, simulated(nodes)),
+            executor=lambda terms: ClusterExecutor(
+                terms, cluster, simulated(nodes), lambda address, _environment: address
+            ),
         )
         wall, own = time.perf_counter(), time.process_time()
         summary = run_jobs(plan, options, [], host)

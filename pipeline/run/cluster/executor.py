@@ -13,7 +13,7 @@ import selectors
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -22,7 +22,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Blame, Job, Result, State
 from pipeline.run.ahead import GoldensAhead
 from pipeline.run.cluster import head
-from pipeline.run.cluster.link import ClusterError, Link, Start, start_liaison
+from pipeline.run.cluster.link import ClusterError, Link, Start, head_at, start_liaison
 from pipeline.run.cluster.messages import (
     Aside,
     Brought,
@@ -90,18 +90,25 @@ _STEWARD = msgspec.json.Decoder(FromSteward)
 class ClusterExecutor:
     """See `Executor`."""
 
-    def __init__(self, terms: Terms, cluster: Cluster, start: Start = start_liaison) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        cluster: Cluster,
+        start: Start = start_liaison,
+        head_at: Callable[[str, Mapping[str, str]], str] = head_at,
+    ) -> None:
         """Join the cluster, with a liaison that `start` starts, and learn what its nodes can do.
+
+        `head_at` finds its head, as that of `link` does.
 
         Raises:
             ClusterError: there is no Ray, no cluster, or no node that can be used.
         """
         self._where = f"--executor ray: {cluster.address}"
-        # For itself Ray may find the traces of a cluster that has ended; a head that speaks TLS is not asked.
-        unseen = cluster.address == head.AUTO or head.speaks_tls(terms.environment)
+        self._address = head_at(cluster.address, terms.environment)
+        # A head that speaks TLS is not asked.
+        unseen = head.speaks_tls(terms.environment)
         self._joining = _JOINING_UNSEEN_SECONDS if unseen else _JOINING_SECONDS
-        if cluster.address != head.AUTO and (why := head.refusal(cluster.address, terms.environment)):
-            raise ClusterError(f"{self._where}: {why}")
         self.set_aside: dict[str, str] = {}
         self._terms, self._cluster = terms, cluster
         self._roster = Roster(terms.plan, cluster)
@@ -134,7 +141,7 @@ class ClusterExecutor:
             file.write(archive)
             file.flush()
             root, cache = str(self._cluster.root), str(self._terms.cache)
-            self._link.send(Connect(self._cluster.address, file.name, digest, root, cache))
+            self._link.send(Connect(self._address, file.name, digest, root, cache))
             # Meanwhile the liaison imports Ray.
             self._roster.compare_with(self._cluster.toolchains(self._terms.plan))
             connected = False

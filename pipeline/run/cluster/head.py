@@ -16,7 +16,7 @@ START = "start it with `ray start` as docs/cluster.md says, or leave --executor 
 """What helps where there is no head."""
 
 AUTO = "auto"
-"""The address for which Ray itself looks for a cluster of this host."""
+"""The address that means the cluster of this host."""
 
 _PATIENCE = 10.0
 """Seconds that the answer of a head may take: it may be busy."""
@@ -39,6 +39,15 @@ def split(address: str) -> tuple[str, int] | None:
     elif ":" in host:
         return None
     return (host, int(port)) if host and port.isdecimal() and int(port) < 1 << 16 else None
+
+
+def started_here(environment: Mapping[str, str]) -> Path:
+    """The file in which `ray start` leaves the address of the cluster that it started or joined last.
+
+    Ray itself would sooner take the address of any head in the list of processes, also of one in a container.
+    """
+    default = environment.get("TMPDIR") or "/tmp"
+    return Path(environment.get("RAY_TMPDIR") or default, "ray", "ray_current_cluster")
 
 
 def speaks_tls(environment: Mapping[str, str]) -> bool:

@@ -42,14 +42,16 @@ def cannot() -> str:
 class RealCluster:
     """Nodes at 127.0.0.1, 127.0.0.2, ... with two processors each, and processes beside them.
 
-    The head can be at another address, `head`; `environment` is that of all nodes and runs.
+    The head can be at another address, `head`; `environment` is that of all nodes and runs. Of the variables
+    of a cluster beside this one none is in it.
     """
 
     def __init__(self, folder: Path, head: str = "127.0.0.1", **environment: str) -> None:
         # Ray's sockets are files, and their paths must be short.
         self.folder = folder
         self.address = f"{head}:{PORT}"
-        self._environment = {**os.environ, **environment}
+        own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        self._environment = {**own, "RAY_TMPDIR": str(folder), **environment}
         self._unshare = subprocess.Popen([*_UNSHARE, "sh", "-c", "ip link set lo up; exec sleep 3600"])
         while not (children := psutil.Process(self._unshare.pid).children()):
             time.sleep(0.01)
@@ -91,7 +93,7 @@ class RealCluster:
         (own / "tmp").mkdir(parents=True)
         if number == 1:
             address = self.address.partition(":")[0]
-        where = ("--head", f"--port={PORT}", f"--temp-dir={self.folder}/ray", "--include-dashboard=false")
+        where = ("--head", f"--port={PORT}", "--include-dashboard=false")
         ray = str(Path(sys.executable).with_name("ray"))
         ip = f"--node-ip-address={address or f'127.0.0.{number}'}"
         options = (ip, "--num-cpus=2", "--object-store-memory=100000000")

@@ -122,8 +122,10 @@ def play(tmp_path: Path) -> Iterator[Play]:
             lambda _job: Availability(),
             memory or {},
         )
-        cluster = Cluster("auto", lambda: (b"", "0"), tmp_path, "", **changes)
-        scene.executor = ClusterExecutor(terms, cluster, lambda _errors: (process, channel))
+        cluster = Cluster("head:1", lambda: (b"", "0"), tmp_path, "", **changes)
+        scene.executor = ClusterExecutor(
+            terms, cluster, lambda _errors: (process, channel), lambda address, _environment: address
+        )
         told = Told(
             lambda *one: scene.ended.append(one), remark=scene.remarks.append, stop=scene.stopped.append
         )

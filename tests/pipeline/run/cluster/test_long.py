@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -95,13 +96,17 @@ def plain(value: Any) -> Any:
     return [plain(one) for one in value] if isinstance(value, list) else value
 
 
-def test_without_an_address_ray_looks_for_a_cluster_and_finds_none() -> None:
-    """The cluster of this module is in namespaces of its own."""
-    pytest.importorskip("ray", reason="Ray is not installed")
-    command = [sys.executable, "-m", "pipeline", "compile", "--executor", "ray"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def test_without_an_address_the_cluster_of_this_host_is_taken(cluster: Any, tmp_path: Path) -> None:
+    """That none is there is told, although processes of one are: those of the cluster, which is elsewhere."""
+    words = ("compile", "--executor", "ray", "--geometry", "pair-24x16", "--platform", "emu-a2a3")
+    command = [sys.executable, "-m", "pipeline", *words, "--output", str(tmp_path)]
+    there = cluster.popen(command)
+    rest(there)
+    assert there.wait() == 0
+    elsewhere = {**os.environ, "RAY_TMPDIR": str(tmp_path)}
+    ended = subprocess.run(command, cwd=ROOT, env=elsewhere, capture_output=True, text=True)
     assert ended.returncode == 4
-    assert ended.stderr.startswith("--executor ray: auto: ")
+    assert ended.stderr.startswith("--executor ray: auto: no cluster was started on this host: ")
     assert ended.stderr.count("\n") == 1
 
 
