@@ -63,9 +63,6 @@ NODE = "node"
 _JOINING_SECONDS = 60.0
 """Within which a cluster that answers must have been joined: a busy host takes that long."""
 
-_JOINING_UNSEEN_SECONDS = 12.0
-"""The same, of a cluster that was not seen to answer."""
-
 _SURVEYING_SECONDS = 90.0
 """Within which the nodes of a cluster that was joined must have answered; later ones count later."""
 
@@ -106,9 +103,6 @@ class ClusterExecutor:
         """
         self._where = f"--executor ray: {cluster.address}"
         self._address = head_at(cluster.address, terms.environment)
-        # A head that speaks TLS is not asked.
-        unseen = head.speaks_tls(terms.environment)
-        self._joining = _JOINING_UNSEEN_SECONDS if unseen else _JOINING_SECONDS
         self.set_aside: dict[str, str] = {}
         self._terms, self._cluster = terms, cluster
         self._roster = Roster(terms.plan, cluster)
@@ -145,7 +139,7 @@ class ClusterExecutor:
             # Meanwhile the liaison imports Ray.
             self._roster.compare_with(self._cluster.toolchains(self._terms.plan))
             connected = False
-            for message in self._link.messages(self._joining):
+            for message in self._link.messages(_JOINING_SECONDS):
                 if isinstance(message, Refused):
                     raise ClusterError(f"{where}: {message.text}")
                 self._take_in(message)
@@ -153,7 +147,7 @@ class ClusterExecutor:
                     break
             if not connected:
                 raise ClusterError(
-                    f"{where}: no answer within {self._joining:g} s{self._link.last_error()}; {head.START}"
+                    f"{where}: no answer within {_JOINING_SECONDS:g} s{self._link.last_error()}; {head.START}"
                 )
         for message in self._link.messages(_SURVEYING_SECONDS) if self._nodes else ():
             self._take_in(message)

@@ -163,6 +163,31 @@ class RealCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def certificate(folder: Path) -> dict[str, str]:
+    """The variables of TLS, and their files: a certificate of 127.0.0.1 and .2 that is its own authority."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    paths = {"out": folder / "certificate.pem", "keyout": folder / "key.pem"}
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ray"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1,IP:127.0.0.2"]
+    for option, path in paths.items():
+        command += [f"-{option}", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    own = str(paths["out"])
+    files = {"RAY_TLS_CA_CERT": own, "RAY_TLS_SERVER_CERT": own, "RAY_TLS_SERVER_KEY": str(paths["keyout"])}
+    return {"RAY_USE_TLS": "1", **files}
+
+
+def compile_lane(cluster: RealCluster, *words: str, **environment: str) -> tuple[int, list[str], float]:
+    """How the command line ends on a cluster, what it prints, and after how many seconds."""
+    shell = ("sh", "-c", 'cd "$1"; shift; exec "$@" 2>&1', "sh", str(HERE.parents[2]))
+    lane = ("-m", "pipeline", "compile", *words, "--executor", "ray", "--address", cluster.address)
+    begun = time.monotonic()
+    process = cluster.popen([*shell, sys.executable, *lane], **environment)
+    code = process.wait()
+    return code, rest(process), time.monotonic() - begun
+
+
 @contextmanager
 def a_cluster(head: str = "127.0.0.1", before: str = "", **environment: str) -> Iterator[RealCluster]:
     """A cluster of one node, after a script of the shell in its namespaces."""

@@ -19,10 +19,9 @@ import pytest
 from pipeline.ground.jobs import State
 from pipeline.run import processes
 from pipeline.run.folders import run_ids
-from tests.pipeline.run.cluster.conftest import a_cluster, begun, rest, results, wait_for
+from tests.pipeline.run.cluster.conftest import a_cluster, begun, compile_lane, rest, results, wait_for
 
 pytestmark = pytest.mark.thorough
-ROOT = Path(__file__).parents[4]
 TOKEN = "ab" * 32
 
 CABLE = """
@@ -151,17 +150,9 @@ def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster:
     assert all(0.1 < one.seconds < 60 for one in ended)
 
 
-def compile_lane(cluster: Any, **environment: str) -> tuple[int, list[str]]:
-    """How the command line ends, and what it prints."""
-    words = ("-m", "pipeline", "compile", "--executor", "ray", "--address", cluster.address)
-    command = ["sh", "-c", 'cd "$1"; shift; exec "$@" 2>&1', "sh", str(ROOT), sys.executable, *words]
-    process = cluster.popen(command, **environment)
-    return process.wait(), rest(process)
-
-
 @pytest.mark.parametrize("wrong", [{"RAY_AUTH_TOKEN": "cd" * 32}, {"RAY_AUTH_MODE": "disabled"}])
 def test_a_wrong_token_is_told_in_one_line(cluster: Any, wrong: dict[str, str]) -> None:
-    code, lines = compile_lane(cluster, **wrong)
+    code, lines, _ = compile_lane(cluster, **wrong)
     assert code == 4
     (line,) = lines
     assert line.startswith("--executor ray: 10.9.0.1:6380: the cluster does not take this token; set RAY_")
@@ -185,7 +176,7 @@ _internal_kv_put(b"CLUSTER_METADATA", json.dumps(said).encode(), namespace=b"clu
 
     pretend("2.9.0")
     try:
-        code, lines = compile_lane(cluster)
+        code, lines, _ = compile_lane(cluster)
     finally:
         pretend("")
     assert code == 4
