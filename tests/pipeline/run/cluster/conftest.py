@@ -124,10 +124,14 @@ class RealCluster:
                 return own
         pytest.fail("a node of the cluster did not start")
 
+    def processes(self, number: int) -> list[psutil.Process]:
+        """All processes of a node."""
+        node = psutil.Process(self.nodes[number - 1].pid)
+        return [node, *node.children(recursive=True)]
+
     def kill_node(self, number: int) -> None:
         """Kill everything on a node at once, as if its power had failed."""
-        node = psutil.Process(self.nodes[number - 1].pid)
-        victims = [node, *node.children(recursive=True)]
+        victims = self.processes(number)
         for victim in victims:
             victim.send_signal(signal.SIGSTOP)
         for victim in victims:

@@ -125,6 +125,48 @@ def test_a_node_whose_disk_cannot_hold_the_sources_is_not_used(cluster: Any, tmp
     assert "No space left on device" in told
 
 
+def test_a_node_that_is_slow_for_a_while_keeps_its_jobs(cluster: Any, tmp_path: Path) -> None:
+    """All of it stands still, for longer than a job takes and shorter than Ray waits."""
+    cluster.add_node("127.0.0.2")
+    try:
+        run = cluster.run(tmp_path, "sleeps:1*8", "ends_as:mismatch")
+        for _ in range(4):
+            wait_for(run, "started ")
+        slow = cluster.processes(len(cluster.nodes))
+        for one in slow:
+            one.suspend()
+        time.sleep(4)
+        for one in slow:
+            one.resume()
+        lines = rest(run)
+    finally:
+        cluster.kill_node(len(cluster.nodes))
+    ended = results(tmp_path)
+    assert Counter(one.state for one in ended) == {State.PASSED: 8, State.MISMATCH: 1}
+    assert not [line for line in lines if "lost" in line or "set aside" in line]
+    assert "127.0.0.2" in {one.facts["node"] for one in ended}
+    assert all(one.attempts == 1 for one in ended if one.state is State.PASSED)
+
+
+def test_a_worker_of_ray_that_is_killed_is_replaced(cluster: Any, tmp_path: Path) -> None:
+    """Its node is told by name; its jobs go elsewhere, or to the worker that takes its place."""
+    cluster.add_node("127.0.0.2")
+    try:
+        run = cluster.run(tmp_path, "sleeps:2*8", "ends_as:mismatch")
+        for _ in range(4):
+            wait_for(run, "started ")
+        (worker,) = (one for one in cluster.processes(len(cluster.nodes)) if "ray::Node" in one.cmdline()[0])
+        worker.kill()
+        lines = rest(run)
+    finally:
+        cluster.kill_node(len(cluster.nodes))
+    ended = results(tmp_path)
+    assert Counter(one.state for one in ended) == {State.PASSED: 8, State.MISMATCH: 1}
+    assert sum(line.startswith("remark node 127.0.0.2 was lost: ") for line in lines) == 1
+    assert sum(line.startswith("remark node 127.0.0.2#2 ") for line in lines) == 1
+    assert processes.wait_until(lambda: not cluster.left(), 60)
+
+
 def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster: Any, tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
