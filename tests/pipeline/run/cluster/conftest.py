@@ -129,6 +129,14 @@ class RealCluster:
         node = psutil.Process(self.nodes[number - 1].pid)
         return [node, *node.children(recursive=True)]
 
+    def inside(self) -> Iterator[psutil.Process]:
+        """All processes in the namespaces."""
+        inside = Path(f"/proc/{self._inside}/ns/pid").stat().st_ino
+        for process in psutil.process_iter():
+            with suppress(OSError):
+                if Path(f"/proc/{process.pid}/ns/pid").stat().st_ino == inside:
+                    yield process
+
     def kill_node(self, number: int) -> None:
         """Kill everything on a node at once, as if its power had failed."""
         victims = self.processes(number)
@@ -146,13 +154,11 @@ class RealCluster:
 
     def left(self) -> list[str]:
         """Commands of stewards, keepers and jobs that are still there."""
-        inside = Path(f"/proc/{self._inside}/ns/pid").stat().st_ino
         found = []
-        for process in psutil.process_iter():
-            with suppress(OSError, psutil.Error):
+        for process in self.inside():
+            with suppress(psutil.Error):
                 command = " ".join(process.cmdline())
-                here = Path(f"/proc/{process.pid}/ns/pid").stat().st_ino == inside
-                if here and ("pipeline.run.cluster" in command or "pipeline.run.nursery" in command):
+                if "pipeline.run.cluster" in command or "pipeline.run.nursery" in command:
                     found.append(command)
         return found
 
