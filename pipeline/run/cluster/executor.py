@@ -253,7 +253,7 @@ class ClusterExecutor:
         if not self._told_of_memory:
             self._told_of_memory = True
             self._told.remark(
-                f"no node has the {needed / 1024**3:.1f} GiB of memory that {job.id} is expected to need:"
+                f"no node has the {needed / 1024**2:.0f} MiB of memory that {job.id} is expected to need:"
                 " jobs that need too much ask Ray for none"
             )
         return wanted

@@ -209,7 +209,7 @@ def test_a_job_asks_for_the_memory_that_it_is_expected_to_need(play: Play, make_
     assert asked(large, "host-a:host") == 0.0, "it is to run on the node that has less"
     (line,) = scene.remarks
     assert line == (
-        f"no node has the 9.0 GiB of memory that {huge.id} is expected to need:"
+        f"no node has the 9216 MiB of memory that {huge.id} is expected to need:"
         " jobs that need too much ask Ray for none"
     )
 
