@@ -37,6 +37,7 @@ from pipeline.run.cluster.messages import (
     Gone,
     Granted,
     Hire,
+    Return,
     Said,
     Survey,
     Tell,
@@ -212,6 +213,24 @@ def test_a_job_asks_for_the_memory_that_it_is_expected_to_need(play: Play, make_
         f"no node has the 9216 MiB of memory that {huge.id} is expected to need:"
         " jobs that need too much ask Ray for none"
     )
+
+
+def test_what_only_a_lost_node_had_is_asked_for_no_longer(play: Play, make_job: MakeJob) -> None:
+    """Ray would wait for it for ever, and the run with it."""
+    gib = 1024.0**3
+    job = make_job()
+    has = [{"CPU": 1.0, "memory": 2 * gib}, {"CPU": 1.0, "memory": 8 * gib}]
+    scene = play([job], {"a": survey(), "b": survey()}, resources=has, memory={job.id: 4 * gib})
+    assert scene.executor.take(job, scene.executor.reach(job)) is None
+    (asked,) = (one for one in scene.hear() if isinstance(one, Ask))
+    scene.say(Gone("b", "power"))
+    scene.settle()
+    assert scene.executor.take(job, scene.executor.reach(job)) is None
+    heard = [one for one in scene.hear() if isinstance(one, Return | Ask)]
+    assert heard[0] == Return(asked.slot)
+    (again,) = heard[1:]
+    assert isinstance(again, Ask)
+    assert (again.nodes, again.resources) == (("a",), {"CPU": 1.0})
 
 
 @pytest.mark.parametrize("here", [{"compiler": "clang 19"}, {}])
