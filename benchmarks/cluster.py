@@ -154,7 +154,8 @@ def model_of(cluster: RealCluster) -> Model:
     own, liaison, nodes = (
         (b - a) / jobs for a, b in ((few.own, more.own), (few.others, more.others), (few.nodes, more.nodes))
     )
-    return Model(few.wall - _FEW * wall, wall, own, liaison, own + liaison + nodes)
+    begin = max(0.0, few.wall - _FEW * wall)  # on a busy host both are vague
+    return Model(begin, wall, own, liaison, own + liaison + nodes)
 
 
 def main() -> None:

@@ -219,7 +219,7 @@ def main() -> None:
     given = options.parse_args()
     few, more = (measured(given.nodes[0], jobs) for jobs in (_FEW, _MORE))
     own, others = ((b - a) / (_MORE - _FEW) for a, b in zip(few[1:3], more[1:3], strict=True))
-    model = Model(few[0] - _FEW * max(own, others), 0.0, own, others, own + others)
+    model = Model(max(0.0, few[0] - _FEW * max(own, others)), 0.0, own, others, own + others)
     print(f"constants, {given.nodes[0]} nodes: {model}", flush=True)
     first = 0.0
     for nodes in given.nodes:
