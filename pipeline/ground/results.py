@@ -261,6 +261,7 @@ class Result:
     relative to the job's folder (in the controller: to the run's folder); `files` includes those of its
     stages. `blames` is set if the state is `infrastructure`. `causes` are the ids of faults that explain it
     equally well, the likeliest first. `tries` are all tries of a job that was executed, in order.
+    `peak_memory` is the most bytes that one of its processes had in memory at a time; 0: not known.
     """
 
     job: Job
@@ -278,6 +279,7 @@ class Result:
     blames: Blame = Blame.NOTHING
     causes: tuple[str, ...] = ()
     tries: tuple[Attempt, ...] = ()
+    peak_memory: int = 0
 
     @property
     def files(self) -> tuple[str, ...]:

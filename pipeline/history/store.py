@@ -275,6 +275,7 @@ class _Writer:
             backends_id=self._name("+".join(platform.backend for platform in job.platforms)),
             message=None if passed else one_line(result.message, _MESSAGE),
             entry=encode(entry).decode() if entry else None,
+            peak_memory=result.peak_memory or None,
         )
         tries = result.tries
         if not tries and ran_on:

@@ -185,6 +185,8 @@ def _facts(result: Result) -> dict[str, str]:
         "seconds": f"{result.seconds:.3f}",
         "attempts": str(result.attempts),
     }
+    if result.peak_memory:
+        facts["peak_memory"] = str(result.peak_memory)
     if job.expected_failure:
         facts["expected-failure"] = f"{job.expected_failure.reason} ({job.expected_failure.link})"
     return facts

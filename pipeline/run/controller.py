@@ -65,6 +65,7 @@ class RunOptions:
         preload: modules imported once for all jobs, besides the target's; they must not start threads.
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
         expected: by job id, how long a job is expected to take; the longest begin first.
+        memory: see `Terms`.
         builds: by job id, what is built once for several jobs and is not built yet. One of them begins
             before all other jobs and builds it; the others wait until that one has ended.
         target: `module:function` that does a job's work.
@@ -89,6 +90,7 @@ class RunOptions:
     preload: tuple[str, ...] = ("numpy",)
     missing: Mapping[str, Wanted] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
     builds: Mapping[str, Set[str]] = field(default_factory=dict)
     target: str = "pipeline.work.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -178,6 +180,7 @@ def _terms(plan: Sequence[Job], options: RunOptions, host: Host) -> Terms:
         target=options.target,
         environment=host.environment,
         available=host.available,
+        memory=options.memory,
     )
 
 

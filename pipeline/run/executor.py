@@ -41,6 +41,8 @@ class Terms:
         target: `module:function` that does a job's work.
         environment: that of the jobs' processes.
         available: says quickly whether a job can run on this host.
+        memory: by job id, how many bytes of memory a job is expected to need; without an entry, that is not
+            known. Only a cluster asks for it.
     """
 
     plan: Sequence[Job]
@@ -55,6 +57,7 @@ class Terms:
     target: str
     environment: Mapping[str, str]
     available: Callable[[Job], Availability]
+    memory: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def patience(self) -> float:

@@ -73,7 +73,7 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     `status` is its exit code, or minus the signal that ended it. `ended` is `timed-out` or `interrupted` if
     the keeper ended it for that, else None. `stacks` is what faulthandler wrote (at a timeout: every thread).
     `swept` and `alive` describe processes that the job left behind: those that were killed, and those that
-    could not be killed.
+    could not be killed. `peak_memory` is that of `Result`.
     """
 
     status: int
@@ -83,6 +83,7 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     stacks: str
     swept: tuple[str, ...]
     alive: tuple[str, ...]
+    peak_memory: int = 0
 
 
 def plain_text(raw: bytes) -> str:

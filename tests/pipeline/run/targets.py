@@ -58,6 +58,20 @@ def lacks_memory(job: Job, context: JobContext, argument: str) -> Result:
     raise MemoryError(argument)
 
 
+def holds(job: Job, context: JobContext, argument: str) -> Result:
+    """Have so many bytes in memory."""
+    return Result(job, State.PASSED, str(len(b"x" * int(argument))))
+
+
+def holds_elsewhere(job: Job, context: JobContext, argument: str) -> Result:
+    """The same in a process that it leaves behind."""
+    code = f"import time; held = b'x' * {argument}; print(flush=True); time.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    return Result(job, State.PASSED)
+
+
 def hangs(job: Job, context: JobContext, argument: str) -> Result:
     sys.stdout.write("last words")
     threading.Thread(target=_wait_in_thread, daemon=True).start()

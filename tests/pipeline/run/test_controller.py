@@ -92,6 +92,17 @@ def test_processors_are_shared_between_jobs_that_run_together(run: Run, make_job
     assert {result.facts["openmp"] for result in summary.results} == {str(share)}
 
 
+def test_a_result_has_the_most_memory_that_a_process_of_its_job_had(run: Run, make_job: MakeJob) -> None:
+    """One keeper after the other job, so that none has the memory of an earlier one."""
+    much = 150_000_000
+    jobs = [make_job(work) for work in (f"holds:{much}", "passes", f"holds_elsewhere:{much}", "passes")]
+    one, small, other, last = (result.peak_memory for result in run(*jobs, jobs=1).results)
+    assert much < one < 2 * much
+    assert much < other < 2 * much
+    assert 0 < small < much
+    assert 0 < last < much
+
+
 def test_preloaded_module_that_starts_threads_is_refused(
     run: Run, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
