@@ -79,4 +79,7 @@ def _interrupted() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_guarded())
+    ended = _guarded()
+    if sys.argv[1:2] == ["list"]:
+        os._exit(ended)  # all is written; taking every module and object apart would last a tenth of its time
+    sys.exit(ended)

@@ -251,7 +251,8 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
 
 def test_listing_jobs_does_not_load_numpy() -> None:
     code = """
-import runpy, sys
+import os, runpy, sys
+os._exit = sys.exit  # at once would be before we can look
 sys.argv[1:] = ["list"]
 try:
     runpy.run_module("pipeline", run_name="__main__")
