@@ -23,7 +23,8 @@ from typing import IO
 import msgspec
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import Result
 from pipeline.run.cluster.executor import ClusterExecutor
 from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.link import Start

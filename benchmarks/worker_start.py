@@ -29,7 +29,8 @@ import msgspec
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import JobContext, Result
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.folders import JOURNAL
 from pipeline.run.goldens import missing_goldens

@@ -73,7 +73,8 @@ def _guarded() -> int:
 
 
 def _interrupted() -> int:
-    from pipeline.ground.jobs import OUTCOMES, State
+    from pipeline.ground.jobs import State
+    from pipeline.ground.results import OUTCOMES
 
     return OUTCOMES[State.INTERRUPTED].exit_code
 

@@ -23,7 +23,8 @@ from golden.geometry import Conv, GeometryError
 from golden.layout import LayoutError
 from golden.specs import Role
 from pipeline.commands import cli
-from pipeline.ground.jobs import OUTCOMES, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (golden, kernels, pipeline)

@@ -35,6 +35,7 @@ LAYERS = (
     tuple(f"workloads.{name}" for name in WORKLOADS),
     ("pipeline.ground",),
     ("pipeline.ground.jobs",),
+    ("pipeline.ground.results",),
     ("pipeline.ground.subject",),
     ("pipeline.ground.programs", "pipeline.ground.cuts", "pipeline.engines.base"),
     ("pipeline.diff", "pipeline.faults"),
@@ -244,7 +245,15 @@ def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
 
 
 def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> None:
-    late = ("statistics", "emulator.program", "pipeline.engines.base", "workloads.faults", "workloads.probe")
+    late = (
+        "statistics",
+        "emulator.program",
+        "pipeline.ground.results",
+        "pipeline.ground.settings",
+        "pipeline.engines.base",
+        "workloads.faults",
+        "workloads.probe",
+    )
     code = "from pipeline.commands.cli import main; assert main(['list']) == 0"
     assert loaded_by(code, HEAVY + late) == set()
 
@@ -281,7 +290,8 @@ def test_a_compile_jobs_process_loads_nothing_heavy(tmp_path: Path) -> None:
     code = f"""
 from datetime import date
 from pathlib import Path
-from pipeline.ground.jobs import JobContext, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import JobContext
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load
 from pipeline.run import worker

@@ -33,8 +33,9 @@ from pipeline.commands.settings import (
     settings_given,
 )
 from pipeline.dashboard.site import write_of_run
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.subject import subject_of
 from pipeline.ground.words import counted

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from golden.errors import UserError
-from pipeline.ground.jobs import OUTCOMES, Outcome, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES, Outcome
 
 if TYPE_CHECKING:  # they import SQLAlchemy
     from pipeline.history.questions import Change, Ended, Flaky, Gone, Measured, Moved

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from golden.errors import UserError
-from pipeline.ground.jobs import FINGERPRINT, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import FINGERPRINT, Result
 from pipeline.report.text import one_line
 from pipeline.results.excuses import Outputs, outputs_of
 from pipeline.run.folders import RunFolderError, read_run, run_ids

@@ -15,7 +15,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pipeline.ground.jobs import OUTCOMES, Outcome, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES, Outcome
 from pipeline.ground.words import closest
 from pipeline.history.past import HistoryError, legible, state_of
 from pipeline.history.store import History, utc

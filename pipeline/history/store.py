@@ -24,7 +24,7 @@ from sqlalchemy.exc import (
 )
 
 from pipeline.commands.facts import SOURCES_DIGEST
-from pipeline.ground.jobs import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
+from pipeline.ground.results import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
 from pipeline.ground.settings import Settings
 from pipeline.history import tables
 from pipeline.history.past import ContentError, HistoryError, entry_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.ground.jobs import NEW, OUTCOMES, SINCE, Outcome, Result
+from pipeline.ground.results import NEW, OUTCOMES, SINCE, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.overview import Group, overview
 from pipeline.report.results import RunResults

@@ -9,19 +9,8 @@ from pathlib import Path, PurePath
 
 from golden import profiles
 from pipeline.diff import render
-from pipeline.ground.jobs import (
-    DIAGNOSIS,
-    INPUTS,
-    OUTCOMES,
-    REPRODUCE,
-    Diff,
-    Lane,
-    Outcome,
-    Platform,
-    Result,
-    StageResult,
-    State,
-)
+from pipeline.ground.jobs import INPUTS, Lane, Platform, State
+from pipeline.ground.results import DIAGNOSIS, OUTCOMES, REPRODUCE, Diff, Outcome, Result, StageResult
 from pipeline.ground.words import counted
 from pipeline.report.text import alternatives, bounded, facts_of, likely, one_line
 

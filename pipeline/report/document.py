@@ -18,7 +18,7 @@ from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.ground.files import read_file
-from pipeline.ground.jobs import Outcome
+from pipeline.ground.results import Outcome
 from pipeline.ground.words import counted
 from pipeline.report.text import cut
 

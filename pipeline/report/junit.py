@@ -9,7 +9,7 @@ from pathlib import Path
 
 import junit_xml
 
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
 from pipeline.report.document import OUTCOME_TAGS, Totals, document_of, fit, publish, with_message
 from pipeline.report.text import one_line

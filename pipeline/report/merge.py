@@ -15,7 +15,8 @@ import msgspec
 
 from pipeline.commands.facts import SOURCES_DIGEST
 from pipeline.commands.options import WITHIN
-from pipeline.ground.jobs import OUTCOMES, Lane, Outcome, Result, State
+from pipeline.ground.jobs import Lane, State
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.ground.settings import DECLARED, Replaces
 from pipeline.ground.words import counted
 from pipeline.matrix.durations import LONGEST

@@ -9,20 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.ground.jobs import (
-    OUTCOMES,
-    Attempt,
-    Job,
-    Lane,
-    Metric,
-    Outcome,
-    Platform,
-    Result,
-    Source,
-    StageResult,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import OUTCOMES, Attempt, Metric, Outcome, Result, Source, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.report.document import OUTCOME_TAGS, ReportError, outcome, properties_of
 from pipeline.report.results import RunResults, results_of

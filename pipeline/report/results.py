@@ -15,7 +15,7 @@ import msgspec
 
 from pipeline.commands.facts import VERSIONS
 from pipeline.ground.files import read_file
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.ground.settings import Settings
 from pipeline.report.cases import BODY_LIMIT, PASSED_OUTPUT_LIMIT
 from pipeline.report.document import ReportError, writing

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import ATTEMPT, Attempt, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import ATTEMPT, Attempt, Result
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict

@@ -21,7 +21,8 @@ from enum import Enum, auto
 from itertools import combinations, filterfalse
 
 from pipeline.engines.host_faults import FULL_DISK
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Result
 from pipeline.results.fingerprint import fingerprint
 from pipeline.run.devices import node_of, number_of
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 from pipeline.run.devices import Device
 from pipeline.run.goldens import Wanted

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from golden.errors import UserError
-from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run.artefacts import without_artefacts

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.run import processes
 from pipeline.run.ahead import GoldensAhead
 from pipeline.run.devices import Device, DevicePool, lock_name, network_warning, number_of

@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from pipeline.engines.registry import BACKENDS, to_build
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 
 _GIGA = 1e9
 

@@ -27,7 +27,8 @@ from typing import NoReturn
 import msgspec
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import QUEUED, Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import QUEUED, Result
 from pipeline.run import processes, worker
 from pipeline.run.devices import LENT, DeviceError, choose_ids, parse_ids
 from pipeline.run.messages import Order, encode, plain_text, read_result, write_atomically

@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from pipeline.engines.host_faults import FULL_DISK
-from pipeline.ground.jobs import EXCUSABLE, OUTCOMES, Blame, Diff, Job, Region, Result, State
+from pipeline.ground.jobs import EXCUSABLE, Job, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.results import OUTCOMES, Blame, Diff, Region, Result
 from pipeline.ground.words import listed
 from pipeline.run.messages import Report, read_result
 

@@ -38,7 +38,8 @@ from pipeline.engines.cann.readings import (
     read_verification,
 )
 from pipeline.engines.identity import Framework, identify
-from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.jobs import Platform
+from pipeline.ground.results import Metric, Source
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 

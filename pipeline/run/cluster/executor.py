@@ -19,7 +19,8 @@ import msgspec
 
 from golden.cache import notes_in
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Result
 from pipeline.run.ahead import GoldensAhead
 from pipeline.run.cluster import head
 from pipeline.run.cluster.link import ClusterError, Link, Start, start_liaison

@@ -22,7 +22,8 @@ import junitparser
 import psutil
 import pytest
 
-from pipeline.ground.jobs import OUTCOMES, Outcome, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES, Outcome
 from pipeline.run import processes
 from pipeline.run.devices import DevicePool
 from pipeline.run.folders import read_run

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from golden.errors import UserError
-from pipeline.ground.jobs import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.history import questions
 from pipeline.history.named import located

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from golden.errors import UserError
 from pipeline.commands.cli import main
 from pipeline.dashboard.site import write_of_run
-from pipeline.ground.jobs import Result
+from pipeline.ground.results import Result
 from pipeline.history import questions
 from pipeline.history.past import VARIABLE, Folders, HistoryError, place
 from pipeline.history.recall import past_of

@@ -22,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden.errors import UserError
-from pipeline.ground.jobs import Attempt, Diff, Metric, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Attempt, Diff, Metric, Source, StageResult
 from pipeline.history import questions, store, tables
 from pipeline.history.past import ContentError, HistoryError
 from pipeline.history.store import open_history

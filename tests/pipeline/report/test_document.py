@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import xmlschema
 
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, fit, properties_of, read
 from pipeline.report.junit import document

@@ -11,7 +11,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from pipeline.ground.jobs import Attempt, Diff, Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Attempt, Diff, Metric, Result, Source, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, read

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
+from pipeline.ground.results import Result
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 

@@ -19,7 +19,8 @@ import psutil
 from golden.cache import golden_for, is_cached
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Diff, JobContext, Result, StageResult
 from pipeline.ground.subject import wanted_golden
 from pipeline.run.cluster.messages import Able, Inspect, Survey
 

@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.folders import read_run

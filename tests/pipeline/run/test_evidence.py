@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Result
 from pipeline.run.evidence import Evidence, Next, Try
 
 A, B, C = "npu-0", "npu-1", "npu-2"

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ground.jobs import Diff, Job, Mismatch, Region, Result, StageResult, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Diff, Mismatch, Region, Result, StageResult
 from pipeline.run.messages import Channel, encode, read_result, write_atomically
 
 

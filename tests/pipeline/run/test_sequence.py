@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import Attempt, Job, Platform, Result, State
+from pipeline.ground.jobs import Job, Platform, State
+from pipeline.ground.results import Attempt, Result
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.goldens import Wanted
 from pipeline.run.listener import RunSummary

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Job, Platform, PlatformKind, Result, State
+from pipeline.ground.jobs import Job, Platform, PlatformKind, State
+from pipeline.ground.results import Result
 from pipeline.run.devices import DeviceError
 from pipeline.run.listener import RunSummary
 from pipeline.run.task import require

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.ground.jobs import Result
+from pipeline.ground.results import Result
 from pipeline.run import processes
 from pipeline.run.folders import read_run, run_ids
 

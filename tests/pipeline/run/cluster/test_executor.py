@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Platform, PlatformKind, State
+from pipeline.ground.jobs import Job, Platform, PlatformKind, State
+from pipeline.ground.results import Blame
 from pipeline.ground.settings import Settings
 from pipeline.run.cluster import needs, places
 from pipeline.run.cluster.executor import ClusterExecutor
