@@ -253,6 +253,10 @@ def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> N
         "pipeline.engines.base",
         "workloads.faults",
         "workloads.probe",
+        "workloads.offered",
+        "workloads.loading",
+        "workloads.tensor_level",
+        "kernels.tensor",
     )
     code = "from pipeline.commands.cli import main; assert main(['list']) == 0"
     assert loaded_by(code, HEAVY + late) == set()

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
-from workloads.base import Workload, WorkloadError
-from workloads.loading import DECLARATION, declared
+from workloads.base import DECLARATION, Workload, WorkloadError
 
 SHIPPED: Mapping[str, str] = {
     "conv-pair": "workloads.conv_pair",
@@ -48,6 +47,7 @@ def _shipped(name: str) -> Workload:
 
 @cache
 def _of_file(name: str, file: str) -> Workload:
-    from workloads.probe import probed  # imported here, because only a user's file is tried in a process
+    from workloads.loading import declared  # imported here, as below, because only a user's file needs it
+    from workloads.probe import probed
 
     return declared(name, file, probed(name, file))

@@ -149,7 +149,7 @@ class CannEngine:
         suits = _suits(request.platform, subject.workload, [request.program])
         if not suits:
             raise NotSupportedError(suits.reason)
-        level = subject.workload.tensor_level
+        level = subject.workload.level
         assert level is not None  # it has the program
         try:
             tiling = level.tiling(request.program, subject.device, CAPACITIES)
