@@ -247,6 +247,7 @@ def loaded_by(code: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
 def test_listing_jobs_loads_nothing_heavy_and_nothing_that_only_runs_need() -> None:
     late = (
         "statistics",
+        "difflib",
         "emulator.program",
         "pipeline.ground.results",
         "pipeline.ground.settings",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -33,6 +32,8 @@ def workload_named(name: str, file: str = "") -> Workload:
     if file:
         return _of_file(name, file)
     if name not in SHIPPED:
+        import difflib  # imported here, because only a mistake needs it
+
         near = difflib.get_close_matches(name, SHIPPED, n=1)
         known = f"the closest known name is `{near[0]}`" if near else f"write one of {', '.join(SHIPPED)}"
         raise WorkloadError(f"unknown workload {name!r}: {known}")
