@@ -495,7 +495,9 @@ class _Run:
             result = verdict.judge_lost(job, ended.fault, ended.gave_up)
         else:
             result = verdict.judge(job, ended.report, self._site.result(number), self._options.marks)
-        self._settle(running, replace(result, facts={**result.facts, **ended.facts}))
+        if ended.facts:
+            result = replace(result, facts={**result.facts, **ended.facts})
+        self._settle(running, result)
 
     def _take_back(self, running: _Running) -> None:
         """A process did not begin: its task waits again, as if it had never been started."""

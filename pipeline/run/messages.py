@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -162,7 +163,7 @@ class Channel(Generic[Message]):
 
 
 def read_result(path: Path, job: Job) -> Result:
-    """Read the result a worker wrote for `job`.
+    """Read the result a worker wrote for `job`; it has this very job, so that a run holds each job once.
 
     Raises:
         FileNotFoundError: there is no result.
@@ -174,4 +175,4 @@ def read_result(path: Path, job: Job) -> Result:
     result = msgspec.json.decode(path.read_bytes(), type=Result)
     if result.job != job:
         raise ValueError(f"it is the result of {result.job.id}")
-    return result
+    return replace(result, job=job)

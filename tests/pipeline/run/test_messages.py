@@ -33,7 +33,9 @@ def test_result_survives_the_file(make_job: Callable[..., Job], tmp_path: Path) 
         job, State.MISMATCH, "m", "d", 1.5, "t", 3, 2, (StageResult("fused", State.MISMATCH, diffs=(diff,)),)
     )
     write_atomically(tmp_path / "r.json", encode(result))
-    assert read_result(tmp_path / "r.json", job) == result
+    read = read_result(tmp_path / "r.json", job)
+    assert read == result
+    assert read.job is job  # or a run of thousands of jobs would hold each of them twice
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
 
 
