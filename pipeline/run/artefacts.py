@@ -23,6 +23,8 @@ class _Kept(NamedTuple):
 
 def relocated(result: Result, folder: Path, run_folder: Path) -> Result:
     """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder`."""
+    if not result.files:
+        return result
 
     def place(artefact: str) -> str:
         path = folder / artefact

@@ -461,8 +461,8 @@ class _Run:
         if not task.examined:
             task.state = states.advance(task.job.id, task.state, State.RUNNING)
         folder = self._folder.job_folder(task.job)
-        if task.starts == 0:
-            shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
+        if task.starts == 0 and self._site.resumed:
+            shutil.rmtree(folder, ignore_errors=True)  # left from before
         task.starts += 1
         task.place = device.name if device is not None else ""
         number = device.number if device is not None else None

@@ -19,11 +19,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import psutil
-from filelock import FileLock, Timeout
 
 from golden.errors import UserError
 from pipeline.ground.files import destination
-from pipeline.ground.flock import require_flock
+from pipeline.ground.flock import require_flock, try_flock
 from pipeline.ground.jobs import Platform
 from pipeline.run import processes
 
@@ -181,7 +180,7 @@ class DevicePool:
         # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
         self._name = secrets.token_bytes(16)
-        self._locks: dict[str, FileLock] = {}
+        self._held: dict[str, int] = {}
         self.set_aside: dict[str, str] = {}
         """Why this run has stopped using devices, by the names of their locks."""
 
@@ -223,7 +222,7 @@ class DevicePool:
         return alive
 
     def _holds(self, name: str) -> bool:
-        return name in self._locks and self._locks[name].is_locked
+        return name in self._held
 
     def held_elsewhere(self, names: Iterable[str]) -> tuple[str, ...]:
         """Of locks that could not be acquired just now, those that another process holds."""
@@ -235,15 +234,14 @@ class DevicePool:
 
     def _lock(self, name: str) -> bool:
         path = self.lock_file(name)
-        if name not in self._locks:
-            self._locks[name] = FileLock(path, mode=0o666, thread_local=False)
         try:
-            self._locks[name].acquire(timeout=0)
-        except Timeout:
-            return False
+            descriptor = try_flock(path)
         except OSError as error:  # another user's file, a folder, a full disk: without a lock, no device
             self.set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
             return False
+        if descriptor is None:
+            return False
+        self._held[name] = descriptor
         return True
 
     def release(self, device: Device | None, alive: Sequence[str] = ()) -> None:
@@ -255,10 +253,10 @@ class DevicePool:
         if device is not None and alive:
             self.set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
         elif device is not None:
-            self._locks[device.name].release()
+            os.close(self._held.pop(device.name))
 
     def close(self) -> None:
         """Release whatever is still held."""
-        for lock in self._locks.values():
-            lock.release()
-        self._locks.clear()
+        for descriptor in self._held.values():
+            os.close(descriptor)
+        self._held.clear()

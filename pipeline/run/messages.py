@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import socket
@@ -18,6 +19,7 @@ from pipeline.ground.jobs import Job, Result, State
 from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2
+_RESULTS = msgspec.json.Decoder(Result)
 
 Message = TypeVar("Message")
 
@@ -169,10 +171,11 @@ def read_result(path: Path, job: Job) -> Result:
         FileNotFoundError: there is no result.
         ValueError: it is damaged, too big, or the result of another job.
     """
-    size = path.stat().st_size
-    if size > _RESULT_LIMIT:
-        raise ValueError(f"{size:,} bytes; at most {_RESULT_LIMIT:,}")
-    result = msgspec.json.decode(path.read_bytes(), type=Result)
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _RESULT_LIMIT:
+            raise ValueError(f"{size:,} bytes; at most {_RESULT_LIMIT:,}")
+        result = _RESULTS.decode(file.read())
     if result.job != job:
         raise ValueError(f"it is the result of {result.job.id}")
     return replace(result, job=job)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from pipeline.ground.flock import require_flock
+from pipeline.ground.flock import require_flock, try_flock
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP])
@@ -44,3 +45,20 @@ def test_one_that_only_others_may_write_to_is_not_judged(
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     require_flock(tmp_path)
+
+
+def test_a_lock_lasts_until_its_descriptor_is_closed(tmp_path: Path) -> None:
+    held = try_flock(tmp_path / "device.lock")
+    assert held is not None
+    assert try_flock(tmp_path / "device.lock") is None
+    os.close(held)
+    again = try_flock(tmp_path / "device.lock")
+    assert again is not None
+    os.close(again)
+
+
+def test_no_lock_is_followed_to_another_file(tmp_path: Path) -> None:
+    (tmp_path / "device.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        try_flock(tmp_path / "device.lock")
+    assert not (tmp_path / "elsewhere").exists()
