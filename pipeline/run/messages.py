@@ -8,6 +8,7 @@ import re
 import secrets
 import socket
 from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -101,12 +102,28 @@ def encode(message: object) -> bytes:
         return re.sub("[\ud800-\udfff]", lambda lone: rf"\\u{ord(lone[0]):x}", text).encode()
 
 
+def encoded_in_parts(message: msgspec.Struct, field: str) -> Iterator[bytes]:
+    """`encode` in parts: the items of a list in it, of which there may be thousands, each by itself."""
+    empty = msgspec.structs.replace(message, **{field: ()})
+    # No text can hold this name, since quotes are escaped in texts.
+    before, name, behind = encode(empty).partition(f'"{field}":['.encode())
+    yield before + name
+    for number, item in enumerate(getattr(message, field)):
+        yield b"," + encode(item) if number else encode(item)
+    yield behind
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file atomically: readers never see a part of it."""
+    write_in_parts(path, (data,))
+
+
+def write_in_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file of these parts; see `write_atomically`."""
     written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with written.open("xb") as file:
-            file.write(data)
+            file.writelines(parts)
         written.replace(path)
     except BaseException:
         written.unlink(missing_ok=True)
