@@ -20,7 +20,7 @@ class Lane(str, Enum):
 
 
 class State(str, Enum):
-    """The state of a job. The first three come before its end; the others are end states (`results`)."""
+    """The state of a job. The first three come before its end; the others are end states (see `OUTCOMES`)."""
 
     PLANNED = "planned"
     WAITING = "waiting"

@@ -142,7 +142,7 @@ class Source(str, Enum):
     HOST_CLOCK = "host clock"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A number that an engine gives for a program.
 
@@ -219,7 +219,7 @@ class Diff:
         return not self.problem and self.mismatches == 0 and self.count > 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StageResult:
     """One comparison stage of a job: a program run on given inputs, compared with something.
 
@@ -243,7 +243,7 @@ class StageResult:
     causes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """How one try of a job ended, and on which device: the name of its lock (`npu-0`), empty if on none."""
 
@@ -253,7 +253,7 @@ class Attempt:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Result:
     """How a job ended.
 

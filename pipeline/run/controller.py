@@ -465,8 +465,8 @@ class _Run:
         if not task.examined:
             task.state = states.advance(task.job.id, task.state, State.RUNNING)
         folder = self._folder.job_folder(task.job)
-        if task.starts == 0:
-            shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
+        if task.starts == 0 and self._site.resumed:
+            shutil.rmtree(folder, ignore_errors=True)  # left from before
         task.starts += 1
         task.place = device.name if device is not None else ""
         number = device.number if device is not None else None
@@ -499,7 +499,9 @@ class _Run:
             result = verdict.judge_lost(job, ended.fault, ended.gave_up)
         else:
             result = verdict.judge(job, ended.report, self._site.result(number), self._options.marks)
-        self._settle(running, replace(result, facts={**result.facts, **ended.facts}))
+        if ended.facts:
+            result = replace(result, facts={**result.facts, **ended.facts})
+        self._settle(running, result)
 
     def _take_back(self, running: _Running) -> None:
         """A process did not begin: its task waits again, as if it had never been started."""

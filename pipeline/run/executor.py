@@ -9,6 +9,7 @@ from __future__ import annotations
 import selectors
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -81,7 +82,7 @@ class Site:
     folder: Path
     resumed: bool = False
 
-    @property
+    @cached_property
     def results(self) -> Path:
         """Folder of the results that were written and not read yet."""
         return self.folder / "results"
