@@ -23,7 +23,8 @@ from benchmarks.worker_start import Cost, cost
 from pipeline.commands.selection import read_matrix
 from pipeline.engines.cann import child
 from pipeline.engines.process import child_environment
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, State
+from pipeline.ground.jobs import Job, Lane, Platform, State
+from pipeline.ground.results import JobContext
 from pipeline.work.stages import execute
 
 PLATFORM = Platform("cann-a2a3", backend="cann", soc="a2a3")

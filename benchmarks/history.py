@@ -18,20 +18,8 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from pipeline.ground.jobs import (
-    FINGERPRINT,
-    Attempt,
-    Diff,
-    Job,
-    Lane,
-    Metric,
-    Platform,
-    Result,
-    Source,
-    StageResult,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult
 from pipeline.history import questions, trends
 from pipeline.history.past import Folders
 from pipeline.history.recall import past_of

@@ -3,7 +3,8 @@
 Run as `python -m benchmarks.hosts [NODES...] [--jobs N]`: by default 4 and 100 nodes of 8 devices each, and
 10,000 jobs that end at once. The nodes, and Ray, are one process that says what the liaison would say
 (`pipeline/run/cluster/messages.py`); plan, places, journal and verdicts are the real ones. Printed are the
-controller's processor time a job and its memory, and the ratio to the first number of nodes. Needs no Ray.
+controller's processor time a job and its memory, the ratio to the first number of nodes, and what `Model`
+says of the wall time, with constants of shorter runs on the first number of nodes. Needs no Ray.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import Result
 from pipeline.run.cluster.executor import ClusterExecutor
-from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.link import Start
 from pipeline.run.cluster.messages import (
     Able,
@@ -50,14 +52,68 @@ from pipeline.run.cluster.messages import (
 from pipeline.run.cluster.roster import Cluster
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.messages import Channel, Report, encode, write_atomically
-from pipeline.run.processes import start_interpreter
+from pipeline.run.processes import processors, start_interpreter
 
 DEVICES = 8
 """Of each node; it has as many processors."""
 
+_FEW, _MORE = 500, 2500
+"""Numbers of jobs of the two runs that give the constants: what they differ in is what a job costs."""
+
 _REPORT = Report(0, None, 0.0, "", "", (), ())
 _LIAISON = "from benchmarks.hosts import liaison; liaison(*map(int, sys.argv[1:]))"
 _CONTROLLER = "import sys; from benchmarks.hosts import controller; controller(*map(int, sys.argv[1:]))"
+
+
+@dataclass(frozen=True)
+class Model:
+    """How long a run of jobs takes that do nothing. All constants are seconds.
+
+    Args:
+        begin: of the run without its jobs.
+        turn: for which a job keeps its place: the way to the node and back is most of it.
+        controller: of processor time that a job takes of the controller, which has one thread.
+        liaison: the same of the liaison, which passes on no two jobs at the same time.
+        everything: the same of all processes together.
+    """
+
+    begin: float
+    turn: float
+    controller: float
+    liaison: float
+    everything: float
+
+    @property
+    def narrowest(self) -> float:
+        """Seconds a job of the process through which all jobs of a cluster have to go."""
+        return max(self.controller, self.liaison)
+
+    def wall(self, jobs: int, places: int) -> float:
+        """Seconds of a run of so many jobs, at so many places on nodes that share this host's processors."""
+        shared = self.everything / processors()
+        return self.begin + jobs * max(self.narrowest, self.turn / places, shared)
+
+    def compared(self, wall: float, jobs: int, places: int) -> str:
+        """What the model says of a run that took so many seconds, in words."""
+        said = self.wall(jobs, places)
+        return f"the model says {said / jobs * 1e3:.2f} ms, measured are {wall / said:.2f} times that"
+
+    def at_most(self, places: int) -> str:
+        """What the model says of so many places on nodes with processors of their own, in words."""
+        return (
+            f"at most {1 / self.narrowest:.0f} jobs a second, so that places stay busy if a job takes"
+            f" {places * self.narrowest:.1f} s or more on average"
+        )
+
+    def __str__(self) -> str:
+        parts = {
+            "a place is taken for": self.turn,
+            "processor time of the controller": self.controller,
+            "of the liaison": self.liaison,
+            "of all processes": self.everything,
+        }
+        told = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in parts.items())
+        return f"{told}; the run itself takes {self.begin:.1f} s"
 
 
 def simulated(nodes: int) -> Start:
@@ -128,21 +184,32 @@ def controller(nodes: int, jobs: int) -> None:
         Job(f"device/emu/{number}", Lane.DEVICE, platform, workload, "g", geometry, "fused", "small", 60.0)
         for number in range(jobs)
     ]
-    cluster = Cluster(AUTO, lambda: (b"", "0"), Path.cwd(), "")
+    cluster = Cluster("simulated", lambda: (b"", "0"), Path.cwd(), "")
 
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         options = RunOptions(root, root / "cache", root / "locks", preload=())
         host = Host(
             available=lambda _job: Availability(),
-            executor=lambda terms: ClusterExecutor(terms, cluster, simulated(nodes)),
+            executor=lambda terms: ClusterExecutor(
+                terms, cluster, simulated(nodes), lambda address, _environment: address
+            ),
         )
         wall, own = time.perf_counter(), time.process_time()
         summary = run_jobs(plan, options, [], host)
         spent = [time.perf_counter() - wall, time.process_time() - own]
     assert summary.exit_code == 0, summary.problems
-    own_use = resource.getrusage(resource.RUSAGE_SELF)
-    sys.stdout.write(json.dumps([*spent, own_use.ru_maxrss / 1024]))
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    spent.append(others.ru_utime + others.ru_stime)
+    sys.stdout.write(json.dumps([*spent, own.ru_maxrss / 1024]))
+
+
+def measured(nodes: int, jobs: int) -> tuple[float, float, float, float]:
+    """Of such a run: seconds on the wall, of the controller, of the nodes; the controller's MiB."""
+    command = [sys.executable, "-c", _CONTROLLER, str(nodes), str(jobs)]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    wall, own, others, mebibytes = json.loads(ended.stdout)
+    return wall, own, others, mebibytes
 
 
 def main() -> None:
@@ -151,16 +218,19 @@ def main() -> None:
     options.add_argument("nodes", nargs="*", type=int, default=[4, 100])
     options.add_argument("--jobs", type=int, default=10_000)
     given = options.parse_args()
+    few, more = (measured(given.nodes[0], jobs) for jobs in (_FEW, _MORE))
+    own, others = ((b - a) / (_MORE - _FEW) for a, b in zip(few[1:3], more[1:3], strict=True))
+    model = Model(max(0.0, few[0] - _FEW * max(own, others)), 0.0, own, others, own + others)
+    print(f"constants, {given.nodes[0]} nodes: {model}", flush=True)
     first = 0.0
     for nodes in given.nodes:
-        command = [sys.executable, "-c", _CONTROLLER, str(nodes), str(given.jobs)]
-        ended = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-        wall, own, mebibytes = json.loads(ended.stdout)
+        wall, own, _, mebibytes = measured(nodes, given.jobs)
         first = first or own
         print(
             f"{given.jobs} jobs, {nodes} nodes: {own / given.jobs * 1e3:.2f} ms of the controller a job"
             f" ({own / first:.2f} times that of the first line), {mebibytes:.0f} MiB;"
-            f" {wall / given.jobs * 1e3:.2f} ms on the wall",
+            f" {wall / given.jobs * 1e3:.2f} ms on the wall;"
+            f" {model.compared(wall, given.jobs, nodes * DEVICES)}",
             flush=True,
         )
 

@@ -19,22 +19,9 @@ import numpy as np
 
 from golden.geometry import MC62
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import (
-    DIAGNOSIS,
-    FINGERPRINT,
-    REPRODUCE,
-    SINCE,
-    WRONG_STEP,
-    Job,
-    Lane,
-    Platform,
-    PlatformKind,
-    Result,
-    StageResult,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, PlatformKind, State, WorkloadName
 from pipeline.ground.memory import SENTINEL
+from pipeline.ground.results import DIAGNOSIS, FINGERPRINT, REPRODUCE, SINCE, WRONG_STEP, Result, StageResult
 from pipeline.report.cases import Attachments
 from pipeline.report.document import FILE_LIMIT, read
 from pipeline.report.junit import write

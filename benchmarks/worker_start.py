@@ -29,7 +29,7 @@ import msgspec
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.folders import JOURNAL
 from pipeline.run.goldens import missing_goldens
@@ -43,11 +43,6 @@ FRESH_WITH_TORCH = 20
 
 TINY = msgspec.to_builtins(Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)))
 EMULATED = Platform("emu-a2a3", "emulator", "a2a3", devices=(0, 1))
-
-
-def nothing(job: Job, context: JobContext) -> Result:
-    """The work of a job that only has overhead."""
-    return Result(job, State.PASSED)
 
 
 def plan(count: int, profile: Callable[[int], str]) -> list[Job]:
@@ -169,10 +164,10 @@ def main() -> None:
         jobs = plan(JOBS, lambda _n: "small")
         fresh(jobs[:1], replace(options, root=folder / "first"), environment)
 
-        here = __spec__.name if __spec__ else Path(__file__).stem
         print("overhead (at most 6 ms a job)")
+        nothing = replace(options, target="benchmarks.idle:nothing")
         for count in IDLE:
-            print(f"  {count:,} jobs {idle(count, replace(options, target=f'{here}:nothing'), environment)}")
+            print(f"  {count:,} jobs {idle(count, nothing, environment)}")
 
         ours = warm(jobs, options, environment)
         show("goldens cached", ours, fresh(jobs, options, environment), 8)

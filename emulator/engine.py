@@ -18,21 +18,8 @@ from emulator.elements import Elements, Memories, Numbers
 from emulator.errors import AccessError
 from emulator.image import Window, groups, window_in
 from emulator.memory import MemoryMap, place
-from emulator.program import (
-    Bind,
-    Block,
-    Call,
-    For,
-    Function,
-    If,
-    Invoke,
-    Operand,
-    Program,
-    Ref,
-    TileType,
-    evaluate,
-    valued,
-)
+from emulator.operands import Operand, Ref, evaluate, valued
+from emulator.program import Bind, Block, Call, For, Function, If, Invoke, Program, TileType
 from emulator.schedule import Schedule
 from emulator.soc import FRACTAL_COLUMNS, FRACTAL_DEPTH, FRACTAL_ROWS, POSITION_LIMIT, Soc, Space
 from emulator.tile import Array, Tensor, Tile

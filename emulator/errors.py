@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from emulator.program import Position
+from emulator.operands import Position
 
 
 class KernelError(Exception):

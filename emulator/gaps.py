@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 
-from emulator.program import Call, For, If, Program, Statement, evaluate, flat, variables
+from emulator.operands import evaluate, variables
+from emulator.program import Call, For, If, Program, Statement, flat
 from emulator.trace import Event, line_of
 
 _ROUNDS = 4096

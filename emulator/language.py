@@ -13,9 +13,11 @@ from types import FunctionType as PythonFunction
 from types import SimpleNamespace
 from typing import Any, NoReturn, TypeVar
 
-from emulator import reader
+from emulator.definitions import Inline, read_inline
+from emulator.operands import DType
 from emulator.operators import OPERATORS
-from emulator.program import DType, Program
+from emulator.program import Program
+from emulator.reader import read_program
 from emulator.soc import Space
 
 INT8, INT32, UINT64, FP32 = DType.INT8, DType.INT32, DType.UINT64, DType.FP32
@@ -57,13 +59,13 @@ def program(cls: type) -> Program:
         SourceError, TypeMismatchError: the class is not in the language; the message has file and line.
     """
     caller = sys._getframe(1)
-    return reader.read_program(cls, {**caller.f_globals, **caller.f_locals})
+    return read_program(cls, {**caller.f_globals, **caller.f_locals})
 
 
-def inline(helper: PythonFunction) -> reader.Inline:
+def inline(helper: PythonFunction) -> Inline:
     """Keep a helper's source, to be expanded at each call in a program."""
     caller = sys._getframe(1)
-    return reader.read_inline(helper, {**caller.f_globals, **caller.f_locals})
+    return read_inline(helper, {**caller.f_globals, **caller.f_locals})
 
 
 def _operator(name: str) -> Callable[..., NoReturn]:

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from emulator.operands import Binary, DType, Expr, LoopVar, Operand, Ref
 from emulator.operators import OPERATORS
-from emulator.program import (
-    Binary,
-    Bind,
-    Call,
-    DType,
-    Expr,
-    For,
-    If,
-    Invoke,
-    LoopVar,
-    Operand,
-    Program,
-    Ref,
-    Return,
-    Statement,
-    TensorType,
-    TileType,
-)
+from emulator.program import Bind, Call, For, If, Invoke, Program, Return, Statement, TensorType, TileType
 from emulator.soc import Space
 
 

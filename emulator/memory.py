@@ -6,19 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from emulator.errors import CapacityError
+from emulator.operands import Position, Ref
 from emulator.operators import OPERATORS
-from emulator.program import (
-    Bind,
-    Call,
-    For,
-    Function,
-    If,
-    Position,
-    Ref,
-    Statement,
-    TileType,
-    flat,
-)
+from emulator.program import Bind, Call, For, Function, If, Statement, TileType, flat
 from emulator.soc import Space
 
 _ALIGNMENT = 32

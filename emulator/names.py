@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from emulator.program import Position, TensorType, TileType
+from emulator.operands import Position
+from emulator.program import TensorType, TileType
 from emulator.sources import Text
 
 Made = frozenset[tuple[Position, int]]

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulator import soc
-from emulator.program import DType, TensorType, TileType
+from emulator.operands import DType
+from emulator.program import TensorType, TileType
 from emulator.soc import Space
 
 

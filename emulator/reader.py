@@ -4,84 +4,36 @@ from __future__ import annotations
 
 import ast
 import difflib
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
-from types import FunctionType
 from typing import Any, NoReturn
 
+from emulator.definitions import Inline, class_source
 from emulator.errors import SourceError, TypeMismatchError
 from emulator.names import Change, Held, Made, Renewal, assign, joined, updated
+from emulator.operands import Expr, LoopVar, Operand, Position, Ref
 from emulator.operators import OPERATORS, MisfitError, Operator
 from emulator.program import (
-    Binary,
     Bind,
     Call,
-    DType,
-    Expr,
     For,
     Function,
     If,
     Invoke,
-    LoopVar,
-    Operand,
     Param,
-    Position,
     Program,
-    Ref,
     Return,
     Statement,
     TensorType,
     TileType,
     flat,
-    fold,
 )
-from emulator.soc import Space
-from emulator.sources import (
-    ARITHMETIC,
-    COMPARISONS,
-    Context,
-    Definition,
-    Index,
-    Leaf,
-    Operands,
-    Text,
-    Written,
-    written,
-)
+from emulator.scope import Scope, dotted, shown
+from emulator.sources import Context, Definition, Index, Leaf, Operands, Text, Written, written
 
 _LOOPS = ("range", "unroll", "pipeline")
-_DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32, "UINT64": DType.UINT64, "FP32": DType.FP32}
-
-
-@dataclass(frozen=True)
-class Inline(Definition):
-    """A helper to be expanded where it is called."""
-
-    node: ast.FunctionDef
-
-
-@dataclass
-class Scope:
-    """What source names mean at one place: held tiles and tensors, indices, and Python constants around."""
-
-    here: Context
-    held: dict[str, Held] = field(default_factory=dict)
-
-    def at(self, node: ast.AST) -> Position:
-        """The place of a node in the source being read."""
-        return self.here.at(node)
-
-    def constant(self, name: str) -> Any:
-        """The Python constant of a name; None where there is none, or a tile, tensor or index hides it."""
-        hidden = name in self.held or name in self.here.indices
-        return None if hidden else self.here.constants.get(name)
-
-    def bind(self, indices: Mapping[str, Index]) -> None:
-        """Give the indices other values, from here on."""
-        self.here = replace(self.here, indices=indices)
 
 
 def read_program(cls: type, names: Mapping[str, Any]) -> Program:
@@ -95,98 +47,18 @@ def read_program(cls: type, names: Mapping[str, Any]) -> Program:
         SourceError: the class is not in the language.
         TypeMismatchError: the operands of an operator do not fit.
     """
-    methods = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
-    if not methods:
-        raise SourceError(Position(cls.__module__, 0), f"class {cls.__name__}", "has no @pl.function method")
-    code = methods[0].__code__
-    module = _module(code.co_filename)
-    definitions = _definitions(module)
-    node = _class_at(definitions, cls.__name__, code.co_firstlineno)
-    if node is None:
-        position = Position(code.co_filename, code.co_firstlineno)
-        raise SourceError(position, f"class {cls.__name__}", "its source file cannot be read")
-    _refuse_twin_classes(definitions, node, code.co_filename)
-    position = Position(code.co_filename, node.lineno)
-    definition = Definition(code.co_filename, module, node, names)
+    definition = class_source(cls, names)
+    position = Position(definition.file, definition.node.lineno)
     functions: dict[str, Function] = {}
-    for item in node.body:
+    for item in definition.node.body:
         if isinstance(item, ast.FunctionDef):
             functions[item.name] = _FunctionReader(definition, functions).read(item)
         elif not _is_docstring(item):
-            where = Position(code.co_filename, item.lineno)
+            where = Position(definition.file, item.lineno)
             raise SourceError(where, "class body", "only @pl.function methods belong in a program")
     if "main" not in functions or not functions["main"].orchestration:
         raise SourceError(position, f"class {cls.__name__}", "needs an Orchestration function called main")
     return Program(position, cls.__name__, functions)
-
-
-def read_inline(helper: FunctionType, names: Mapping[str, Any]) -> Inline:
-    """Keep the source of an inline helper.
-
-    Raises:
-        SourceError: its source cannot be read.
-    """
-    code = helper.__code__
-    module = _module(code.co_filename)
-    for node in _definitions(module):
-        if isinstance(node, ast.FunctionDef) and _first_line(node) == code.co_firstlineno:
-            return Inline(code.co_filename, module, node, names)
-    position = Position(code.co_filename, code.co_firstlineno)
-    raise SourceError(position, helper.__name__, "its source file cannot be read")
-
-
-def read_ahead(file: str) -> None:
-    """Parse a source file now, for all kernels that are later read from it."""
-    _definitions(_module(file))
-
-
-_Definition = ast.FunctionDef | ast.ClassDef
-
-
-def _module(file: str) -> ast.Module:
-    return _parsed(file, "".join(linecache.getlines(file)))
-
-
-@lru_cache(maxsize=32)
-def _parsed(file: str, text: str) -> ast.Module:
-    return ast.parse(text, file)
-
-
-@lru_cache(maxsize=32)
-def _definitions(module: ast.Module) -> tuple[_Definition, ...]:
-    """All functions and classes of a source file, at whatever depth."""
-    return tuple(node for node in ast.walk(module) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
-
-
-def _first_line(node: _Definition) -> int:
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-
-
-def _class_at(definitions: Sequence[_Definition], name: str, method_line: int) -> ast.ClassDef | None:
-    for node in definitions:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
-            if method_line in map(_first_line, methods):
-                return node
-    return None
-
-
-def _refuse_twin_classes(definitions: Sequence[_Definition], node: ast.ClassDef, file: str) -> None:
-    """Refuse two classes of one name in a factory: before Python 3.13 PyPTO compiles the first for both."""
-    twins = [
-        other
-        for other in definitions
-        if isinstance(other, ast.ClassDef) and other.name == node.name and other is not node
-    ]
-    for factory in definitions:
-        for twin in twins:
-            if isinstance(factory, ast.FunctionDef) and _within(node, factory) and _within(twin, factory):
-                problem = f"the same factory has another class of this name at line {twin.lineno}"
-                raise SourceError(Position(file, node.lineno), f"class {node.name}", problem)
-
-
-def _within(node: ast.ClassDef, factory: ast.FunctionDef) -> bool:
-    return factory.lineno < node.lineno <= (factory.end_lineno or 0)
 
 
 @lru_cache(maxsize=256)
@@ -200,16 +72,6 @@ def _is_docstring(node: ast.stmt) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
-
-
-def _dotted(node: ast.expr) -> str:
-    """`pl.tile.x` of an attribute chain; empty for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        base = _dotted(node.value)
-        return f"{base}.{node.attr}" if base else ""
-    return ""
 
 
 class _FunctionReader:
@@ -238,14 +100,14 @@ class _FunctionReader:
         return Function(position, node.name, self._orchestration, params, (*body, returned), decided)
 
     def _refuse(self, node: ast.AST, construct: str, problem: str) -> NoReturn:
-        raise SourceError(self._scope.at(node), construct, problem)
+        self._scope.refuse(node, construct, problem)
 
     # -- signature
 
     def _is_orchestration(self, node: ast.FunctionDef) -> bool:
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and _dotted(decorator.func) == "pl.function":
-                kinds = {keyword.arg: _dotted(keyword.value) for keyword in decorator.keywords}
+            if isinstance(decorator, ast.Call) and dotted(decorator.func) == "pl.function":
+                kinds = {keyword.arg: dotted(keyword.value) for keyword in decorator.keywords}
                 kind = kinds.get("type", "")
                 if kind in ("pl.FunctionType.InCore", "pl.FunctionType.Orchestration"):
                     return kind.endswith("Orchestration")
@@ -262,13 +124,13 @@ class _FunctionReader:
 
     def _param(self, argument: ast.arg) -> Param:
         annotation = argument.annotation
-        out = isinstance(annotation, ast.Subscript) and _dotted(annotation.value) == "pl.Out"
+        out = isinstance(annotation, ast.Subscript) and dotted(annotation.value) == "pl.Out"
         if out:
             assert isinstance(annotation, ast.Subscript)
             annotation = annotation.slice
         if not (
             isinstance(annotation, ast.Subscript)
-            and _dotted(annotation.value) == "pl.Tensor"
+            and dotted(annotation.value) == "pl.Tensor"
             and isinstance(annotation.slice, ast.Tuple)
             and len(annotation.slice.elts) == 2
         ):
@@ -276,10 +138,10 @@ class _FunctionReader:
                 argument, f"parameter {argument.arg}", "must be pl.Tensor[[rows, columns], pl.DTYPE]"
             )
         shape, dtype = annotation.slice.elts
-        sizes = self._constants(shape, f"shape of {argument.arg}")
+        sizes = self._scope.constants(shape, f"shape of {argument.arg}")
         if min(sizes, default=0) < 1:
             self._refuse(argument, f"parameter {argument.arg}", f"shape {list(sizes)}: must be positive")
-        return Param(argument.arg, TensorType(sizes, self._dtype(dtype), out))
+        return Param(argument.arg, TensorType(sizes, self._scope.dtype(dtype), out))
 
     # -- statements
 
@@ -300,7 +162,7 @@ class _FunctionReader:
         elif isinstance(node, ast.Return):
             self._refuse(node, "return", "is allowed only at the end of a function")
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            call = _dotted(node.value.func) or "call"
+            call = dotted(node.value.func) or "call"
             self._refuse(node, call, "its result is dropped: write name = ... (the destination is returned)")
         else:
             self._refuse(node, _first_words(node), "is not part of the language")
@@ -316,7 +178,7 @@ class _FunctionReader:
                 self._refuse(node, f"assignment to {name}", "is an index here: take another name")
         if not isinstance(node.value, ast.Call):
             self._refuse(node, f"assignment to {names[0]}", "the right side must be a call of an operator")
-        called = _dotted(node.value.func)
+        called = dotted(node.value.func)
         if called.startswith("self."):
             yield self._invoke(node, names, node.value)
         elif self._orchestration:
@@ -386,7 +248,7 @@ class _FunctionReader:
         return written(self._text(node), value)
 
     def _operator(self, call: ast.Call) -> Operator:
-        called = _dotted(call.func)
+        called = dotted(call.func)
         name = called.removeprefix("pl.")
         if called.startswith("pl.") and name in OPERATORS:
             return OPERATORS[name]
@@ -414,7 +276,7 @@ class _FunctionReader:
     def _operand(self, node: ast.expr, kind: str, what: str) -> tuple[Operand, Any]:
         """One operand: what the program holds, and what the operator's rule is given (type or constant)."""
         if kind in ("tile", "tensor"):
-            held = self._held(node, what)
+            held = self._scope.tile_or_tensor(node, what)
             wanted = TileType if kind == "tile" else TensorType
             if not isinstance(held.type, wanted):
                 self._refuse(node, what, f"{ast.unparse(node)} is not a {kind}")
@@ -422,44 +284,21 @@ class _FunctionReader:
         if kind == "offsets":
             if not isinstance(node, (ast.List, ast.Tuple)) or len(node.elts) != 2:
                 self._refuse(node, what, "must be [row, column]")
-            offsets = tuple(self._expr(element, what) for element in node.elts)
+            offsets = tuple(self._scope.expr(element, what) for element in node.elts)
             return offsets, offsets
         value: Any
         if kind == "index":
-            value = self._expr(node, what)
+            value = self._scope.expr(node, what)
         elif kind == "space":
-            value = self._space(node, what)
+            value = self._scope.space(node, what)
         elif kind == "dtype":
-            value = self._dtype(node)
+            value = self._scope.dtype(node)
         else:
-            value = self._constants(node, what)
+            value = self._scope.constants(node, what)
         return value, value
 
-    def _held(self, node: ast.expr, what: str) -> Held:
-        if not isinstance(node, ast.Name):
-            self._refuse(node, what, f"{ast.unparse(node)}: must be the name of a tile or tensor")
-        if node.id not in self._scope.held:
-            self._refuse(node, what, f"{node.id} is not a tile or tensor here")
-        held = self._scope.held[node.id]
-        if held.old:
-            self._refuse(node, what, held.why_old(node.id))
-        return held
-
-    def _space(self, node: ast.expr, what: str) -> Space:
-        name = _dotted(node)
-        prefix = "pl.MemorySpace."
-        if name.startswith(prefix) and name.removeprefix(prefix) in Space.__members__:
-            return Space[name.removeprefix(prefix)]
-        self._refuse(node, what, f"{ast.unparse(node)}: must be {prefix}" + " / ".join(Space.__members__))
-
-    def _dtype(self, node: ast.expr) -> DType:
-        name = _dotted(node)
-        if name.startswith("pl.") and name.removeprefix("pl.") in _DTYPES:
-            return _DTYPES[name.removeprefix("pl.")]
-        self._refuse(node, "dtype", f"{ast.unparse(node)}: must be pl." + " / pl.".join(_DTYPES))
-
     def _for(self, node: ast.For) -> For:
-        called = _dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
+        called = dotted(node.iter.func) if isinstance(node.iter, ast.Call) else ""
         if not isinstance(node.iter, ast.Call) or called not in [f"pl.{name}" for name in _LOOPS]:
             self._refuse(node, f"for {ast.unparse(node.target)}", "loops run over pl.range(...)")
         if not isinstance(node.target, ast.Name) or node.orelse or node.iter.keywords:
@@ -469,7 +308,7 @@ class _FunctionReader:
         variable = node.target.id
         if variable in self._scope.here.indices or variable in self._scope.held:
             self._refuse(node, called, f"{variable} already means something here; use another name")
-        bounds = [self._expr(bound, called) for bound in node.iter.args]
+        bounds = [self._scope.expr(bound, called) for bound in node.iter.args]
         start, stop = bounds if len(bounds) == 2 else (0, bounds[0])
         rounds = stop - start if isinstance(start, int) and isinstance(stop, int) else None
         said = [self._written(bound, value) for bound, value in zip(node.iter.args, bounds, strict=True)]
@@ -505,7 +344,7 @@ class _FunctionReader:
 
     def _if(self, node: ast.If) -> Iterator[Statement]:
         """A branch. Both sides are read and checked; where the condition is a constant only one is kept."""
-        condition = self._condition(node.test)
+        condition = self._scope.condition(node.test)
         before, indices = dict(self._scope.held), self._scope.here.indices
         then = tuple(self._block(node.body))
         after_then = self._scope.held
@@ -526,14 +365,6 @@ class _FunctionReader:
             said = self._written(node.test, condition)
             yield If(self._scope.at(node), condition, then, orelse, said)
 
-    def _condition(self, node: ast.expr) -> Expr:
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
-            left, right = self._expr(node.left, "if"), self._expr(node.comparators[0], "if")
-            return fold(Binary(COMPARISONS[type(node.ops[0])], left, right))
-        if isinstance(node, ast.Name) and isinstance(flag := self._scope.constant(node.id), bool):
-            return int(flag)
-        self._refuse(node, "if", f"{ast.unparse(node)}: must be a comparison of indices or a Python bool")
-
     def _return(self, node: ast.Return, outputs: Sequence[str]) -> Return:
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
         held = [self._scope.held.get(value.id) for value in values if isinstance(value, ast.Name)]
@@ -542,13 +373,13 @@ class _FunctionReader:
             self._refuse(node, "return", f"must return the outputs by name, in order: {wanted}")
         for value in values:
             assert value is not None
-            self._held(value, "return")
+            self._scope.tile_or_tensor(value, "return")
         return Return(self._scope.at(node), tuple(value.name for value in held if value))
 
     # -- calls of other functions
 
     def _invoke(self, node: ast.Assign, targets: Sequence[str], call: ast.Call) -> Invoke:
-        called = _dotted(call.func)
+        called = dotted(call.func)
         function = self._functions.get(called.removeprefix("self."))
         if function is None or function.orchestration or not self._orchestration:
             self._refuse(
@@ -559,7 +390,7 @@ class _FunctionReader:
             self._refuse(node, called, f"takes {len(function.params)} positional tensors ({wanted})")
         arguments = []
         for param, argument in zip(function.params, call.args, strict=True):
-            held = self._held(argument, called)
+            held = self._scope.tile_or_tensor(argument, called)
             if not isinstance(held.type, TensorType) or held.type.shape != param.type.shape:
                 self._refuse(
                     node,
@@ -629,7 +460,7 @@ class _FunctionReader:
         yield from body
         if not (isinstance(last, ast.Return) and isinstance(last.value, ast.Name)):
             self._refuse(last, name, "an inline helper ends by returning one name")
-        result = self._held(last.value, name)
+        result = self._scope.tile_or_tensor(last.value, name)
         self._expanding.pop()
         # Parameters stay bound.
         scope.here = replace(around, indices=scope.here.indices)
@@ -659,8 +490,8 @@ class _FunctionReader:
 
     def _argument(self, node: ast.expr, helper: str) -> Held | Expr:
         if isinstance(node, ast.Name) and node.id in self._scope.held:
-            return self._held(node, helper)
-        return self._expr(node, helper)
+            return self._scope.tile_or_tensor(node, helper)
+        return self._scope.expr(node, helper)
 
     def _refuse_hidden_names(self, node: ast.AST, helper: Inline) -> None:
         """Refuse a constant that differs between helper and caller: PyPTO would take the caller's."""
@@ -670,75 +501,10 @@ class _FunctionReader:
                 own, around = names[used], constants[used]
                 if own is not around and own != around:
                     problem = (
-                        f"its {used} is hidden by the caller's: {_shown(own)} in the helper, "
-                        f"{_shown(around)} in the caller; rename one"
+                        f"its {used} is hidden by the caller's: {shown(own)} in the helper, "
+                        f"{shown(around)} in the caller; rename one"
                     )
                     self._refuse(node, helper.node.name, problem)
-
-    # -- expressions
-
-    def _constants(self, node: ast.expr, what: str) -> tuple[int, ...]:
-        if isinstance(node, ast.Name):
-            value = self._scope.constant(node.id)
-            if isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
-                return tuple(value)
-            self._refuse(node, what, f"{node.id} is not a list or tuple of Python ints of the factory")
-        if isinstance(node, ast.Attribute):
-            self._refuse(node, what, f"{ast.unparse(node)}: bind it to a name in the factory first")
-        if not isinstance(node, (ast.List, ast.Tuple)):
-            self._refuse(node, what, f"{ast.unparse(node)}: must be a list of constants")
-        values = [self._expr(element, what) for element in node.elts]
-        if not all(isinstance(value, int) for value in values):
-            self._refuse(node, what, f"{ast.unparse(node)}: must be constant")
-        return tuple(value for value in values if isinstance(value, int))
-
-    def _expr(self, node: ast.expr, what: str) -> Expr:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.Name):
-            return self._index_name(node, what)
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-            sizes = self._constants(node.value, what)
-            index = self._expr(node.slice, what)
-            if not isinstance(index, int) or not -len(sizes) <= index < len(sizes):
-                self._refuse(node, what, f"{ast.unparse(node)}: the index must be a constant inside the list")
-            return sizes[index]
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return fold(Binary("-", 0, self._expr(node.operand, what)))
-        if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
-            left, right = self._expr(node.left, what), self._expr(node.right, what)
-            if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and not (isinstance(right, int) and right > 0):
-                self._refuse(node, what, f"{ast.unparse(node)}: the divisor must be a positive constant")
-            return fold(Binary(ARITHMETIC[type(node.op)], left, right))
-        if isinstance(node, ast.Attribute):
-            self._refuse(node, what, f"{ast.unparse(node)}: bind it to a name in the factory first")
-        self._refuse(node, what, f"{ast.unparse(node)}: not an index expression of the language")
-
-    def _index_name(self, node: ast.Name, what: str) -> Expr:
-        if node.id in self._scope.here.indices:
-            return self._scope.here.indices[node.id].value
-        if node.id in self._scope.held:
-            self._refuse(node, what, f"{node.id} is a tile or tensor: an index is needed")
-        if node.id not in self._scope.here.constants:
-            self._refuse(node, what, f"{node.id} is not defined here")
-        value = self._scope.here.constants[node.id]
-        if type(value) is not int:
-            self._refuse(node, what, f"{node.id} is {_shown(value)}: must be a plain Python int")
-        return value
-
-
-def _shown(constant: Any) -> str:
-    """A Python constant as a message shows it: numbers and text as they are, anything else by its kind."""
-    if isinstance(constant, Inline):
-        return f"the helper {constant.node.name} of line {constant.node.lineno}"
-    if isinstance(constant, (list, tuple)):
-        return "[" + ", ".join(map(_shown, constant)) + "]"
-    if isinstance(constant, (DType, Space)):
-        return f"pl.{'MemorySpace.' * isinstance(constant, Space)}{constant.name}"
-    if constant is None or type(constant) in (bool, int, float, str):
-        return repr(constant)
-    kind = type(constant).__name__
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _first_words(node: ast.stmt) -> str:

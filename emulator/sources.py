@@ -8,24 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from emulator.program import (
-    Binary,
-    Call,
-    DType,
-    Expr,
-    For,
-    LoopVar,
-    Operand,
-    Position,
-    Ref,
-    TileType,
-    fold,
-    valued,
-)
+from emulator.operands import Binary, DType, Expr, LoopVar, Operand, Position, Ref, fold, valued
 from emulator.soc import Space
 
 ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
@@ -370,39 +357,3 @@ def folded(written: Written) -> Operand:
         return tuple(cast(Expr, folded(item)) for item in written)
     left = 0 if written.left is None else folded(written.left)
     return fold(Binary(written.op, cast(Expr, left), cast(Expr, folded(written.right))))
-
-
-Changed = TypeVar("Changed", Call, For)
-
-_TYPED = {"shape": "shape", "target_memory": "space", "dtype": "dtype"}
-"""The operands that say what type a new tile has, and what they say of it."""
-
-
-def replaced(statement: Changed, operand: str, leaf: Leaf, value: Any) -> Changed:
-    """A call or loop in which a constant of one operand has another value, wherever it stands in it.
-
-    The operand of a loop is `start` or `stop`. Whether the new value fits the operator is not checked.
-    """
-    other = replace(leaf, value=value)
-    if isinstance(statement, For):
-        at = ("start", "stop").index(operand)
-        bounds = list(statement.written)
-        bounds[at] = _with(bounds[at], leaf, other)
-        start, stop = (cast(Expr, folded(bound)) for bound in bounds)
-        return replace(statement, start=start, stop=stop, written=tuple(bounds))
-    tree = _with(statement.written[operand], leaf, other)
-    typed: Any = folded(tree)
-    result = statement.result
-    if operand in _TYPED and isinstance(result, TileType):
-        result = replace(result, **{_TYPED[operand]: typed})
-    operands, trees = {**statement.operands, operand: typed}, {**statement.written, operand: tree}
-    return replace(statement, operands=operands, result=result, written=trees)
-
-
-def _with(written: Written, leaf: Leaf, other: Leaf) -> Written:
-    if isinstance(written, tuple):
-        return tuple(_with(item, leaf, other) for item in written)
-    if isinstance(written, Operation):
-        left = None if written.left is None else _with(written.left, leaf, other)
-        return Operation(written.op, left, _with(written.right, leaf, other))
-    return other if written == leaf else written

@@ -15,7 +15,8 @@ import numpy as np
 from emulator.coordinates import Coordinates
 from emulator.image import groups, window_in
 from emulator.meant import meant
-from emulator.program import Call, Ref, valued
+from emulator.operands import Ref, valued
+from emulator.program import Call
 from emulator.soc import FRACTAL_DEPTH
 from emulator.sums import Accumulator, Found, Mask, middle, split
 from emulator.terms import FLAWED, NEVER, ZERO, Block, Ids, Index, Numbering

@@ -6,7 +6,6 @@ drawn from a date. Values are the same on every machine (`golden.draw`).
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -53,6 +52,8 @@ def parse(name: str, known: Collection[str]) -> tuple[str, int]:
     """
     profile, at, seed = name.partition("@")
     if profile not in known:
+        import difflib  # imported here, because only a mistake needs it
+
         close = difflib.get_close_matches(profile, known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise ProfileError(f"unknown profile {profile!r}: {hint}known are {', '.join(known)}")

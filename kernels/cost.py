@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from operator import add
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         """The work of both."""
-        return Work(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Work)))
+        return Work(*map(add, vars(self).values(), vars(other).values()))
 
     def __mul__(self, times: int) -> Work:
         """The work, so many times."""
-        return Work(*(getattr(self, one.name) * times for one in fields(Work)))
+        return Work(*(amount * times for amount in vars(self).values()))
 
     def units(self, rates: Rates) -> Mapping[str, float]:
         """Cycles of each unit."""

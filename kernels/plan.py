@@ -303,6 +303,7 @@ def rows_read(conv: Conv, rows: int) -> int:
     return (rows - 1) * conv.stride_rows + conv.kernel_rows
 
 
+@lru_cache(maxsize=1024)
 def held_rows(conv: Conv, rows: int, height: int, width: int) -> tuple[int, int]:
     """Rows of an image that a buffer holds for `rows` output rows, and rows of zeros under them.
 
@@ -540,6 +541,7 @@ class _Held:
     pass1_spare: int
 
 
+@lru_cache(maxsize=256)
 def _held(geometry: Geometry, band_rows: int) -> _Held:
     mid = held_rows(geometry.conv2, band_rows, geometry.mid_height, geometry.mid_width)
     pass1_rows = min(band_rows * geometry.conv2.stride_rows, geometry.mid_height)

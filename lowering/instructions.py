@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from emulator.program import Binary, Call, DType, Expr, LoopVar, Position, Ref, TensorType, TileType
+from emulator.operands import Binary, DType, Expr, LoopVar, Position, Ref
+from emulator.program import Call, TensorType, TileType
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS, Space
 
 

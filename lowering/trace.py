@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import prod
 
 from emulator.memory import MemoryMap
-from emulator.program import Bind, Call, For, Function, If, Statement, TileType, evaluate
+from emulator.operands import evaluate
+from emulator.program import Bind, Call, For, Function, If, Statement, TileType
 from lowering.instructions import INSTRUCTIONS, Pipe, reference
 
 

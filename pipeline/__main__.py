@@ -73,10 +73,14 @@ def _guarded() -> int:
 
 
 def _interrupted() -> int:
-    from pipeline.ground.jobs import OUTCOMES, State
+    from pipeline.ground.jobs import State
+    from pipeline.ground.results import OUTCOMES
 
     return OUTCOMES[State.INTERRUPTED].exit_code
 
 
 if __name__ == "__main__":
-    sys.exit(_guarded())
+    ended = _guarded()
+    if sys.argv[1:2] == ["list"]:
+        os._exit(ended)  # all is written; taking every module and object apart would last a tenth of its time
+    sys.exit(ended)

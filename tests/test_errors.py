@@ -16,14 +16,16 @@ import golden
 import kernels
 import pipeline
 from emulator.errors import KernelError
-from emulator.program import DType, Position, TensorType, TileType
+from emulator.operands import DType, Position
+from emulator.program import TensorType, TileType
 from emulator.soc import Space
 from golden.errors import UserError
 from golden.geometry import Conv, GeometryError
 from golden.layout import LayoutError
 from golden.specs import Role
 from pipeline.commands import cli
-from pipeline.ground.jobs import OUTCOMES, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (golden, kernels, pipeline)

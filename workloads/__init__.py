@@ -7,58 +7,13 @@ declaration by its name or in a user's file. The other modules are the shipped w
 A user's file imports from here whatever a declaration needs (docs/workloads.md).
 """
 
-from golden.chain import Layer
-from golden.definition import Definition
-from golden.draw import Draw
-from golden.geometry import Conv, GeometryError
-from golden.profiles import Profile
-from golden.specs import Role, Tensors, TensorSpec
-from golden.terms import Sums
-from kernels.choice import Account, Use
-from kernels.cost import Work
-from kernels.plan import Limits, PlanError, Tile, Window
-from kernels.tensor.plan import Capacities, TilingError
-from workloads.base import FaultModel, Frame, Kernel, TileProgram, Workload
-from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
-from workloads.packing import Packing, chain_packing
-from workloads.tensor_level import Launch, TensorLevel, TensorProgram, constants
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Account",
-    "Capacities",
-    "Conv",
-    "Convolution",
-    "Definition",
-    "Draw",
-    "FaultModel",
-    "Form",
-    "Frame",
-    "GeometryError",
-    "Kernel",
-    "Launch",
-    "Layer",
-    "Limits",
-    "Loading",
-    "Packing",
-    "Part",
-    "PlanError",
-    "Profile",
-    "Role",
-    "Sums",
-    "TensorLevel",
-    "TensorProgram",
-    "TensorSpec",
-    "Tensors",
-    "Tile",
-    "TileProgram",
-    "TilingError",
-    "Use",
-    "Window",
-    "Work",
-    "Workload",
-    "chain_packing",
-    "constants",
-    "in_order",
-    "one_step",
-    "whole_image",
-]
+if TYPE_CHECKING:
+    from workloads.offered import *  # noqa: F403 (it says what it offers)
+
+
+def __getattr__(name: str) -> object:
+    """What `offered` has, which is imported when a file asks for it: `list` needs few of it."""
+    return getattr(import_module("workloads.offered"), name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,16 @@ from golden.errors import UserError
 from golden.specs import Array, Role, TensorSpec
 from kernels.choice import Account
 from kernels.plan import Limits, Window
-from workloads.form import Form
 from workloads.packing import Packing
 from workloads.stages import ProgramRun, Stage, Takes, comparison, own_runs
-from workloads.tensor_level import TensorLevel, TensorProgram
+
+if TYPE_CHECKING:
+    from workloads.form import Form
+    from workloads.tensor_level import TensorLevel, TensorProgram
+
+
+DECLARATION = "WORKLOAD"
+"""The name to which a module assigns its declaration."""
 
 
 class WorkloadError(UserError):
@@ -73,13 +79,18 @@ class TileProgram:
         """
         if not isinstance(self.factory, str):
             return self.factory(pl, plan)
-        module, _, function = self.factory.partition(":")
-        return getattr(import_module(module), function)(pl, plan)
+        return _imported(self.factory)(pl, plan)
 
     @property
     def takes(self) -> Takes:
         """What the stages of a comparison need to know of it."""
         return Takes(self.name, self.inputs, self.tensor, self.shape is None)
+
+
+def _imported(written: str) -> Any:
+    """What is written as `module:name`."""
+    module, _, name = written.partition(":")
+    return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)
@@ -130,7 +141,8 @@ class Workload:
             left out, an output is a matrix: each row is one position, and all rows are one band.
         plan_options: integers that a geometry of the matrix may set for the plan, each with a description.
         faults: what can be injected; None if there is no fault model.
-        tensor_level: the programs for CANN's compiler; None if there are none.
+        tensor_level: the programs for CANN's compiler; None if there are none. Written as `module:name` they
+            are imported when they are asked for.
         account: the plan in words and numbers; arguments and errors as of `plan`. None if it has none.
         packing: from a geometry, how the host packs its tensors for the programs. Plan, forms, `account` and
             what the host makes for a program are of the geometry that the packing gives as `device`. If it is
@@ -148,7 +160,7 @@ class Workload:
     frame: Callable[[str, Any, Any], Frame] | None = None
     plan_options: Mapping[str, str] = field(default_factory=dict)
     faults: FaultModel | None = None
-    tensor_level: TensorLevel | None = None
+    tensor_level: TensorLevel | str | None = None
     account: Callable[[Any, Limits, Mapping[str, int]], Account] | None = None
     packing: Callable[[Any], Packing] = Packing
 
@@ -162,10 +174,18 @@ class Workload:
         """Its name, as the matrix writes it."""
         return self.definition.name
 
+    @cached_property
+    def level(self) -> TensorLevel | None:
+        """The programs for CANN's compiler, if there are any."""
+        if not isinstance(self.tensor_level, str):
+            return self.tensor_level
+        found: TensorLevel = _imported(self.tensor_level)
+        return found
+
     @property
     def tensor_programs(self) -> Mapping[str, TensorProgram]:
         """The tensor-level programs by name; there may be none."""
-        return {} if self.tensor_level is None else self.tensor_level.programs
+        return {} if self.level is None else self.level.programs
 
     def program(self, name: str) -> TileProgram:
         """The tile program of a name."""

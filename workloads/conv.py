@@ -13,7 +13,6 @@ from kernels.choice import Account
 from kernels.conv_plan import ConvPlan, account, make_conv_plan
 from kernels.plan import Limits
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
-from workloads.conv_tensor import TENSOR_LEVEL
 from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
 from workloads.packing import chain_packing
 from workloads.tiling import BAND_OPTION, BAND_ROWS, tile_options, written
@@ -63,7 +62,7 @@ WORKLOAD = Workload(
     example=ConvGeometry(16, 16, 32, 32, Conv(3, 1, 1)),
     plan_options={**BAND_OPTION, **tile_options()},
     faults=FaultModel(_moved),
-    tensor_level=TENSOR_LEVEL,
+    tensor_level="workloads.conv_tensor:TENSOR_LEVEL",
     account=_account,
     packing=chain_packing(layers),
 )

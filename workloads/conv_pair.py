@@ -17,7 +17,6 @@ from kernels.choice import Account
 from kernels.plan import Band, Limits, Plan, Window, account, make_plan
 from kernels.tiles import Written
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
-from workloads.conv_pair_tensor import TENSOR_LEVEL
 from workloads.form import (
     Convolution,
     Form,
@@ -187,7 +186,7 @@ WORKLOAD = Workload(
     example=Geometry(24, 16, 64, 64, 64, Conv(3, 2, 1), Conv(3, 1, 1)),
     plan_options={**BAND_OPTION, **tile_options("conv1", "1"), **tile_options("conv2", "2")},
     faults=FaultModel(_moved),
-    tensor_level=TENSOR_LEVEL,
+    tensor_level="workloads.conv_pair_tensor:TENSOR_LEVEL",
     account=_account,
     packing=chain_packing(layers),
 )

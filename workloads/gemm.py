@@ -10,7 +10,6 @@ from kernels.choice import Account
 from kernels.gemm_plan import GemmPlan, account, make_gemm_plan
 from kernels.plan import Limits
 from workloads.base import Frame, Kernel, TileProgram, Workload
-from workloads.gemm_tensor import TENSOR_LEVEL
 
 
 def _plan(geometry: GemmGeometry, limits: Limits, options: Mapping[str, int]) -> GemmPlan:
@@ -33,6 +32,6 @@ WORKLOAD = Workload(
     plan=_plan,
     frame=_frame,
     example=GemmGeometry(32, 64, 32),
-    tensor_level=TENSOR_LEVEL,
+    tensor_level="workloads.gemm_tensor:TENSOR_LEVEL",
     account=_account,
 )

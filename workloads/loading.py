@@ -10,11 +10,9 @@ from pathlib import Path
 from zlib import crc32
 
 from golden.errors import UserError
-from workloads.base import Workload, WorkloadError
-from workloads.own import blamed, guarded, place_in
-
-DECLARATION = "WORKLOAD"
-"""The name to which a module assigns its declaration."""
+from workloads.base import DECLARATION, Workload, WorkloadError
+from workloads.guards import guarded
+from workloads.own import blamed, place_in
 
 
 class _DeclarationError(WorkloadError):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 
-from workloads.base import Workload, WorkloadError
-from workloads.loading import DECLARATION, declared
+from workloads.base import DECLARATION, Workload, WorkloadError
 
 SHIPPED: Mapping[str, str] = {
     "conv-pair": "workloads.conv_pair",
@@ -34,6 +32,8 @@ def workload_named(name: str, file: str = "") -> Workload:
     if file:
         return _of_file(name, file)
     if name not in SHIPPED:
+        import difflib  # imported here, because only a mistake needs it
+
         near = difflib.get_close_matches(name, SHIPPED, n=1)
         known = f"the closest known name is `{near[0]}`" if near else f"write one of {', '.join(SHIPPED)}"
         raise WorkloadError(f"unknown workload {name!r}: {known}")
@@ -48,6 +48,7 @@ def _shipped(name: str) -> Workload:
 
 @cache
 def _of_file(name: str, file: str) -> Workload:
-    from workloads.probe import probed  # imported here, because only a user's file is tried in a process
+    from workloads.loading import declared  # imported here, as below, because only a user's file needs it
+    from workloads.probe import probed
 
     return declared(name, file, probed(name, file))

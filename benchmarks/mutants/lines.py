@@ -12,18 +12,8 @@ from typing import Any
 from benchmarks.mutants.mutant import KERNELS
 from emulator.errors import callers
 from emulator.gaps import all_rounds
-from emulator.program import (
-    Call,
-    For,
-    If,
-    Invoke,
-    Operand,
-    Position,
-    Program,
-    Statement,
-    valued,
-    variables,
-)
+from emulator.operands import Operand, Position, valued, variables
+from emulator.program import Call, For, If, Invoke, Program, Statement
 
 Line = tuple[str, int]
 """A file's name and a line of it."""

@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Blame, Job, JobContext, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Blame, JobContext, Result
 from pipeline.work.stages import execute
 
 FLAKY = "device/emu-a2a3/pair-24x16/fused/small"

@@ -11,7 +11,7 @@ from emulator.backward.lookup import FAR, displacement, first
 from emulator.backward.stores import misplaced
 from emulator.backward.suspicion import NOTHING, Fault, Suspicion
 from emulator.elements import PADDING
-from emulator.program import variables
+from emulator.operands import variables
 from emulator.sums import Mask
 from emulator.terms import Ids, Index
 from emulator.trace import Buffer, Copy, Event, Line

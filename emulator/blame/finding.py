@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulator.errors import callers
-from emulator.program import Position
+from emulator.operands import Position
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from emulator.backward import Fault, Suspicion
 from emulator.blame.finding import Finding
-from emulator.program import Position
+from emulator.operands import Position
 from emulator.trace import Line
 
 

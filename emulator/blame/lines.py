@@ -9,7 +9,8 @@ from emulator.backward import Fault, Suspicion
 from emulator.blame.finding import Finding, chain
 from emulator.errors import callers
 from emulator.gaps import around, loops_around, missing_round
-from emulator.program import Bind, Call, For, If, Invoke, Position, Program, Ref, flat
+from emulator.operands import Position, Ref
+from emulator.program import Bind, Call, For, If, Invoke, Program, flat
 from emulator.sources import leaves
 from emulator.terms import Numbering
 from emulator.trace import Multiply

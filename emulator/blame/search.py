@@ -13,7 +13,7 @@ from emulator.blame.task import Task
 from emulator.blame.trials import Trials
 from emulator.blame.words import parts_of, tensor_of, words_of
 from emulator.errors import AccessError
-from emulator.program import Position, Ref
+from emulator.operands import Position, Ref
 from emulator.repair import Change, numbered
 from emulator.terms import Numbering
 from emulator.trace import Copy

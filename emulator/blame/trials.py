@@ -9,7 +9,7 @@ from dataclasses import replace
 from emulator.backward import Suspicion
 from emulator.blame.task import Task
 from emulator.errors import AccessError
-from emulator.program import Position
+from emulator.operands import Position
 from emulator.repair import Change, candidates, numbers
 from emulator.trace import Line
 

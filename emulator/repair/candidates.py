@@ -8,7 +8,8 @@ from typing import Any
 
 from emulator.backward import Fault, Suspicion
 from emulator.gaps import loops_around
-from emulator.program import Call, Position, Program, Ref, flat
+from emulator.operands import Position, Ref
+from emulator.program import Call, Program, flat
 from emulator.repair.change import Change
 from emulator.repair.numbers import numbers
 from emulator.repair.windows import AROUND, windows

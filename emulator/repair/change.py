@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from emulator.program import Block, Call, For, Program, Ref, Statement, each_block, flat
-from emulator.sources import Leaf, leaves, replaced
+from emulator.operands import Expr, Ref
+from emulator.program import Block, Call, For, Program, Statement, TileType, each_block, flat
+from emulator.sources import Leaf, Operation, Written, folded, leaves
 
 
 @dataclass(frozen=True)
@@ -88,3 +89,39 @@ def same_constant(one: Leaf, other: Leaf) -> bool:
     if (one.position.line, one.column) == (other.position.line, other.column):
         return True
     return one.origin is not None and one.origin == other.origin
+
+
+Changed = TypeVar("Changed", Call, For)
+
+_TYPED = {"shape": "shape", "target_memory": "space", "dtype": "dtype"}
+"""The operands that say what type a new tile has, and what they say of it."""
+
+
+def replaced(statement: Changed, operand: str, leaf: Leaf, value: Any) -> Changed:
+    """A call or loop in which a constant of one operand has another value, wherever it stands in it.
+
+    The operand of a loop is `start` or `stop`. Whether the new value fits the operator is not checked.
+    """
+    other = replace(leaf, value=value)
+    if isinstance(statement, For):
+        at = ("start", "stop").index(operand)
+        bounds = list(statement.written)
+        bounds[at] = _with(bounds[at], leaf, other)
+        start, stop = (cast(Expr, folded(bound)) for bound in bounds)
+        return replace(statement, start=start, stop=stop, written=tuple(bounds))
+    tree = _with(statement.written[operand], leaf, other)
+    typed: Any = folded(tree)
+    result = statement.result
+    if operand in _TYPED and isinstance(result, TileType):
+        result = replace(result, **{_TYPED[operand]: typed})
+    operands, trees = {**statement.operands, operand: typed}, {**statement.written, operand: tree}
+    return replace(statement, operands=operands, result=result, written=trees)
+
+
+def _with(written: Written, leaf: Leaf, other: Leaf) -> Written:
+    if isinstance(written, tuple):
+        return tuple(_with(item, leaf, other) for item in written)
+    if isinstance(written, Operation):
+        left = None if written.left is None else _with(written.left, leaf, other)
+        return Operation(written.op, left, _with(written.right, leaf, other))
+    return other if written == leaf else written

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from emulator.backward import NOTHING, Fault, Suspicion
-from emulator.program import Expr, evaluate
-from emulator.repair.change import Change, same_constant
+from emulator.operands import Expr, evaluate
+from emulator.repair.change import Change, replaced, same_constant
 from emulator.repair.windows import positions, steps
-from emulator.sources import Leaf, leaves, replaced
+from emulator.sources import Leaf, leaves
 from emulator.trace import Copy, Event
 
 _ROUNDS = 100

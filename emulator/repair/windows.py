@@ -14,9 +14,9 @@ from emulator.backward import NOTHING, Suspicion
 from emulator.backward.lookup import FAR, displacement
 from emulator.elements import PADDING
 from emulator.image import window_in
-from emulator.repair.change import Change, same_constant
+from emulator.repair.change import Change, replaced, same_constant
 from emulator.soc import FRACTAL_DEPTH
-from emulator.sources import leaves, replaced
+from emulator.sources import leaves
 from emulator.trace import Copy
 
 AROUND = 3

@@ -22,10 +22,11 @@ from pipeline.commands.options import HISTORY
 from pipeline.commands.selection import tell
 from pipeline.ground.words import counted
 from pipeline.history import questions, trends
+from pipeline.history.answers import Ended
 from pipeline.history.past import FILE, ContentError, HistoryError, place
-from pipeline.history.questions import Ended
 from pipeline.history.sources import results_at
 from pipeline.history.store import LONGEST_STATEMENT, History, open_history
+from pipeline.history.stories import LAST
 from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
 from pipeline.report.text import one_line, short_commit
@@ -95,7 +96,7 @@ def _answer(arguments: Namespace) -> int:
         elif job:
             found = _ABOUT_A_JOB[question](history, *about, job)
         else:
-            found = _ABOUT_A_RUN[question](history, *about, min(arguments.runs or questions.LAST, _ALL_RUNS))
+            found = _ABOUT_A_RUN[question](history, *about, min(arguments.runs or LAST, _ALL_RUNS))
     ids = [run.id for run in about]
     if arguments.json:
         told = {"question": question, "runs": ids, "answers": found}

@@ -17,7 +17,8 @@ from pipeline.engines.identity import identify
 from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.registry import BACKENDS, engine_for
-from pipeline.ground.jobs import OUTCOMES, Job, Platform, State
+from pipeline.ground.jobs import Job, Platform, State
+from pipeline.ground.results import OUTCOMES
 from pipeline.ground.subject import workload_of
 from pipeline.ground.words import counted
 from pipeline.matrix.expand import COMPARED, expand

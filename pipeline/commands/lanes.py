@@ -33,13 +33,14 @@ from pipeline.commands.settings import (
     settings_given,
 )
 from pipeline.dashboard.site import write_of_run
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.subject import subject_of
 from pipeline.ground.words import counted
 from pipeline.history.named import located
-from pipeline.history.past import OFF, VARIABLE, Folders, ends_of_folder, place
+from pipeline.history.past import OFF, VARIABLE, Folders, Measured, ends_of_folder, place
 from pipeline.history.recall import past_of
 from pipeline.history.recording import record_run
 from pipeline.matrix.schema import Retries
@@ -60,7 +61,7 @@ from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
-from pipeline.run.sequence import builds, expected
+from pipeline.run.sequence import builds, expected, expected_memory
 from pipeline.run.verdict import Mark
 from workloads.base import WorkloadError
 
@@ -120,7 +121,7 @@ def run_lane(
         asked,
         command,
         lambda result: known(review(result, references, history, settings), baseline),
-        past.seconds() if len(asked.plan) > 1 else {},
+        past.measured() if len(asked.plan) > 1 or on_cluster else {},
     )
     read = {"references": path, "inputs": settings.inputs}
     sources = source_digests(asked.plan, read)
@@ -190,9 +191,12 @@ def _options(
     asked: _Asked,
     command: Sequence[str],
     reviewed: Callable[[Result], Result],
-    recorded: Mapping[str, float],
+    measured: Mapping[str, Measured],
 ) -> RunOptions:
-    """How to run what is asked for; `recorded` are seconds of jobs in earlier runs."""
+    """How to run what is asked for; `measured` says what jobs took in earlier runs, by their ids."""
+    on_cluster = arguments.executor == "ray"
+    seconds = {job: one.seconds for job, one in measured.items()}
+    memory = {job: float(one.peak_memory) for job, one in measured.items() if one.peak_memory}
     cache = arguments.output.absolute() / "goldens"
     retries = asked.retries.limit
     return RunOptions(
@@ -200,14 +204,15 @@ def _options(
         cache=cache,
         locks=lock_folder(os.environ),
         jobs=arguments.jobs,
-        pools={} if arguments.executor == "ray" else device_pools(asked.plan, arguments.devices),
+        pools={} if on_cluster else device_pools(asked.plan, arguments.devices),
         queue=queue_limit(arguments),
         settings=asked.settings,
         deadline=arguments.deadline,
         preload=("pipeline.engines.warm",),
         missing=missing_goldens(asked.plan, cache, asked.settings.inputs),
-        expected=expected(asked.plan, recorded, _macs_of),
-        builds={} if arguments.executor == "ray" else builds(asked.plan),
+        expected=expected(asked.plan, seconds, _macs_of),
+        memory=expected_memory(asked.plan, memory, _macs_of) if on_cluster else {},
+        builds={} if on_cluster else builds(asked.plan),
         retries=RunOptions.retries if retries is None else retries,
         marks=(*RunOptions.marks, *(Mark(Pattern(text)) for text in asked.retries.patterns)),
         facts={**run_facts(command), **asked.facts, **workload_facts(asked.plan)},

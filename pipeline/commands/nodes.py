@@ -27,8 +27,10 @@ SURVEY = "pipeline.commands.nodes:survey"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
-def survey(asked: Inspect) -> Survey:
+def survey(asked: Inspect, now: Callable[[], float] = time.time) -> Survey:
     """What this host can do of what is asked.
+
+    `now` is its clock, which is read last of all: finding the toolchains runs compilers, and takes its time.
 
     Raises:
         DeviceError: a device is unknown, or outside what `TASK_DEVICE` lends here.
@@ -37,13 +39,14 @@ def survey(asked: Inspect) -> Survey:
     refuse_broken_toolchains(asked.jobs)
     facts = run_facts(())
     answers = [availability(job) for job in asked.jobs]
+    toolchains = _toolchains(asked.jobs)
     return Survey(
         facts={name: facts[name] for name in ("host", *VERSIONS)},
         sources=source_digests(asked.jobs, {"inputs": asked.inputs}),
         able=tuple(Able(answer.reason, answer.remedy) for answer in answers),
         pools=device_pools(asked.jobs, asked.devices),
-        clock=time.time(),
-        toolchains=_toolchains(asked.jobs),
+        toolchains=toolchains,
+        clock=now(),
     )
 
 

@@ -60,6 +60,8 @@ HISTORY = {
 }
 """What `history` does, with the words it takes: a run is an id, `last` or a branch."""
 
+_ANY_RUN = "id of the run, or last, the folder of a run, a results.json or a JUnit file of this pipeline"
+
 _FILTERS = ("geometry", "platform", "kernel", "profile")
 
 
@@ -102,7 +104,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     An empty value, which a shell makes of a variable that is not set (`--failed "$RUN"`), would count as an
     option that was not given. `--jobs=--` is refused too: argparse takes it for an empty list.
     """
-    top = parser()
+    top = parser(*arguments[:1])
     for argument in arguments:
         if not argument or re.fullmatch(r"--[a-z-]+=(--)?", argument):
             before = f"{argument.partition('=')[0]!r}" if argument else "an argument"
@@ -125,21 +127,32 @@ def _refuse_misplaced(top: _Parser, arguments: Sequence[str]) -> _Parser:
     for argument in itertools.takewhile(lambda argument: argument != "--", arguments):
         option = argument.partition("=")[0]
         here = here.commands.get(argument, here)
-        owners = [leaf for leaf in top.leaves() if option in leaf.options]
-        if option.startswith("-") and owners and option not in here.options:
+        if option.startswith("-") and option not in here.options:
+            owners = [leaf for leaf in parser().leaves() if option in leaf.options]
             names = ", ".join(leaf.prog.removeprefix(f"{top.prog} ") for leaf in owners)
-            here.refuse(f"{option} has no place here; it is an option of {names}", owners[0])
+            if owners:
+                here.refuse(f"{option} has no place here; it is an option of {names}", owners[0])
     return here
 
 
-def parser() -> _Parser:
-    """The whole command line. `command` tells the commands apart, `action` those of `report`."""
+def parser(only: str = "") -> _Parser:
+    """The command line. `command` tells the commands apart, `action` those of `report`.
+
+    If `only` is a command, the others are left out: `list` need not wait until they are declared.
+    """
     top = _Parser(
         prog="python -m pipeline", description="Regression of int8 kernels for Ascend NPUs, exact to the bit."
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, add in _COMMANDS.items():
+        if only == name or only not in _COMMANDS:
+            add(commands, name)
+    return top
+
+
+def _add_list(commands: Any, name: str) -> None:
     listing = commands.add_parser(
-        "list", help="list the jobs of the lanes compile and device, or of one lane; nothing is run"
+        name, help="list the jobs of the lanes compile and device, or of one lane; nothing is run"
     )
     _add_selection(listing, _FILTERS)
     _add_root(listing)
@@ -152,38 +165,50 @@ def parser() -> _Parser:
     _add(listing, "--explain", "JOB", "show which lines of the matrix made this job")
     _add(listing, "--plan", "JOB", "show how this job's geometry is tiled, what that costs, what else fits")
     _add_flag(listing, "--faults", "list the faults that --inject takes, and what each does")
-    for name, lane in LANES.items():
-        _add_run(commands, name, lane)
+
+
+def _add_doctor(commands: Any, name: str) -> None:
     doctor = commands.add_parser(
-        "doctor", help="show what is installed, which jobs can run here, and why others cannot"
+        name, help="show what is installed, which jobs can run here, and why others cannot"
     )
     _add_matrix(doctor)
+
+
+def _add_replay(commands: Any, name: str) -> None:
     replay = commands.add_parser(
-        "replay", help="judge a mismatch again from the files that its run kept; needs no device"
+        name, help="judge a mismatch again from the files that its run kept; needs no device"
     )
     _add(replay, "run", "RUN", "id of the run, or last")
     _add(replay, "job", "JOB", "id of the job")
     _add_root(replay)
+
+
+def _add_notify(commands: Any, name: str) -> None:
     notify = commands.add_parser(
-        "notify", help="tell others how an earlier run went; the exit code is not that of the run"
+        name, help="tell others how an earlier run went; the exit code is not that of the run"
     )
-    what = "id of the run, or last, the folder of a run, a results.json or a JUnit file of this pipeline"
-    _add(notify, "run", "RUN", what)
+    _add(notify, "run", "RUN", _ANY_RUN)
     _add_root(notify)
     _add(notify, "--markdown", "FILE", "write what is new, fixed, sick and slower to this file")
     github = "print an annotation of a GitHub check for each cause, at the kernel's line where it is known"
     _add_flag(notify, "--annotations", github)
     webhook = "post it to the address in this file (default: the one in PIPELINE_WEBHOOK, if it is set)"
     _add(notify, "--webhook", "FILE", webhook)
+
+
+def _add_dashboard(commands: Any, name: str) -> None:
     dashboard = commands.add_parser(
-        "dashboard", help="write the dashboard of an earlier run again, with what the history knows by now"
+        name, help="write the dashboard of an earlier run again, with what the history knows by now"
     )
-    _add(dashboard, "run", "RUN", f"{what} (default: last)", nargs="?", default="last")
+    _add(dashboard, "run", "RUN", f"{_ANY_RUN} (default: last)", nargs="?", default="last")
     _add_root(dashboard)
     site = "write it to this folder, with copies of files of jobs that are red (default: in the run's folder)"
     _add(dashboard, "--site", "DIR", site)
+
+
+def _add_report(commands: Any, name: str) -> None:
     report = commands.add_parser(
-        "report", help="show or merge reports of earlier runs; print entries that excuse their failures"
+        name, help="show or merge reports of earlier runs; print entries that excuse their failures"
     )
     actions = report.add_subparsers(dest="action", required=True, metavar="ACTION")
     show = actions.add_parser(
@@ -208,15 +233,13 @@ def parser() -> _Parser:
     _add(merge, "--within", "TIME", within, default=WITHIN)
     newest = "of a case in several reports, the newest run's counts (default: the worst)"
     _add_flag(merge, "--newest", newest)
-    _add_history(commands)
-    return top
 
 
-def _add_history(commands: Any) -> None:
+def _add_history(commands: Any, name: str) -> None:
     width = max(map(len, HISTORY))
     told = "\n".join(f"  {usage:<{width}}  {what}" for usage, what in HISTORY.items())
     history = commands.add_parser(
-        "history",
+        name,
         help="ask the database of earlier runs; bring runs in; forget runs",
         epilog=f"questions, and what else there is to do:\n{told}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -275,12 +298,13 @@ def _add_output(command: Any) -> None:
     _add(command, "--attachments", None, what, choices=[ABSOLUTE, RELATIVE], default=ABSOLUTE)
 
 
-def _add_run(commands: Any, name: str, lane: Lane) -> None:
+def _add_lane(commands: Any, name: str) -> None:
     helps = {
         Lane.COMPILE: "compile kernels; also verify those that the matrix names, without a card",
         Lane.DEVICE: "run kernels and compare them with the golden",
         Lane.COMPARE: "run all comparison stages and name the first one that is wrong",
     }
+    lane = LANES[name]
     command = commands.add_parser(name, help=helps[lane])
     if lane is Lane.COMPARE:
         # A job of this lane runs the programs of all kernels.
@@ -371,3 +395,15 @@ _TYPES: Mapping[str, Callable[[str], Any]] = {
     "TIME": _argument(parse_duration, "a duration is 90s, 5m, 1h30m or a number of seconds, at most a week"),
 }
 """What a value is read as, by its name in the help; any other is text."""
+
+_COMMANDS: Mapping[str, Callable[[Any, str], None]] = {
+    "list": _add_list,
+    **dict.fromkeys(LANES, _add_lane),
+    "doctor": _add_doctor,
+    "replay": _add_replay,
+    "notify": _add_notify,
+    "dashboard": _add_dashboard,
+    "report": _add_report,
+    "history": _add_history,
+}
+"""What declares each command, in the order of the help."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
-from pipeline.ground.jobs import OUTCOMES
+from pipeline.ground.results import OUTCOMES
 from pipeline.history.named import located
 from pipeline.history.past import place
 from pipeline.matrix.select import EmptySelectionError

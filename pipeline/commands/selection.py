@@ -110,7 +110,8 @@ def _durations(output: Path, today: date) -> Mapping[str, float]:
     where = place(output, os.environ)
     shared = os.environ.get(VARIABLE, "") not in ("", OFF)
     now = datetime(*today.timetuple()[:3]) if shared else datetime.now(timezone.utc)
-    return past_of(where, Folders(output.absolute() / "runs"), now, tell).seconds()
+    measured = past_of(where, Folders(output.absolute() / "runs"), now, tell).measured()
+    return {job: one.seconds for job, one in measured.items()}
 
 
 def tell(line: str) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from golden.errors import UserError
-from pipeline.ground.jobs import OUTCOMES, Outcome, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES, Outcome
 
 if TYPE_CHECKING:  # they import SQLAlchemy
-    from pipeline.history.questions import Change, Ended, Flaky, Gone, Measured, Moved
+    from pipeline.history.answers import Change, Ended, Flaky, Gone, Measured, Moved
     from pipeline.history.trends import Recurring, RedTime
 
 _SHOWN = 30
@@ -71,26 +72,29 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
     if isinstance(where, Path) and not where.exists():
         return Earlier("there is no history here")
     # Imported here: a host without a history needs no SQLAlchemy.
+    from pipeline.history.noise import measured
     from pipeline.history.questions import (
         faster_in,
         fixed_in,
         flaky_in,
-        measured,
         run_named,
         skipped_in,
         slower_in,
-        stories_of,
         strip_in,
         vanished,
     )
     from pipeline.history.store import open_history
+    from pipeline.history.stories import stories_of
     from pipeline.history.trends import recurring_in, red_times
 
     try:
         with open_history(where) as history:
             run = run_named(history, run_id)
             # Asked once: with thousands of jobs each takes seconds.
-            stories, values = stories_of(history, run, _SHOWN), list(measured(history, run, _SHOWN))
+            stories, values = (
+                stories_of(history, run, _SHOWN, mute=True),
+                list(measured(history, run, _SHOWN)),
+            )
             strips = strip_in(stories)
             nights = _nights(strips, _cycles(values))
             red, any_red = red_times(strips)
@@ -114,7 +118,7 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
 def _nights(
     strips: Mapping[str, Sequence[Ended]], cycles: Mapping[str, Sequence[float]]
 ) -> tuple[Night, ...]:
-    from pipeline.history.questions import MUTE
+    from pipeline.history.stories import MUTE
 
     by_run: dict[str, list[Ended]] = {}
     for strip in strips.values():
@@ -146,7 +150,7 @@ def _nights(
 
 def _cycles(values: Iterable[Measured]) -> Mapping[str, Sequence[float]]:
     """By run what its programs took, each in percent of its median over the runs."""
-    from pipeline.history.questions import SECONDS
+    from pipeline.history.noise import SECONDS
 
     found: dict[str, list[float]] = {}
     for one in values:

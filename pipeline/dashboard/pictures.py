@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 
 from pipeline.ground.cuts import Band, Cut
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 
 _TILES = 60
 """Tiles of a memory that are drawn at most; a program of many bands has the same ones again and again."""

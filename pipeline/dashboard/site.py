@@ -23,7 +23,7 @@ from pipeline.dashboard.earlier import Earlier
 from pipeline.dashboard.pictures import ProgramReport, maps_of, plans_of, report_of, ticks_of, timeline
 from pipeline.diff import render
 from pipeline.ground.files import destination
-from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, REPRODUCE, Result
+from pipeline.ground.results import DIAGNOSIS, OUTCOMES, REPRODUCE, Result
 from pipeline.ground.words import counted
 from pipeline.notify.checks import lines_of
 from pipeline.report.cases import BODY_LIMIT, MOST_ATTACHED, headline

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from urllib.parse import quote
 
-from pipeline.ground.jobs import FINGERPRINT, NEW, OUTCOMES, SINCE, Job, Outcome, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import FINGERPRINT, NEW, OUTCOMES, SINCE, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline
 from pipeline.report.overview import Group

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from golden.geometry import C0
 from pipeline.diff.facts import single_value
-from pipeline.ground.jobs import Diff, Mismatch, Region
+from pipeline.ground.results import Diff, Mismatch, Region
 from pipeline.ground.words import counted
 
 Array = npt.NDArray[np.generic]

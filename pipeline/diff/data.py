@@ -17,7 +17,7 @@ from pipeline.diff.evidence import Evidence
 from pipeline.diff.facts import Output, facts_of
 from pipeline.diff.hypotheses.layers import Ints, Layer
 from pipeline.diff.hypotheses.model import model_of
-from pipeline.ground.jobs import Diff, Region
+from pipeline.ground.results import Diff, Region
 
 _EDGES = ("interior", "top edge", "bottom edge", "left edge", "right edge", "corners")
 _TILES = (
@@ -50,7 +50,7 @@ class DiffData:
     """All that `diff.json` says of an output [positions, channels] that differs.
 
     Attributes:
-        tensor, against, count, mismatches, max_abs, unwritten, facts: as in `pipeline.ground.jobs.Diff`.
+        tensor, against, count, mismatches, max_abs, unwritten, facts: as in `pipeline.ground.results.Diff`.
         width: pixels in an image row: a position is row * width + column; 1 where the output is a matrix.
         channels: of a position; of a matrix its columns.
         histogram: every value of actual - expected that is not 0, with its count.

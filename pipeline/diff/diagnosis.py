@@ -20,7 +20,7 @@ from pipeline.diff.hypotheses.layers import Ints
 from pipeline.diff.hypotheses.model import model_of
 from pipeline.diff.hypotheses.registry import hypotheses
 from pipeline.diff.steps import of_program, step_of, unnumbered, words_for
-from pipeline.ground.jobs import PROGRAM_RIGHT, UNEXPLAINED
+from pipeline.ground.results import PROGRAM_RIGHT, UNEXPLAINED
 from pipeline.ground.words import counted
 
 EXPLAINS = 0.9

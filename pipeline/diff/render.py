@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.ground.jobs import Diff, Region
+from pipeline.ground.results import Diff, Region
 from pipeline.ground.words import counted, listed
 
 REGIONS_LIMIT = 8

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from golden.errors import UserError
 from golden.specs import Array
-from pipeline.ground.jobs import OUTCOMES, Blame, Metric, Platform, State, WorkloadName
+from pipeline.ground.jobs import Platform, State, WorkloadName
+from pipeline.ground.results import OUTCOMES, Blame, Metric
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 

@@ -18,9 +18,10 @@ from pipeline.engines.base import Availability, Done, Request
 from pipeline.engines.refusals import refusing
 from pipeline.faults.injection import program_with
 from pipeline.ground.cuts import cuts_of
-from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.jobs import Platform
 from pipeline.ground.memory import untouched_output
 from pipeline.ground.programs import check_main, typed_program
+from pipeline.ground.results import Metric, Source
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 from workloads.faults import fault_named

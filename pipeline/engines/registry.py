@@ -22,9 +22,10 @@ class Backend:
     tile programs, otherwise the tensor-level ones. With `any_variant` it requantises as it is told.
 
     `seconds` is what a job takes, roughly, and what a billion multiply-accumulates add to that: nothing but
-    the order of jobs depends on it. `builds` is a `module:function` that says what the first job builds for
-    all later ones: empty if that is done. `toolchain` is one that says what its jobs compile with in an
-    environment: versions by name, empty if there is nothing.
+    the order of jobs depends on it. `memory` is the like in bytes, of the largest of a job's processes: only
+    what a job asks of a cluster depends on it. `builds` is a `module:function` that says what the first job
+    builds for all later ones: empty if that is done. `toolchain` is one that says what its jobs compile with
+    in an environment: versions by name, empty if there is nothing.
     """
 
     engine: str
@@ -32,6 +33,7 @@ class Backend:
     tiles: bool = True
     any_variant: bool = False
     seconds: tuple[float, float] = (0.1, 0.5)
+    memory: tuple[float, float] = (100e6, 0.0)
     builds: str = ""
     toolchain: str = ""
 
@@ -42,6 +44,7 @@ BACKENDS: Mapping[str, Backend] = {
         "pipeline.engines.cann.engine:CannEngine",
         tiles=False,
         seconds=(3.0, 10.0),
+        memory=(300e6, 600e6),
         builds="pipeline.engines.cann.engine:to_build",
         toolchain="pipeline.engines.cann.calculator:versions",
     ),
@@ -49,12 +52,14 @@ BACKENDS: Mapping[str, Backend] = {
         "pipeline.engines.pypto.engine:PyptoEngine",
         (PlatformKind.CARD, PlatformKind.SIMULATOR),
         seconds=(10.0, 10.0),
+        memory=(1e9, 0.0),  # a guess: no host of ours has it all
         toolchain="pipeline.engines.pypto.toolchain:built_with",
     ),
     "isa": Backend(
         "pipeline.engines.isa.engine:IsaEngine",
         (PlatformKind.SIMULATOR,),
         seconds=(6.0, 1.0),
+        memory=(200e6, 0.0),
         toolchain="pipeline.engines.isa.toolchain:versions",
     ),
 }

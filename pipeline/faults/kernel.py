@@ -6,23 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from emulator.program import (
-    Binary,
-    Block,
-    Call,
-    For,
-    If,
-    LoopVar,
-    Operand,
-    Program,
-    Ref,
-    Spoil,
-    Statement,
-    each_block,
-    evaluate,
-    flat,
-    variables,
-)
+from emulator.operands import Binary, LoopVar, Operand, Ref, evaluate, variables
+from emulator.program import Block, Call, For, If, Program, Spoil, Statement, each_block, flat
 from emulator.soc import FRACTAL_DEPTH, FRACTAL_ROWS
 from emulator.vreq8 import READINGS, requantise
 from golden.chain import Layer

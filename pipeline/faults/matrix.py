@@ -18,7 +18,8 @@ from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.diff.diagnosis import Diagnosis
-from pipeline.ground.jobs import Job, JobContext, Lane, State
+from pipeline.ground.jobs import Job, Lane, State
+from pipeline.ground.results import JobContext
 from pipeline.ground.settings import Settings
 from pipeline.ground.subject import subject_of, workload_of
 from pipeline.ground.words import counted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from emulator.program import Bind, Call, Function, Invoke, Program, Ref, flat
+from emulator.operands import Ref
+from emulator.program import Bind, Call, Function, Invoke, Program, flat
 
 
 def requantised_by(table: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 _PARTS = 6
@@ -39,6 +38,8 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 def close_or_all(name: str, known: Iterable[str]) -> str:
     """Say which known name a wrong one resembles; if it resembles none, list all that are known."""
+    import difflib  # imported here, because only a mistake needs it
+
     names = list(known)
     nearest = difflib.get_close_matches(name, names, n=1)
     return f"the closest known name is `{nearest[0]}`" if nearest else _all(names)

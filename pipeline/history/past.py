@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from golden.errors import UserError
-from pipeline.ground.jobs import FINGERPRINT, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import FINGERPRINT, Result
 from pipeline.report.text import one_line
 from pipeline.results.excuses import Outputs, outputs_of
 from pipeline.run.folders import RunFolderError, read_run, run_ids
@@ -88,14 +89,22 @@ class End:
     here: bool = True
 
 
+@dataclass(frozen=True)
+class Measured:
+    """What a job took: seconds, and `Result.peak_memory`."""
+
+    seconds: float
+    peak_memory: int
+
+
 class Past(Protocol):
     """The runs that had begun when this object was made, but for the run that is being resumed, if any."""
 
     def ends(self, job: str) -> Iterable[tuple[str, End]]:
         """The ids of runs that have a result of a job, the last first, and how it ended there."""
 
-    def seconds(self) -> Mapping[str, float]:
-        """By id, how long each job took when it was last measured."""
+    def measured(self) -> Mapping[str, Measured]:
+        """By id, what each job took when it was last measured."""
 
 
 @dataclass
@@ -115,15 +124,19 @@ class Folders:
             if job in self._run(run_id):
                 yield run_id, self._run(run_id)[job]
 
-    def seconds(self) -> dict[str, float]:
+    def measured(self) -> dict[str, Measured]:
         """See `Past`."""
-        found: dict[str, float] = {}
+        found: dict[str, Measured] = {}
         for run_id in self._ids[-_LATEST:]:
             try:
                 results = read_run(self.root, run_id).results
             except (RunFolderError, JournalError):
                 continue  # a run that was killed before it began has no durations to give
-            found |= {job: result.seconds for job, result in results.items() if result.state in MEASURED}
+            found |= {
+                job: Measured(result.seconds, result.peak_memory)
+                for job, result in results.items()
+                if result.state in MEASURED
+            }
         return found
 
     @property

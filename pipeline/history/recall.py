@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from golden.errors import UserError
 from pipeline.ground.jobs import State
-from pipeline.history.past import DEPTH, MEASURED, End, Folders, Past, state_of
+from pipeline.history.past import DEPTH, MEASURED, End, Folders, Measured, Past, state_of
 from pipeline.report.text import one_line
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class Remembered:
         """See `Past`. At most the `DEPTH` last results are looked at."""
         yield from self._asked(lambda: self._ends(job), lambda: list(self.folders.ends(job)))
 
-    def seconds(self) -> Mapping[str, float]:
+    def measured(self) -> Mapping[str, Measured]:
         """See `Past`."""
-        return self._asked(self._seconds, self.folders.seconds)
+        return self._asked(self._measured, self.folders.measured)
 
     def _asked(self, database: Callable[[], Answer], folders: Callable[[], Answer]) -> Answer:
         if not self._lost:
@@ -130,7 +130,7 @@ class Remembered:
             for row in rows
         ]
 
-    def _seconds(self) -> Mapping[str, float]:
+    def _measured(self) -> Mapping[str, Measured]:
         history = self._open()
         import sqlalchemy as sa
 
@@ -144,11 +144,12 @@ class Remembered:
             .subquery()
         )
         measured = (
-            sa.select(jobs.c.job, results.c.seconds)
+            sa.select(jobs.c.job, results.c.seconds, results.c.peak_memory)
             .select_from(results)
             .join(runs)
             .join(jobs)
             .join(last, (last.c.job_id == results.c.job_id) & (last.c.run == runs.c.run))
         )
         with history.reading() as connection:
-            return {row.job: row.seconds for row in connection.execute(measured)}
+            rows = connection.execute(measured)
+            return {row.job: Measured(row.seconds, row.peak_memory or 0) for row in rows}

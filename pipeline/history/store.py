@@ -24,7 +24,7 @@ from sqlalchemy.exc import (
 )
 
 from pipeline.commands.facts import SOURCES_DIGEST
-from pipeline.ground.jobs import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
+from pipeline.ground.results import FINGERPRINT, OUTCOMES, Attempt, Outcome, Result, Source
 from pipeline.ground.settings import Settings
 from pipeline.history import tables
 from pipeline.history.past import ContentError, HistoryError, entry_of
@@ -275,6 +275,7 @@ class _Writer:
             backends_id=self._name("+".join(platform.backend for platform in job.platforms)),
             message=None if passed else one_line(result.message, _MESSAGE),
             entry=encode(entry).decode() if entry else None,
+            peak_memory=result.peak_memory or None,
         )
         tries = result.tries
         if not tries and ran_on:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration: what a database has when it fits this pipeline."""
 
 metadata = MetaData()
@@ -121,6 +121,7 @@ results = Table(
     _of("names", "backends_id"),
     Column("message", Text),  # of a job that did not pass
     Column("entry", Text),  # JSON: what identifies the entry that expects it to fail
+    Column("peak_memory", BigInteger),  # in bytes, if it is known
     Index("ix_results_run", "run_id", "job_id", unique=True),
     Index("ix_results_job", "job_id", "run_id"),
 )

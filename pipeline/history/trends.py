@@ -11,19 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipeline.ground.jobs import State
-from pipeline.history.questions import (
-    FEWEST,
-    LAST,
-    MUTE,
-    Ended,
-    Run,
-    changes,
-    failing,
-    nights,
-    rate,
-    strip,
-)
+from pipeline.history.answers import Ended, Run
+from pipeline.history.noise import FEWEST
+from pipeline.history.questions import changes, failing, nights, rate, strip
 from pipeline.history.store import History
+from pipeline.history.stories import LAST, MUTE
 
 _DAY = timedelta(days=1)
 _WELL = (State.PASSED, State.EXPECTED_FAILURE)

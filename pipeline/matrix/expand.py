@@ -93,29 +93,39 @@ def _included(matrix: Matrix) -> Iterator[Made]:
             yield job, path
 
 
-@lru_cache(maxsize=1)
 def with_compared(matrix: Matrix) -> tuple[Made, ...]:
     """Return the included jobs and the compare jobs derived from them; `exclude` is not yet applied."""
-    made = included(matrix)
-    timeout = float(matrix.document.lanes.compare.timeout)
-    compared: dict[str, Made] = {}
-    for job, path in kept(matrix, made):
-        compare = _id(Lane.COMPARE, job.platform.name, job.geometry_name, str(job.profile))
-        if job.lane is Lane.DEVICE and compare not in compared:
-            changed = replace(job, id=compare, lane=Lane.COMPARE, kernel=COMPARED, timeout=timeout)
-            compared[compare] = changed, path
-    return (*made, *compared.values())
+    return included(matrix) + _compared(matrix)
+
+
+def planned(matrix: Matrix) -> tuple[Made, ...]:
+    """Return the plan: the jobs of `with_compared` that no exclusion takes out."""
+    return _left(matrix) + _kept(matrix, _compared(matrix))
 
 
 @lru_cache(maxsize=1)
-def planned(matrix: Matrix) -> tuple[Made, ...]:
-    """Return the plan: the jobs of `with_compared` that no exclusion takes out."""
-    return tuple(kept(matrix, with_compared(matrix)))
+def _left(matrix: Matrix) -> tuple[Made, ...]:
+    return _kept(matrix, included(matrix))
 
 
-def kept(matrix: Matrix, made: Iterable[Made]) -> Iterator[Made]:
+@lru_cache(maxsize=1)
+def _compared(matrix: Matrix) -> tuple[Made, ...]:
+    timeout = float(matrix.document.lanes.compare.timeout)
+    compared: dict[str, Made] = {}
+    for job, path in _left(matrix):
+        if job.lane is not Lane.DEVICE:
+            continue
+        compare = _id(Lane.COMPARE, job.platform.name, job.geometry_name, str(job.profile))
+        if compare not in compared:
+            changed = replace(job, id=compare, lane=Lane.COMPARE, kernel=COMPARED, timeout=timeout)
+            compared[compare] = changed, path
+    return tuple(compared.values())
+
+
+def _kept(matrix: Matrix, made: Iterable[Made]) -> tuple[Made, ...]:
     """Return the jobs that no exclusion takes out."""
-    return ((job, path) for job, path in made if not matching(matrix.document.exclude, job.id))
+    excluded = [as_pattern(rule.jobs).match for rule in matrix.document.exclude]
+    return tuple(each for each in made if not any(match(each[0].id) for match in excluded))
 
 
 def expand(matrix: Matrix, today: date) -> tuple[Job, ...]:
@@ -154,6 +164,8 @@ def on_inputs(matrix: Matrix, jobs: Iterable[Job], today: date) -> tuple[Job, ..
 
 def _ruled(document: Document, job: Job, today: date) -> Job:
     """The job with the time limit and the expected failure that rules give it."""
+    if not (document.timeouts or document.expected_failures):
+        return job
     limits = [rule.timeout for _, rule in matching(document.timeouts, job.id)]
     excuse = excusing_rule([rule for _, rule in matching(document.expected_failures, job.id)], today)
     if excuse:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pipeline.ground.files import read_file
 from pipeline.matrix.check import checked_matrix

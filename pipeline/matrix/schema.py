@@ -10,7 +10,6 @@ import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from typing import Annotated, Any, cast, get_type_hints
@@ -292,8 +291,7 @@ class Document(Entry, frozen=True):
     workloads: dict[Name, WorkloadEntry] = {}
 
 
-@dataclass(frozen=True, eq=False)
-class Matrix:
+class Matrix(msgspec.Struct, frozen=True, eq=False):
     """A matrix whose every entry was checked. `source` are the nodes that it was read from."""
 
     document: Document

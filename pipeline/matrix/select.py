@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
+
+from msgspec import Struct
 
 from golden.errors import UserError
 from pipeline.ground.jobs import Job, Lane
@@ -29,8 +30,7 @@ class EmptySelectionError(UserError):
     exit_code = 5
 
 
-@dataclass(frozen=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """What to keep: a job must match one entry of every filter that is not empty. `ids` are globs."""
 
     geometries: tuple[str, ...] = ()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from golden.errors import UserError
 from pipeline.ground.words import shown
@@ -74,8 +75,7 @@ def dotted(path: Iterable[str | int]) -> str:
     return "".join(steps).lstrip(".")
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value with the place where it is written: for the value of a key, the line of the key."""
 
     value: Mapping[str, Node] | tuple[Node, ...] | Scalar

@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 import kernels
-from pipeline.ground.jobs import DIAGNOSIS, WRONG_STEP, Result, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import DIAGNOSIS, WRONG_STEP, Result, StageResult
 from pipeline.ground.words import counted
 from pipeline.report.overview import Group, overview
 from pipeline.report.text import likely, one_line, safe

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipeline.ground.jobs import NEW, OUTCOMES, SINCE, Outcome, Result
+from pipeline.ground.results import NEW, OUTCOMES, SINCE, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.overview import Group, overview
 from pipeline.report.results import RunResults
 from pipeline.report.text import likely, quoted
 
 if TYPE_CHECKING:  # it imports SQLAlchemy
-    from pipeline.history.questions import Moved
+    from pipeline.history.answers import Moved
 
 LIMIT = 16_384
 """Bytes of the Markdown, in UTF-8."""

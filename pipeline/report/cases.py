@@ -9,19 +9,8 @@ from pathlib import Path, PurePath
 
 from golden import profiles
 from pipeline.diff import render
-from pipeline.ground.jobs import (
-    DIAGNOSIS,
-    INPUTS,
-    OUTCOMES,
-    REPRODUCE,
-    Diff,
-    Lane,
-    Outcome,
-    Platform,
-    Result,
-    StageResult,
-    State,
-)
+from pipeline.ground.jobs import INPUTS, Lane, Platform, State
+from pipeline.ground.results import DIAGNOSIS, OUTCOMES, REPRODUCE, Diff, Outcome, Result, StageResult
 from pipeline.ground.words import counted
 from pipeline.report.text import alternatives, bounded, facts_of, likely, one_line
 
@@ -196,6 +185,8 @@ def _facts(result: Result) -> dict[str, str]:
         "seconds": f"{result.seconds:.3f}",
         "attempts": str(result.attempts),
     }
+    if result.peak_memory:
+        facts["peak_memory"] = str(result.peak_memory)
     if job.expected_failure:
         facts["expected-failure"] = f"{job.expected_failure.reason} ({job.expected_failure.link})"
     return facts

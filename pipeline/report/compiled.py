@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.engines.base import ACCEPTED_PASSES
-from pipeline.ground.jobs import PROVED, VERIFY, YES, Lane, Result, StageResult, State
+from pipeline.ground.jobs import Lane, State
+from pipeline.ground.results import PROVED, VERIFY, YES, Result, StageResult
 from pipeline.report.text import shown
 
 COLUMNS = (

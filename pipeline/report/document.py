@@ -1,24 +1,27 @@
 """A JUnit document: read, checked against the rules every consumer shares, fitted under their size limit.
 
-It is published only after it was written, read back and checked.
+It is published only after it was written, read back and checked. A run may have thousands of cases: they are
+made, written and read back one after the other, and never held all at once.
 """
 
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import re
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO, NamedTuple
 
 from golden.errors import UserError
 from pipeline.ground.files import read_file
-from pipeline.ground.jobs import Outcome
+from pipeline.ground.results import Outcome
 from pipeline.ground.words import counted
 from pipeline.report.text import cut
 
@@ -30,8 +33,10 @@ OUTCOME_TAGS = (Outcome.SKIPPED.value, Outcome.ERROR.value, Outcome.FAILURE.valu
 _RECORD_TAG = "system-out"
 _TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 _BODIES = (*OUTCOME_TAGS, _RECORD_TAG)
+_DECLARATION = b"<?xml version='1.0' encoding='utf-8'?>"
+_PIECE = 1024**2
 _CUTS = ((1024, True), (4096, False), (1024, False), (256, False), (0, False))
-"""What each round of `fit` leaves of a body, in characters, and whether it touches passed cases only."""
+"""What each further round of `write_document` leaves of a body, in characters; only of passed cases?"""
 
 _RECORD = re.compile(r"(?:(?:[\w. -]+=|\[\[ATTACHMENT\|).*\n?)*")
 """The facts and attachments that a record begins with."""
@@ -63,6 +68,13 @@ class Totals:
     def attributes(self) -> dict[str, str]:
         """As a `testsuite` element declares them."""
         return {name: str(value) for name, value in asdict(self).items()}
+
+
+class Suite(NamedTuple):
+    """A suite that is written: its element without cases, and what makes its cases, anew at each call."""
+
+    element: ET.Element
+    cases: Callable[[], Iterable[ET.Element]]
 
 
 class _PlainTree(ET.TreeBuilder):
@@ -108,56 +120,86 @@ def check(root: ET.Element) -> Totals:
     Raises:
         ReportError: naming the rule and the suite or case that breaks it.
     """
-    if root.tag != "testsuites":
-        raise ReportError(f"its root is <{root.tag}>, must be <testsuites>")
+    return _checked(_walked(root))
+
+
+_Events = Iterator[tuple[str, ET.Element]]
+"""The elements of a document in its order, each at its `start` and at its `end`."""
+
+
+def _walked(root: ET.Element) -> _Events:
+    """The events of a document that was read; it may be of others, and nested however deep."""
+    yield "start", root
+    open_elements = [(root, iter(root))]
+    while open_elements:
+        element, children = open_elements[-1]
+        if (child := next(children, None)) is not None:
+            yield "start", child
+            open_elements.append((child, iter(child)))
+        else:
+            yield "end", element
+            open_elements.pop()
+
+
+def _streamed(path: Path) -> _Events:
+    """The events of a file; its cases are let go once they were seen."""
+    above: list[ET.Element] = []
+    for event, element in ET.iterparse(path, ("start", "end")):
+        yield event, element
+        if event == "start":
+            above.append(element)
+        else:
+            above.pop()
+            if element.tag == "testcase":
+                above[-1].remove(element)
+
+
+def _checked(events: _Events) -> Totals:
+    """See `check`."""
     names: Counter[str] = Counter()
-    for suite in root:
-        if suite.tag != "testsuite" or suite.find("testsuite") is not None:
-            raise ReportError("its suites are not one flat level of <testsuite>")
-        cases = suite.findall("testcase")
-        for case in cases:
-            if not (case.get("classname") and case.get("name")):
-                raise ReportError(f"a case of suite {suite.get('name')} has no class name or no name")
-            if not _TIME.fullmatch(case.get("time", "0")):
-                raise ReportError(
-                    f"case {name_of(case)} has the time {case.get('time')!r}, not a number of seconds"
-                )
-        names.update(map(name_of, cases))
-        _declares(suite, f"suite {suite.get('name')}")
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise ReportError(f"{counted(len(twice), 'case name')} more than once, first {twice[0]}")
-    return _declares(root, "the report")
+    outcomes: Counter[Outcome] = Counter()
+    of_suite: Counter[Outcome] = Counter()
+    above: list[ET.Element] = []
+    for event, element in events:
+        depth = len(above)
+        if event == "start":
+            if depth == 0 and element.tag != "testsuites":
+                raise ReportError(f"its root is <{element.tag}>, must be <testsuites>")
+            if depth in (1, 2) and (element.tag == "testsuite") != (depth == 1):
+                raise ReportError("its suites are not one flat level of <testsuite>")
+            above.append(element)
+            continue
+        above.pop()
+        depth -= 1
+        if element.tag == "testcase":
+            of_suite[outcome(element)] += 1
+            if depth == 2:
+                _check_case(element, above[-1])
+                names[name_of(element)] += 1
+        elif depth == 1:
+            _declares(element, f"suite {element.get('name')}", of_suite)
+            outcomes += of_suite
+            of_suite.clear()
+        elif depth == 0:
+            if twice := [name for name, count in names.items() if count > 1]:
+                raise ReportError(f"{counted(len(twice), 'case name')} more than once, first {twice[0]}")
+            _declares(element, "the report", outcomes)
+    return Totals.of(outcomes.elements())
 
 
-def _declares(element: ET.Element, what: str) -> Totals:
-    """The totals of a suite or a report, which must be those that it declares; see `document_of`."""
-    totals = _totals_of(element)
-    for name, value in totals.attributes().items():
+def _check_case(case: ET.Element, suite: ET.Element) -> None:
+    if not (case.get("classname") and case.get("name")):
+        raise ReportError(f"a case of suite {suite.get('name')} has no class name or no name")
+    if not _TIME.fullmatch(case.get("time", "0")):
+        raise ReportError(f"case {name_of(case)} has the time {case.get('time')!r}, not a number of seconds")
+
+
+def _declares(element: ET.Element, what: str, outcomes: Counter[Outcome]) -> None:
+    """Check that a suite or a report declares the totals that it has; see `write_document`."""
+    for name, value in Totals.of(outcomes.elements()).attributes().items():
         optional = element.tag == "testsuites" and name == "skipped"
         if element.get(name, value if optional else None) != value:
             raise ReportError(f"{what} declares {name}={element.get(name)}, but holds {value}")
-    return totals
-
-
-def _totals_of(element: ET.Element) -> Totals:
-    return Totals.of(map(outcome, element.iter("testcase")))
-
-
-def document_of(suites: Iterable[ET.Element]) -> ET.Element:
-    """A document of these suites, each of which names them all; totals and times are those of the cases.
-
-    The root does not say how many cases were skipped, because Jenkins' schema refuses that attribute there.
-    """
-    root = ET.Element("testsuites")
-    root.extend(suites)
-    names = " ".join(suite.get("name", "") for suite in root)
-    for suite in root:
-        set_property(suite, "report.suites", names)
-    for element in (*root, root):  # the time of the root is that of its suites, as they tell it
-        seconds = sum(float(part.get("time", "0")) for part in element)
-        element.attrib.update(_totals_of(element).attributes(), time=f"{seconds:.3f}")
-    del root.attrib["skipped"]
-    return root
 
 
 def properties_of(suite: ET.Element) -> dict[str, str]:
@@ -175,31 +217,103 @@ def set_property(suite: ET.Element, name: str, value: str) -> None:
     (known or [ET.SubElement(properties, "property", name=name)])[0].set("value", value)
 
 
-def serialise(root: ET.Element) -> bytes:
-    """The document as UTF-8. A carriage return is escaped, or reading it back would make it a line end."""
-    ET.indent(root)
-    data: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+def write_document(file: IO[bytes], suites: Sequence[Suite], folder: Path, limit: int = FILE_LIMIT) -> None:
+    """Write a document of these suites, as UTF-8, in under `limit` bytes.
+
+    Each suite names them all; totals and times are those of the cases. The root does not say how many cases
+    were skipped, because Jenkins' schema refuses that attribute there.
+
+    If there is too much, bodies are cut, those of passed cases first, and every suite says so. Outcomes,
+    names, messages (in a body too) and totals are never touched, and a case's facts and attachments only in
+    the last resort; a document still too large without any body is written as it is, since a report too large
+    for one consumer is better than none.
+
+    The cases are first written to a file without a name in `folder`, since the totals stand before them.
+    """
+    names = " ".join(suite.element.get("name", "") for suite in suites)
+    for suite in suites:
+        set_property(suite.element, "report.suites", names)
+    for number in range(len(_CUTS) + 1):
+        cuts = _CUTS[:number]
+        if cuts:
+            left, passed_only = cuts[-1]
+            whose = "bodies of passed cases" if passed_only else "bodies"
+            said = f"over {limit} bytes: {whose} cut to {left} characters"
+            for suite in suites:
+                set_property(suite.element, "report.cut", said)
+        with tempfile.TemporaryFile(dir=folder) as cases:
+            written = [_write_cases(suite, cuts, cases) for suite in suites]
+            start, end = _around(_root_of(suites, (outcomes for outcomes, _ in written)), "testsuite", 0)
+            around = [_around(suite.element, "testcase", 1) for suite in suites]
+            tags = itertools.chain((_DECLARATION, start, end), *around)
+            if cuts == _CUTS or cases.tell() + sum(map(len, tags)) <= limit:
+                cases.seek(0)
+                file.write(_DECLARATION + start)
+                for (before, behind), (_, size) in zip(around, written, strict=True):
+                    file.write(before)
+                    _copy(cases, file, size)
+                    file.write(behind)
+                file.write(end)
+                return
+
+
+def _write_cases(
+    suite: Suite, cuts: Sequence[tuple[int, bool]], file: IO[bytes]
+) -> tuple[Counter[Outcome], int]:
+    """Write the cases of a suite, and make its element declare them. Returns outcomes and bytes."""
+    outcomes: Counter[Outcome] = Counter()
+    seconds, start = 0.0, file.tell()
+    for case in suite.cases():
+        outcomes[outcome(case)] += 1
+        seconds += float(case.get("time", "0"))
+        for left, passed_only in cuts:
+            if not passed_only or outcome(case) is Outcome.PASSED:
+                for body in (child for child in case if child.tag in _BODIES):
+                    body.text = _shortened(body, left)
+        file.write(_line(2) + _serialised(case, 2))
+    _declare(suite.element, outcomes, seconds)
+    return outcomes, file.tell() - start
+
+
+def _root_of(suites: Sequence[Suite], outcomes: Iterable[Counter[Outcome]]) -> ET.Element:
+    """The root without its suites. Its time is that of the suites, as they tell it."""
+    root = ET.Element("testsuites")
+    seconds = sum(float(suite.element.get("time", "0")) for suite in suites)
+    _declare(root, sum(outcomes, Counter()), seconds)
+    del root.attrib["skipped"]
+    return root
+
+
+def _declare(element: ET.Element, outcomes: Counter[Outcome], seconds: float) -> None:
+    element.attrib.update(Totals.of(outcomes.elements()).attributes(), time=f"{seconds:.3f}")
+
+
+def _around(element: ET.Element, tag: str, level: int) -> tuple[bytes, bytes]:
+    """What stands before and behind children of an element that it does not have yet, of this tag."""
+    place = ET.SubElement(element, tag)
+    before, _, behind = _serialised(element, level).partition(f"<{tag} />".encode())
+    element.remove(place)
+    return _line(level) + before.rstrip(), behind
+
+
+def _line(level: int) -> bytes:
+    return b"\n" + b"  " * level
+
+
+def _serialised(element: ET.Element, level: int) -> bytes:
+    """An element as UTF-8. A carriage return is escaped, or reading it back would make it a line end."""
+    element.tail = None
+    ET.indent(element, level=level)
+    data: bytes = ET.tostring(element, encoding="utf-8")
     return data.replace(b"\r", b"&#13;")
 
 
-def fit(root: ET.Element, limit: int = FILE_LIMIT) -> bytes:
-    """Serialise under `limit` bytes: bodies are cut, those of passed cases first, and every suite says so.
-
-    Outcomes, names, messages (in a body too) and totals are never touched, and a case's facts and attachments
-    only in the last resort; a document still too large without any body is returned as it is, since a report
-    too large for one consumer is better than none.
-    """
-    data = serialise(root)
-    for left, passed_only in _CUTS:
-        if len(data) <= limit:
-            break
-        for body in _bodies(root, passed_only):
-            body.text = _shortened(body, left)
-        for suite in root:
-            whose = "bodies of passed cases" if passed_only else "bodies"
-            set_property(suite, "report.cut", f"over {limit} bytes: {whose} cut to {left} characters")
-        data = serialise(root)
-    return data
+def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    """Copy the next `size` bytes, piece by piece."""
+    while size:
+        piece = source.read(min(size, _PIECE))
+        target.write(piece)
+        size -= len(piece)
 
 
 def _shortened(body: ET.Element, left: int) -> str:
@@ -214,12 +328,6 @@ def _shortened(body: ET.Element, left: int) -> str:
     return kept + cut(text[len(kept) :], left)
 
 
-def _bodies(root: ET.Element, passed_only: bool) -> Iterator[ET.Element]:
-    for case in root.iter("testcase"):
-        if not passed_only or outcome(case) is Outcome.PASSED:
-            yield from (child for child in case if child.tag in _BODIES)
-
-
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Whatever the system refuses here is a `ReportError`: this report cannot be written."""
@@ -229,8 +337,8 @@ def writing(path: Path) -> Iterator[None]:
         raise ReportError(f"{path}: the report cannot be written: {error.strerror or error}") from None
 
 
-def publish(path: Path, data: bytes, totals: Totals) -> None:
-    """Write a document beside its path, parse it back, compare its totals, and only then rename it.
+def publish(path: Path, write: Callable[[IO[bytes]], object], totals: Totals) -> None:
+    """Have a document written beside its path, parse it back, compare its totals, and only then rename it.
 
     An older report there stays until the new one is checked. `totals` are what the run itself counted.
 
@@ -243,7 +351,7 @@ def publish(path: Path, data: bytes, totals: Totals) -> None:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             temporary = Path(file.name)
             try:
-                file.write(data)
+                write(file)
                 file.flush()
                 os.fsync(file.fileno())
                 _prove(temporary, path, totals)
@@ -257,7 +365,9 @@ def publish(path: Path, data: bytes, totals: Totals) -> None:
 
 def _prove(temporary: Path, path: Path, totals: Totals) -> None:
     try:
-        written = check(read(temporary))
+        written = _checked(_streamed(temporary))
+    except ET.ParseError as error:
+        raise ReportError(f"{path}: not published: is not well-formed XML: {error}") from None
     except ReportError as error:
         raise ReportError(f"{path}: not published: {error}") from None
     if written != totals:

@@ -7,7 +7,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.ground.words import counted
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, writing

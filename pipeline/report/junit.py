@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import junit_xml
 
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
-from pipeline.report.document import OUTCOME_TAGS, Totals, document_of, fit, publish, with_message
+from pipeline.report.document import OUTCOME_TAGS, Suite, Totals, publish, with_message, write_document
 from pipeline.report.text import one_line
 
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
@@ -37,39 +38,52 @@ def write(
     # Counted from the results, so that a case missing from the file is noticed.
     outcomes = [OUTCOMES[state].outcome for result in results for state in states_of(result)]
     totals = Totals.of([*outcomes, Outcome.ERROR] if problems else outcomes)
-    publish(path, fit(document(results, facts, attachments, problems)), totals)
+    suites = suites_of(results, facts, attachments, problems)
+    publish(path, lambda file: write_document(file, suites, path.parent), totals)
     return totals
 
 
-def document(
+def suites_of(
     results: Sequence[Result], facts: Mapping[str, str], attachments: Attachments, problems: Sequence[str]
-) -> ET.Element:
-    """A run's report as a tree; see `write`."""
-    suites: dict[str, list[Case]] = {}
+) -> list[Suite]:
+    """The suites of a run's report; see `write`."""
+    members: dict[str, list[Result]] = {}
     for result in sorted(results, key=lambda result: result.job.id):
-        suites.setdefault(suite_of(result), []).extend(cases_of(result, attachments))
+        members.setdefault(suite_of(result), []).append(result)
+    suites = [
+        Suite(_suite(name, facts), partial(_elements, ended, attachments)) for name, ended in members.items()
+    ]
     if problems:
-        suites[RUN_SUITE] = [problem_case(problems)]
-    return document_of(_suite(name, cases, facts) for name, cases in suites.items())
+        suites.append(Suite(_suite(RUN_SUITE, facts), lambda: [_element(problem_case(problems))]))
+    return suites
 
 
-def _suite(name: str, cases: Sequence[Case], properties: Mapping[str, str]) -> ET.Element:
-    """One suite as `junit-xml` builds it, with corrections where that package deviates from the format."""
+def _suite(name: str, properties: Mapping[str, str]) -> ET.Element:
+    """One suite without cases, as `junit-xml` builds it."""
     started = _TIMESTAMP.match(properties.get("started", ""))
     suite: ET.Element = junit_xml.TestSuite(
         name,
-        [_test_case(case) for case in cases],
         hostname=one_line(properties.get("host", "")),
         timestamp=started and started.group(),
         properties={one_line(key): one_line(value, _PROPERTY_LIMIT) for key, value in properties.items()},
     ).build_xml_doc()
     del suite.attrib["disabled"]  # strict schemas do not know it
-    for element, case in zip(suite.findall("testcase"), cases, strict=True):
-        element.set("time", f"{case.seconds:.3f}")  # always there, never 1e-05
-        for child in element:
-            if child.tag in OUTCOME_TAGS:
-                child.set("type", case.state.value)
     return suite
+
+
+def _elements(results: Sequence[Result], attachments: Attachments) -> Iterator[ET.Element]:
+    return (_element(case) for result in results for case in cases_of(result, attachments))
+
+
+def _element(case: Case) -> ET.Element:
+    """One case as `junit-xml` builds it, with corrections where that package deviates from the format."""
+    suite: ET.Element = junit_xml.TestSuite("", [_test_case(case)]).build_xml_doc()
+    (element,) = suite.findall("testcase")
+    element.set("time", f"{case.seconds:.3f}")  # always there, never 1e-05
+    for child in element:
+        if child.tag in OUTCOME_TAGS:
+            child.set("type", case.state.value)
+    return element
 
 
 def _test_case(case: Case) -> junit_xml.TestCase:

@@ -7,25 +7,27 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from pipeline.commands.facts import SOURCES_DIGEST
 from pipeline.commands.options import WITHIN
-from pipeline.ground.jobs import OUTCOMES, Lane, Outcome, Result, State
+from pipeline.ground.jobs import Lane, State
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.ground.settings import DECLARED, Replaces
 from pipeline.ground.words import counted
 from pipeline.matrix.durations import LONGEST
 from pipeline.report.cases import RUN_SUITE
 from pipeline.report.document import (
     ReportError,
+    Suite,
     Totals,
     check,
-    document_of,
-    fit,
     name_of,
     outcome,
     properties_of,
@@ -33,6 +35,7 @@ from pipeline.report.document import (
     read,
     set_property,
     with_message,
+    write_document,
 )
 from pipeline.report.reread import reread, state_of
 from pipeline.report.results import beside, read_results, write_results
@@ -228,8 +231,8 @@ def merge(
     cases = [case for each in chosen.values() for case in each.counts.cases]
     totals = Totals.of(map(outcome, cases))
     united = _united(reports, chosen)
-    publish(out, fit(united), totals)
-    _write_results(out, united, chosen.values())
+    publish(out, lambda file: write_document(file, united, out.parent), totals)
+    _write_results(out, chosen.values())
     duplicates = sum(each.doubled for each in chosen.values())
     outdated = tuple(line for each in chosen.values() if (line := each.line))
     kept = tuple(_kept_lines(chosen.values()))
@@ -238,7 +241,7 @@ def merge(
     )
 
 
-def _write_results(out: Path, united: ET.Element, chosen: Iterable[_Chosen]) -> None:
+def _write_results(out: Path, chosen: Iterable[_Chosen]) -> None:
     """Write the merged results beside the merged report, of each job as its run's own results tell it.
 
     Of a part without results beside it only what its report says is known. Parts that do not say of which
@@ -246,7 +249,7 @@ def _write_results(out: Path, united: ET.Element, chosen: Iterable[_Chosen]) -> 
     """
     path = beside(out)
     try:
-        merged = reread(united, out)
+        merged = reread(read(out), out)
     except ReportError:
         path.unlink(missing_ok=True)
         return
@@ -474,16 +477,22 @@ def _missing_report(missing: Mapping[str, str]) -> _Report:
     return _Report(Path("missing"), root)
 
 
-def _united(reports: Sequence[_Report], chosen: Mapping[str, _Chosen]) -> ET.Element:
+def _united(reports: Sequence[_Report], chosen: Mapping[str, _Chosen]) -> list[Suite]:
     by_name: dict[str, list[ET.Element]] = {}
     for report in reports:
         for suite in report.root:
             by_name.setdefault(suite.get("name", ""), []).append(suite)
     united = (_united_suite(suites, chosen) for suites in by_name.values())
-    return document_of(suite for suite in united if suite.find("testcase") is not None)
+    return [
+        Suite(suite, partial(map, deepcopy, cases))  # copies, since bodies may be cut
+        for suite, cases in united
+        if cases
+    ]
 
 
-def _united_suite(suites: Sequence[ET.Element], chosen: Mapping[str, _Chosen]) -> ET.Element:
+def _united_suite(
+    suites: Sequence[ET.Element], chosen: Mapping[str, _Chosen]
+) -> tuple[ET.Element, list[ET.Element]]:
     """Suites of one name as one: every case once, every fact with all its values."""
     united = ET.Element("testsuite", suites[0].attrib)
     facts: dict[str, list[str]] = {}
@@ -497,8 +506,6 @@ def _united_suite(suites: Sequence[ET.Element], chosen: Mapping[str, _Chosen]) -
         set_property(united, name, "; ".join(values))
     names = dict.fromkeys(name_of(case) for suite in suites for case in suite.findall("testcase"))
     jobs = [chosen[name] for name in names if name in chosen]
-    for each in jobs:
-        united.extend(each.counts.cases)
     for name, count in (
         ("report.duplicates", sum(each.doubled for each in jobs)),
         ("report.newest", sum(len(each.counts.cases) for each in jobs if each.outdated)),
@@ -506,4 +513,4 @@ def _united_suite(suites: Sequence[ET.Element], chosen: Mapping[str, _Chosen]) -
     ):
         if count:
             set_property(united, name, str(count))
-    return united
+    return united, [case for each in jobs for case in each.counts.cases]

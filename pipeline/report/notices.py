@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline.ground.jobs import ATTEMPT, KNOWN_IN, RAN_IN, Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import ATTEMPT, KNOWN_IN, RAN_IN, Result
 from pipeline.ground.words import counted
 from pipeline.results.performance import NOT_COMPARED, REFERENCE
 

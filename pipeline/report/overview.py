@@ -7,18 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.diff import render
-from pipeline.ground.jobs import (
-    BLAMED,
-    DIAGNOSIS,
-    NEW,
-    OUTCOMES,
-    REPRODUCE,
-    SINCE,
-    ExpectedFailure,
-    Outcome,
-    Result,
-    State,
-)
+from pipeline.ground.jobs import ExpectedFailure, State
+from pipeline.ground.results import BLAMED, DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, wrong_diffs
 from pipeline.report.text import alternatives, one_line

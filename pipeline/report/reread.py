@@ -9,20 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.ground.jobs import (
-    OUTCOMES,
-    Attempt,
-    Job,
-    Lane,
-    Metric,
-    Outcome,
-    Platform,
-    Result,
-    Source,
-    StageResult,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import OUTCOMES, Attempt, Metric, Outcome, Result, Source, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.report.document import OUTCOME_TAGS, ReportError, outcome, properties_of
 from pipeline.report.results import RunResults, results_of
@@ -34,7 +22,7 @@ from pipeline.run.states import exit_code
 _FACT = re.compile(r"([\w.@ -]+)=(.*)")
 _OF_THE_CASE = (
     *("platform", "engine", "variant", "device", "profile"),
-    *("seed", "seconds", "attempts", "state", "cause"),
+    *("seed", "seconds", "attempts", "peak_memory", "state", "cause"),
 )
 """Facts of a case that are fields of a `Result`."""
 
@@ -132,6 +120,7 @@ def _result(name: str, state: State, message: str, details: str, facts: Mapping[
         facts={key: value for key, value in facts.items() if key not in _OF_THE_CASE},
         causes=tuple(filter(None, facts.get("cause", "").split(" or "))),
         tries=(Attempt("", state, message, seconds),) if executed else (),
+        peak_memory=int(facts.get("peak_memory", "0")),
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ import msgspec
 
 from pipeline.commands.facts import VERSIONS
 from pipeline.ground.files import read_file
-from pipeline.ground.jobs import OUTCOMES, Outcome, Result
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.ground.settings import Settings
 from pipeline.report.cases import BODY_LIMIT, PASSED_OUTPUT_LIMIT
 from pipeline.report.document import ReportError, writing
@@ -23,7 +24,7 @@ from pipeline.report.overview import overview
 from pipeline.report.text import bounded
 from pipeline.run.journal import Record
 from pipeline.run.listener import RunInfo, RunSummary
-from pipeline.run.messages import encode, write_atomically
+from pipeline.run.messages import encoded_in_parts, write_in_parts
 from pipeline.run.states import INTERNAL_ERROR, exit_code
 
 NAME = "results.json"
@@ -116,7 +117,7 @@ def retold(record: Record, folder: Path) -> tuple[RunInfo, RunSummary]:
 def write_results(path: Path, results: RunResults) -> None:
     """Write a document; readers never see a part of it. Raises `ReportError` if it cannot be written."""
     with writing(path):
-        write_atomically(path, encode(results) + b"\n")
+        write_in_parts(path, itertools.chain(encoded_in_parts(results, "jobs"), (b"\n",)))
 
 
 def read_results(path: Path) -> RunResults:
@@ -163,7 +164,8 @@ def _ended(started: str, seconds: float) -> str | None:
 def _shortened(result: Result) -> Result:
     """A result with as much of its output as the JUnit file keeps."""
     passed = OUTCOMES[result.state].outcome is Outcome.PASSED
-    return replace(result, output=bounded(result.output, PASSED_OUTPUT_LIMIT if passed else BODY_LIMIT))
+    output = bounded(result.output, PASSED_OUTPUT_LIMIT if passed else BODY_LIMIT)
+    return result if output == result.output else replace(result, output=output)
 
 
 if __name__ == "__main__":

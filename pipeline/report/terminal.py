@@ -19,7 +19,8 @@ from rich.progress import (
 from rich.table import Column, Table
 from rich.text import Text
 
-from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.ground.words import counted
 from pipeline.report.cases import headline, suite_of
 from pipeline.report.compiled import in_short

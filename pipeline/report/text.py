@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from pipeline.ground.jobs import PROGRAM_RIGHT, PROGRAM_WRONG, UNEXPLAINED, Metric, StageResult
+from pipeline.ground.results import PROGRAM_RIGHT, PROGRAM_WRONG, UNEXPLAINED, Metric, StageResult
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _ILLEGAL = re.compile(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from golden.errors import UserError
-from pipeline.ground.jobs import FINGERPRINT, KNOWN_AS, KNOWN_IN, OUTCOMES, Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import FINGERPRINT, KNOWN_AS, KNOWN_IN, OUTCOMES, Result
 from pipeline.ground.settings import Settings
 from pipeline.history.named import results_named
 from pipeline.report.text import one_line

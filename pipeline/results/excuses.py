@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pipeline.ground.jobs import BLAMED, EXCUSABLE, FINGERPRINT, ExpectedFailure, Result, StageResult, State
+from pipeline.ground.jobs import EXCUSABLE, ExpectedFailure, State
+from pipeline.ground.results import BLAMED, FINGERPRINT, Result, StageResult
 from pipeline.results.fingerprint import fits, wrong_stages
 
 _LONGEST, _SHORTEST = 500, 60

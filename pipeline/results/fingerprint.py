@@ -6,7 +6,8 @@ import re
 from hashlib import sha256
 
 from pipeline.diff import render
-from pipeline.ground.jobs import BLAMED, OUTCOMES, Outcome, Result, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import BLAMED, OUTCOMES, Outcome, Result, StageResult
 
 _VARYING = re.compile(r"(?<!\w)[^\W\d](?:\w|-(?=\w))*|0x[0-9a-fA-F]+|[0-9a-f]{8,}|\d+")
 """A name, which begins with a letter and may have numbers in it; an address; a hash; a number."""

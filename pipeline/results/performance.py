@@ -15,7 +15,8 @@ import msgspec
 
 from golden.errors import UserError
 from pipeline.ground.files import read_file
-from pipeline.ground.jobs import TIMING, Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import TIMING, Result
 from pipeline.run.messages import write_atomically
 
 

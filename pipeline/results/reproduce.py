@@ -11,7 +11,8 @@ from pathlib import Path
 
 from golden import profiles
 from pipeline.commands.options import LANES, OUTPUT
-from pipeline.ground.jobs import INPUTS, REPRODUCE, Job, Lane, State
+from pipeline.ground.jobs import INPUTS, Job, Lane, State
+from pipeline.ground.results import REPRODUCE
 from pipeline.ground.settings import Settings
 from pipeline.run.listener import RunSummary
 

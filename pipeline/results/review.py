@@ -6,18 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from pipeline.ground.jobs import (
-    FINGERPRINT,
-    NEW,
-    QUEUED,
-    RAN_IN,
-    REPRODUCE,
-    SINCE,
-    Blame,
-    Job,
-    Result,
-    State,
-)
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import FINGERPRINT, NEW, QUEUED, RAN_IN, REPRODUCE, SINCE, Blame, Result
 from pipeline.ground.settings import Settings
 from pipeline.history.past import End, Past, backends_of, entry_of
 from pipeline.results.excuses import Earlier, with_excuse

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
-from pipeline.ground.jobs import OUTCOMES, Job, Outcome, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import OUTCOMES, Outcome, Result
 
 
-@dataclass(frozen=True)
-class _Kept:
-    path: Path
+class _Kept(NamedTuple):
+    """The bytes in the folder of a job, or of a probe, and whether they are of a failure."""
+
+    whose: Job | Path
     size: int
     failed: bool
 
 
 def relocated(result: Result, folder: Path, run_folder: Path) -> Result:
     """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder`."""
+    if not result.files:
+        return result
 
     def place(artefact: str) -> str:
         path = folder / artefact
@@ -32,6 +39,17 @@ def without_artefacts(result: Result) -> Result:
     """The result of a job whose files were removed."""
     stages = tuple(replace(stage, artefacts=()) for stage in result.stages)
     return replace(result, artefacts=(), stages=stages)
+
+
+def _bytes_in(folder: str | Path) -> int:
+    """The bytes of all files below a folder that can be seen; 0 if there is none."""
+    total = 0
+    # Each job asks this, so it makes no `Path`, and no system call more than there are folders and files.
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            inside = entry.is_dir(follow_symlinks=False)
+            total += _bytes_in(entry.path) if inside else entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 class Artefacts:
@@ -48,7 +66,7 @@ class Artefacts:
     def admit(self, result: Result) -> Result:
         """Make room for a job's folder. Returns the result, without artefacts if they had to be removed."""
         failed = OUTCOMES[result.state].outcome in (Outcome.FAILURE, Outcome.ERROR)
-        self._admit(result.job.id, self._folder_of(result.job), failed)
+        self._admit(result.job.id, result.job, failed)
         return self.final(result)
 
     def admit_probe(self, folder: Path) -> None:
@@ -56,19 +74,23 @@ class Artefacts:
         self._admit(str(folder), folder, failed=True)
         self.dropped.discard(str(folder))  # no job
 
-    def _admit(self, name: str, path: Path, failed: bool) -> None:
-        size = sum(file.lstat().st_size for file in path.rglob("*") if not file.is_dir())
+    def _admit(self, name: str, whose: Job | Path, failed: bool) -> None:
+        size = _bytes_in(self._folder(whose))
         before = self._kept.pop(name, None)
         self._bytes += size - (before.size if before is not None else 0)
-        self._kept[name] = _Kept(path, size, failed)
+        if size:
+            self._kept[name] = _Kept(whose, size, failed)
         while self._bytes > self._limit:
             # Old passes go first, then the newest failure: the first failures of a run tell the most.
-            passes = (one for one, kept in self._kept.items() if not kept.failed and kept.size)
+            passes = (one for one, kept in self._kept.items() if not kept.failed)
             gone = next(passes, name)
             removed = self._kept.pop(gone)
             self._bytes -= removed.size
-            shutil.rmtree(removed.path, ignore_errors=True)
+            shutil.rmtree(self._folder(removed.whose), ignore_errors=True)
             self.dropped.add(gone)
+
+    def _folder(self, whose: Job | Path) -> Path:
+        return whose if isinstance(whose, Path) else self._folder_of(whose)
 
     def final(self, result: Result) -> Result:
         """The result; if its artefacts were removed, without them and with a fact that says so."""

@@ -24,7 +24,8 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import ATTEMPT, Attempt, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import ATTEMPT, Attempt, Result
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict
@@ -64,6 +65,7 @@ class RunOptions:
         preload: modules imported once for all jobs, besides the target's; they must not start threads.
         missing: by job id, the golden that is not in the cache and that the job has to wait for.
         expected: by job id, how long a job is expected to take; the longest begin first.
+        memory: see `Terms`.
         builds: by job id, what is built once for several jobs and is not built yet. One of them begins
             before all other jobs and builds it; the others wait until that one has ended.
         target: `module:function` that does a job's work.
@@ -88,6 +90,7 @@ class RunOptions:
     preload: tuple[str, ...] = ("numpy",)
     missing: Mapping[str, Wanted] = field(default_factory=dict)
     expected: Mapping[str, float] = field(default_factory=dict)
+    memory: Mapping[str, float] = field(default_factory=dict)
     builds: Mapping[str, Set[str]] = field(default_factory=dict)
     target: str = "pipeline.work.stages:execute"
     facts: Mapping[str, str] = field(default_factory=dict)
@@ -177,6 +180,7 @@ def _terms(plan: Sequence[Job], options: RunOptions, host: Host) -> Terms:
         target=options.target,
         environment=host.environment,
         available=host.available,
+        memory=options.memory,
     )
 
 
@@ -461,8 +465,8 @@ class _Run:
         if not task.examined:
             task.state = states.advance(task.job.id, task.state, State.RUNNING)
         folder = self._folder.job_folder(task.job)
-        if task.starts == 0:
-            shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
+        if task.starts == 0 and self._site.resumed:
+            shutil.rmtree(folder, ignore_errors=True)  # left from before
         task.starts += 1
         task.place = device.name if device is not None else ""
         number = device.number if device is not None else None
@@ -495,7 +499,9 @@ class _Run:
             result = verdict.judge_lost(job, ended.fault, ended.gave_up)
         else:
             result = verdict.judge(job, ended.report, self._site.result(number), self._options.marks)
-        self._settle(running, replace(result, facts={**result.facts, **ended.facts}))
+        if ended.facts:
+            result = replace(result, facts={**result.facts, **ended.facts})
+        self._settle(running, result)
 
     def _take_back(self, running: _Running) -> None:
         """A process did not begin: its task waits again, as if it had never been started."""

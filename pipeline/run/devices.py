@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -98,9 +99,16 @@ def choose_ids(
     return tuple(chosen)
 
 
+@cache  # so that the results of thousands of jobs hold one text
 def lock_name(platform: Platform, number: int) -> str:
     """Name of a device's lock. All platforms share the lock of a card; emulated devices have other locks."""
     return f"{'npu' if platform.on_cards else 'emulated'}-{number}"
+
+
+@cache
+def lock_names(platform: Platform, numbers: tuple[int, ...]) -> tuple[str, ...]:
+    """The names of the locks of devices; the same tuple for all jobs."""
+    return tuple(lock_name(platform, number) for number in numbers)
 
 
 def on_node(node: str, name: str) -> str:

@@ -21,7 +21,8 @@ from enum import Enum, auto
 from itertools import combinations, filterfalse
 
 from pipeline.engines.host_faults import FULL_DISK
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Result
 from pipeline.results.fingerprint import fingerprint
 from pipeline.run.devices import node_of, number_of
 
@@ -69,13 +70,16 @@ class Try:
 class _Device:
     """What is known of one device.
 
-    `passes` are (event, job, whether it was a probe). `row` has the jobs in trouble since the last pass,
-    `doubts` why the device is suspect, by job; `awaited` are those of these jobs that are being tried on
-    a second device. `compared`: a job failed on another device as it failed here. `untestable`: a probe
-    failed for a reason that is not the device's, such as a full disk, so that none is tried again.
+    `passes` are (event, job, whether it was a probe): those that can say something about a job in trouble.
+    After the last trouble these are the first one and the first of another job; `passed` are the two jobs.
+    `row` has the jobs in trouble since the last pass, `doubts` why the device is suspect, by job;
+    `awaited` are those of these jobs that are being tried on a second device. `compared`: a job failed on
+    another device as it failed here. `untestable`: a probe failed for a reason that is not the device's,
+    such as a full disk, so that none is tried again.
     """
 
     passes: list[tuple[int, str, bool]] = field(default_factory=list)
+    passed: set[str] = field(default_factory=set)
     row: dict[str, Try] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
@@ -106,7 +110,7 @@ class Evidence:
     def know(self, device: str, result: Result) -> None:
         """A result from before the run was resumed: a job that passed can be used for probes."""
         if result.state is State.PASSED:
-            self._good[result.job.id][device] = result.seconds
+            self._good[device][result.job.id] = result.seconds
 
     def note(self, device: str, result: Result) -> Try:
         """A job ended on a device (empty: it used none). What the end means is for `decide` to say."""
@@ -116,7 +120,9 @@ class Evidence:
             return one
         known, job = self._devices[device], result.job.id
         if result.state is State.PASSED:
-            known.passes.append((one.at, job, False))
+            if len(known.passed) < 2 and job not in known.passed:
+                known.passed.add(job)
+                known.passes.append((one.at, job, False))
             self._proven.add(device)
             known.row.clear()
             known.doubts = {who: why for who, why in known.doubts.items() if who in known.awaited}
@@ -125,6 +131,7 @@ class Evidence:
             one = replace(one, first=one.kind not in known.kinds)
             self._troubled.add(device)
             known.failed.add(job)
+            known.passed.clear()
             known.kinds.add(one.kind)
             known.row[job] = one
             if device not in self._reach.get(job, ()):
@@ -193,7 +200,8 @@ class Evidence:
             self._proven.add(device)
             known.row.clear()
         elif result.state in _TROUBLE or result.blames is Blame.DEVICE:
-            where = device if device in self._good[job] else next(iter(self._good[job]))
+            others = (place for place, passed in self._good.items() if job in passed)
+            where = device if job in self._good[device] else next(others)
             return f"{job}, which passed on {_device(where)}, ends here as {_told(result)}"
         else:
             known.untestable = True
@@ -240,10 +248,11 @@ class Evidence:
 
     def _known_good(self, device: str) -> str:
         """The job to probe a device with: one that passed there, else elsewhere; the quickest."""
-        known = self._devices[device]
+        known, here = self._devices[device], self._good[device]
         able = (
-            (job in known.failed, device not in where, min(where.values()), job)
-            for job, where in self._good.items()
+            (job in known.failed, job not in here, seconds, job)
+            for passed in self._good.values()
+            for job, seconds in passed.items()
             if device in self._reach.get(job, ()) and not known.untestable
         )
         return min(able, default=(False, False, 0.0, ""))[-1]

@@ -9,11 +9,13 @@ from __future__ import annotations
 import selectors
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 from pipeline.run.devices import Device
 from pipeline.run.goldens import Wanted
@@ -40,6 +42,8 @@ class Terms:
         target: `module:function` that does a job's work.
         environment: that of the jobs' processes.
         available: says quickly whether a job can run on this host.
+        memory: by job id, how many bytes of memory a job is expected to need; without an entry, that is not
+            known. Only a cluster asks for it.
     """
 
     plan: Sequence[Job]
@@ -54,6 +58,7 @@ class Terms:
     target: str
     environment: Mapping[str, str]
     available: Callable[[Job], Availability]
+    memory: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def patience(self) -> float:
@@ -77,7 +82,7 @@ class Site:
     folder: Path
     resumed: bool = False
 
-    @property
+    @cached_property
     def results(self) -> Path:
         """Folder of the results that were written and not read yet."""
         return self.folder / "results"

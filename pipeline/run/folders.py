@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 
 from golden.errors import UserError
 from pipeline.ground.flock import require_flock
-from pipeline.ground.jobs import OUTCOMES, Job, Outcome
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import OUTCOMES, Outcome
 from pipeline.run.journal import Record, read_journal
 
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{10}")

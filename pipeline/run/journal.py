@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,12 +12,13 @@ from pathlib import Path
 import msgspec
 
 from golden.errors import UserError
-from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 from pipeline.ground.words import counted
 from pipeline.run.artefacts import without_artefacts
 from pipeline.run.listener import RunInfo, RunSummary
-from pipeline.run.messages import encode
+from pipeline.run.messages import encode, encoded_in_parts
 
 
 class JournalError(UserError):
@@ -108,7 +109,7 @@ class Journal:
             self._append(Resumed(run.started, run.facts, run.settings, run.sources))
         else:
             begun = Begun(run.run_id, run.started, run.plan, run.facts, run.settings, run.sources)
-            self._append(begun)
+            self._write(encoded_in_parts(begun, "plan"))
         self._sync()
 
     def job_started(self, job: Job, device: int | None, attempt: int) -> None:
@@ -136,8 +137,12 @@ class Journal:
             raise JournalError(f"{self._path}: was removed while it was being written")
 
     def _append(self, event: msgspec.Struct) -> None:
+        self._write((encode(event),))
+
+    def _write(self, line: Iterable[bytes]) -> None:
         with self._named_errors():
-            self._file.write(encode(event) + b"\n")
+            self._file.writelines(line)
+            self._file.write(b"\n")
             self._file.flush()
 
     def _sync(self) -> None:

@@ -15,6 +15,7 @@ import select
 import selectors
 import signal
 import socket
+import sys
 import tempfile
 import time
 import traceback
@@ -34,6 +35,8 @@ _STACKS_LIMIT = 256 * 1024
 _STACKS_PATIENCE = 1.0
 _SETTLE = 0.1
 _CLOSE_PATIENCE = 5.0
+_RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+"""Bytes in the unit in which a system says how much of a process was in memory."""
 
 
 class KeeperClient(Channel[Hello | Report | Fault]):
@@ -136,6 +139,7 @@ class _Execution:
         self._capture = Capture()
         self._status: int | None = None
         self._childless = False
+        self._peak_memory = 0
         self._grace = order.grace
         self._ended: State | None = None
 
@@ -163,7 +167,8 @@ class _Execution:
             os.close(reading)
         written = self._written()
         status = self._status if self._status is not None else -signal.SIGKILL
-        return Report(status, self._ended, seconds, self._capture.text(), written, swept, alive)
+        text = self._capture.text()
+        return Report(status, self._ended, seconds, text, written, swept, alive, self._peak_memory)
 
     def _watch(self, reading: int, deadline: float) -> None:
         """Return when the leader has ended, or when it has to be ended."""
@@ -202,12 +207,14 @@ class _Execution:
         """Collect children that have ended, also adopted ones. True when none is left."""
         while not self._childless:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 self._childless = True
                 break
             if pid == 0:
                 break
+            # It counts the children for which a process itself has waited.
+            self._peak_memory = max(self._peak_memory, usage.ru_maxrss * _RSS_UNIT)
             if pid == self._leader:
                 self._status = os.waitstatus_to_exitcode(status)
         return self._childless

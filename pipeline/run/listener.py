@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from golden.errors import UserError
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 
 

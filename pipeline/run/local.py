@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.run import processes
 from pipeline.run.ahead import GoldensAhead
-from pipeline.run.devices import Device, DevicePool, lock_name, network_warning, number_of
+from pipeline.run.devices import Device, DevicePool, lock_name, lock_names, network_warning, number_of
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.goldens import Wanted
 from pipeline.run.keeper import KeeperClient
@@ -103,7 +104,7 @@ class LocalExecutor:
         """See `Executor`."""
         if self._terms.queued(job):
             return ()
-        return tuple(lock_name(job.platform, number) for number in self._terms.devices_of(job))
+        return lock_names(job.platform, self._terms.devices_of(job))
 
     def lent(self, job: Job) -> tuple[int, ...]:
         """See `Executor`."""

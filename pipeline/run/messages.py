@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import secrets
 import socket
 from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
-from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 
 _RESULT_LIMIT = 32 * 1024**2
+_RESULTS = msgspec.json.Decoder(Result)
 
 Message = TypeVar("Message")
 
@@ -72,7 +77,7 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     `status` is its exit code, or minus the signal that ended it. `ended` is `timed-out` or `interrupted` if
     the keeper ended it for that, else None. `stacks` is what faulthandler wrote (at a timeout: every thread).
     `swept` and `alive` describe processes that the job left behind: those that were killed, and those that
-    could not be killed.
+    could not be killed. `peak_memory` is that of `Result`.
     """
 
     status: int
@@ -82,6 +87,7 @@ class Report(msgspec.Struct, frozen=True, tag=True):
     stacks: str
     swept: tuple[str, ...]
     alive: tuple[str, ...]
+    peak_memory: int = 0
 
 
 def plain_text(raw: bytes) -> str:
@@ -98,12 +104,28 @@ def encode(message: object) -> bytes:
         return re.sub("[\ud800-\udfff]", lambda lone: rf"\\u{ord(lone[0]):x}", text).encode()
 
 
+def encoded_in_parts(message: msgspec.Struct, field: str) -> Iterator[bytes]:
+    """`encode` in parts: the items of a list in it, of which there may be thousands, each by itself."""
+    empty = msgspec.structs.replace(message, **{field: ()})
+    # No text can hold this name, since quotes are escaped in texts.
+    before, name, behind = encode(empty).partition(f'"{field}":['.encode())
+    yield before + name
+    for number, item in enumerate(getattr(message, field)):
+        yield b"," + encode(item) if number else encode(item)
+    yield behind
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file atomically: readers never see a part of it."""
+    write_in_parts(path, (data,))
+
+
+def write_in_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file of these parts; see `write_atomically`."""
     written = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with written.open("xb") as file:
-            file.write(data)
+            file.writelines(parts)
         written.replace(path)
     except BaseException:
         written.unlink(missing_ok=True)
@@ -162,16 +184,17 @@ class Channel(Generic[Message]):
 
 
 def read_result(path: Path, job: Job) -> Result:
-    """Read the result a worker wrote for `job`.
+    """Read the result a worker wrote for `job`; it has this very job, so that a run holds each job once.
 
     Raises:
         FileNotFoundError: there is no result.
         ValueError: it is damaged, too big, or the result of another job.
     """
-    size = path.stat().st_size
-    if size > _RESULT_LIMIT:
-        raise ValueError(f"{size:,} bytes; at most {_RESULT_LIMIT:,}")
-    result = msgspec.json.decode(path.read_bytes(), type=Result)
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _RESULT_LIMIT:
+            raise ValueError(f"{size:,} bytes; at most {_RESULT_LIMIT:,}")
+        result = _RESULTS.decode(file.read())
     if result.job != job:
         raise ValueError(f"it is the result of {result.job.id}")
-    return result
+    return replace(result, job=job)

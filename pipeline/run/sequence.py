@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from pipeline.engines.registry import BACKENDS, to_build
-from pipeline.ground.jobs import Job, Result
+from pipeline.engines.registry import BACKENDS, Backend, to_build
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 
 _GIGA = 1e9
 
@@ -24,13 +25,43 @@ def expected(
         recorded: seconds by job id.
         macs: how many multiply-accumulates a job's geometry has.
     """
+
+    def rough(job: Job) -> float:
+        takes = [backend.seconds for backend in _backends(job)]
+        return sum(base + growth * macs(job) / _GIGA for base, growth in takes)
+
+    return _expected(plan, recorded, statistics.median, rough)
+
+
+def expected_memory(
+    plan: Sequence[Job], recorded: Mapping[str, float], macs: Callable[[Job], float]
+) -> Mapping[str, float]:
+    """By id, how much memory each job of a plan is expected to need at most, in bytes.
+
+    It is found as `expected` finds seconds, but of jobs of its kind the one counts that needed most, and a
+    job of two backends has one of them in memory at a time.
+    """
+
+    def rough(job: Job) -> float:
+        needs = [backend.memory for backend in _backends(job)]
+        return max((base + growth * macs(job) / _GIGA for base, growth in needs), default=0.0)
+
+    return _expected(plan, recorded, max, rough)
+
+
+def _expected(
+    plan: Sequence[Job],
+    recorded: Mapping[str, float],
+    of_kind: Callable[[Sequence[float]], float],
+    rough: Callable[[Job], float],
+) -> Mapping[str, float]:
     alike: dict[tuple[str, ...], list[float]] = {}
     for job in plan:
         if job.id in recorded:
             alike.setdefault(_kind(job), []).append(recorded[job.id])
-    usual = {kind: statistics.median(seconds) for kind, seconds in alike.items()}
+    usual = {kind: of_kind(values) for kind, values in alike.items()}
     known = {**{job.id: usual[_kind(job)] for job in plan if _kind(job) in usual}, **recorded}
-    return {job.id: known[job.id] if job.id in known else _reckoned(job, macs(job)) for job in plan}
+    return {job.id: known[job.id] if job.id in known else rough(job) for job in plan}
 
 
 def _kind(job: Job) -> tuple[str, ...]:
@@ -38,9 +69,8 @@ def _kind(job: Job) -> tuple[str, ...]:
     return (job.lane.value, job.geometry_name, job.kernel, *backends)
 
 
-def _reckoned(job: Job, macs: float) -> float:
-    known = (BACKENDS[each.backend].seconds for each in job.platforms if each.backend in BACKENDS)
-    return sum(base + growth * macs / _GIGA for base, growth in known)
+def _backends(job: Job) -> list[Backend]:
+    return [BACKENDS[each.backend] for each in job.platforms if each.backend in BACKENDS]
 
 
 def builds(plan: Sequence[Job], to_build: Callable[[str], str] = to_build) -> Mapping[str, Set[str]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pipeline.ground.jobs import OUTCOMES, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES
 
 _ENDS = frozenset(OUTCOMES)
 

@@ -1,14 +1,12 @@
 """Jobs on shared cards: a job's work is done in a task of `task-submit`, which lends it a card.
 
-The job's process submits the task, waits for it, and reads its result. What runs in the task is
-`python -m pipeline.run.task ORDER.json`; it uses only the card that `TASK_DEVICE` names.
+The job's process submits the task, waits for it, and reads its result. What runs in the task is `in_task`.
 The scheduler may run the task outside our process tree, anywhere on this host. So the task carries the job's
 mark, by which it is found and ended when its job ends first.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import math
 import os
 import shlex
@@ -17,7 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,20 +24,24 @@ from typing import NoReturn
 import msgspec
 
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import QUEUED, Result, State
-from pipeline.run import processes, worker
-from pipeline.run.devices import LENT, DeviceError, choose_ids, parse_ids
+from pipeline.ground.jobs import State
+from pipeline.ground.results import QUEUED, Result
+from pipeline.run import processes
+from pipeline.run.devices import DeviceError
 from pipeline.run.messages import Order, encode, plain_text, read_result, write_atomically
 
 PROGRAM = "task-submit"
 LOG = "task-submit.log"
 
-_ORDER, _BEGUN, _RESULT = "task.json", "task-begun.json", "task-result.json"
+BEGUN = "task-begun.json"
+"""The file in the job's folder by which a task says that its work begins."""
+
+_ORDER, _RESULT = "task.json", "task-result.json"
 _PATIENCE = 2.0
 _LOG_SHOWN = 64 * 1024
 
 
-class _Begun(msgspec.Struct, frozen=True):
+class Begun(msgspec.Struct, frozen=True):
     """What a task writes when its work begins: its card, and the time (seconds since the epoch)."""
 
     device: int
@@ -70,7 +71,7 @@ def work_in_task(order: Order, queue: float) -> Result:
     said = plain_text((folder / LOG).read_bytes())
     sys.stdout.write(said[-_LOG_SHOWN:])
     try:
-        begun = msgspec.json.decode((folder / _BEGUN).read_bytes(), type=_Begun)
+        begun = msgspec.json.decode((folder / BEGUN).read_bytes(), type=Begun)
     except FileNotFoundError:
         last = next((line for line in reversed(said.splitlines()) if line.strip()), "it printed nothing")
         raise InfrastructureError(
@@ -91,7 +92,7 @@ def _submit(order: Order, queue: float, folder: Path) -> tuple[int, list[str]]:
         f"{processes.MARK}={os.environ[processes.MARK]}",
         f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}",
         sys.executable,
-        *("-m", "pipeline.run.task", str(folder / _ORDER)),
+        *("-m", "pipeline.run.in_task", str(folder / _ORDER)),
     ]
     command = [
         *(PROGRAM, "--device", "auto"),
@@ -129,26 +130,3 @@ def _result(order: Order, code: int, seconds: float) -> Result:
         if seconds >= order.job.timeout - 1:
             return Result(order.job, State.TIMED_OUT, f"did not end within {order.job.timeout:g} s in a task")
         return Result(order.job, State.CRASHED, f"its task ended with exit code {code} and no result")
-
-
-def main(arguments: Sequence[str]) -> int:
-    """In a task: do the work of the order in the file that the only argument names."""
-    order = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Order)
-    try:
-        lent = parse_ids(os.environ.get(LENT, ""), LENT)
-        device, *_ = choose_ids(order.job.platform, lent=lent)
-    except DeviceError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    folder = Path(order.folder)
-    os.chdir(folder)
-    # The scheduler ends a task without asking for stacks, so they are written shortly before that.
-    faulthandler.dump_traceback_later(max(order.job.timeout - 5, order.job.timeout / 2))
-    processes.limit_threads(order.threads)
-    write_atomically(folder / _BEGUN, encode(_Begun(device, time.time())))
-    worker.perform(msgspec.structs.replace(order, device=device))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

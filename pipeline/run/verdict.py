@@ -10,8 +10,9 @@ from pathlib import Path
 import msgspec
 
 from pipeline.engines.host_faults import FULL_DISK
-from pipeline.ground.jobs import EXCUSABLE, OUTCOMES, Blame, Diff, Job, Region, Result, State
+from pipeline.ground.jobs import EXCUSABLE, Job, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.results import OUTCOMES, Blame, Diff, Region, Result
 from pipeline.ground.words import listed
 from pipeline.run.messages import Report, read_result
 
@@ -63,7 +64,14 @@ def judge(job: Job, report: Report, result_file: Path, marks: Sequence[Mark]) ->
     written, fault = _read(result_file, job)
     state, message = _ending(job, report, written, fault)
     result = written or Result(job, state)
-    result = replace(result, state=state, message=message, seconds=report.seconds, output=report.output)
+    result = replace(
+        result,
+        state=state,
+        message=message,
+        seconds=report.seconds,
+        output=report.output,
+        peak_memory=report.peak_memory,
+    )
     if report.swept:
         result = replace(result, facts={**result.facts, "swept_processes": "; ".join(report.swept)})
     if state not in _MAYBE_INFRASTRUCTURE:

@@ -23,7 +23,8 @@ import msgspec
 from golden.inputs import InputsError
 from golden.reference import TorchError
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Blame, Job, JobContext, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, JobContext, Result
 from pipeline.run import processes
 from pipeline.run.messages import Order, encode, write_atomically
 

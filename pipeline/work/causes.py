@@ -10,7 +10,7 @@ import numpy as np
 from pipeline.diff.diagnosis import Diagnosis, diagnose
 from pipeline.diff.evidence import Evidence
 from pipeline.diff.facts import OF_HOST
-from pipeline.ground.jobs import PROGRAM_RIGHT, PROGRAM_WRONG, YES, Diff
+from pipeline.ground.results import PROGRAM_RIGHT, PROGRAM_WRONG, YES, Diff
 from pipeline.work.proof import Verdict
 
 

@@ -25,18 +25,9 @@ from pipeline.engines.base import CompileError, Engine, NotSupportedError, Reque
 from pipeline.engines.registry import engine_for
 from pipeline.faults.host import spoiled_output
 from pipeline.faults.injection import changes_program, inputs_with, why_not
-from pipeline.ground.jobs import (
-    BLAMED,
-    DIAGNOSIS,
-    INJECTED,
-    PROVED,
-    Diff,
-    Job,
-    JobContext,
-    StageResult,
-    State,
-)
+from pipeline.ground.jobs import Job, State
 from pipeline.ground.memory import sentinel_of
+from pipeline.ground.results import BLAMED, DIAGNOSIS, INJECTED, PROVED, Diff, JobContext, StageResult
 from pipeline.ground.subject import Subject, subject_of, wanted_golden
 from pipeline.work.causes import cause_of
 from pipeline.work.proof import Verdict, walked

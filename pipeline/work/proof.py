@@ -17,8 +17,9 @@ from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Ids, Numbering, UndecidedError
 from pipeline.engines.registry import takes_tiles
-from pipeline.ground.jobs import BLAMED, DIAGNOSIS, PROGRAM_WRONG, YES, State
+from pipeline.ground.jobs import State
 from pipeline.ground.programs import typed_program
+from pipeline.ground.results import BLAMED, DIAGNOSIS, PROGRAM_WRONG, YES
 from pipeline.ground.subject import Subject
 from workloads.base import WorkloadError
 from workloads.own import blamed, reason_of

@@ -13,7 +13,8 @@ from golden.errors import UserError
 from golden.specs import Array
 from pipeline.diff import render
 from pipeline.diff.compare import digest
-from pipeline.ground.jobs import (
+from pipeline.ground.jobs import State
+from pipeline.ground.results import (
     BLAMED,
     DIAGNOSIS,
     PROGRAM_WRONG,
@@ -23,7 +24,6 @@ from pipeline.ground.jobs import (
     JobContext,
     Result,
     StageResult,
-    State,
 )
 from pipeline.ground.words import closest
 from pipeline.run.journal import Record

@@ -13,7 +13,8 @@ from pipeline.diff.diagnosis import Diagnosis
 from pipeline.engines.base import CompileError, Engine, NotSupportedError, Request
 from pipeline.engines.process import HELPERS
 from pipeline.engines.registry import engine_for, takes_tiles
-from pipeline.ground.jobs import (
+from pipeline.ground.jobs import Job, Lane, State
+from pipeline.ground.results import (
     BLAMED,
     DIAGNOSIS,
     INJECTED,
@@ -21,12 +22,9 @@ from pipeline.ground.jobs import (
     PROVED,
     VERIFY,
     WRONG_STEP,
-    Job,
     JobContext,
-    Lane,
     Result,
     StageResult,
-    State,
 )
 from pipeline.ground.subject import subject_of, workload_of
 from pipeline.work.causes import wrong_step

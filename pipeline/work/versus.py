@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pipeline.engines.registry import engine_for, has_program
-from pipeline.ground.jobs import Job, JobContext, Platform, Result
+from pipeline.ground.jobs import Job, Platform
+from pipeline.ground.results import JobContext, Result
 from pipeline.ground.subject import subject_of, workload_of
 from pipeline.work.comparison import Comparison, Step, comparison
 from workloads.base import TileProgram, Workload

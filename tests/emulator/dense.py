@@ -10,7 +10,8 @@ from typing import Any
 import numpy.typing as npt
 
 from emulator.blame import Task
-from emulator.program import Position, Program
+from emulator.operands import Position
+from emulator.program import Program
 from emulator.proof import Proof, prove
 from emulator.soc import SOCS
 from emulator.terms import Numbering

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulator.blame import Finding, blame, chain
-from emulator.program import Position, Program
+from emulator.operands import Position
+from emulator.program import Program
 from tests.emulator.dense import DENSE, ROWS, TO_Y, WHOLE, Read, proved, task_of, text_at
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from emulator.errors import TypeMismatchError
-from emulator.program import Call, DType, Program, TileType
+from emulator.operands import DType
+from emulator.program import Call, Program, TileType
 from emulator.soc import Space
 
 Read = Callable[..., Program]

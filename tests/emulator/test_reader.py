@@ -8,7 +8,8 @@ import pytest
 
 from emulator.engine import compile_program
 from emulator.errors import KernelError, SourceError, TypeMismatchError
-from emulator.program import DType, For, If, Program, TileType
+from emulator.operands import DType
+from emulator.program import For, If, Program, TileType
 from emulator.soc import SOCS, Space
 
 Read = Callable[..., Program]

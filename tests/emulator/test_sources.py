@@ -13,24 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
-from emulator.program import (
-    Call,
-    DType,
-    For,
-    If,
-    Invoke,
-    LoopVar,
-    Operand,
-    Position,
-    Program,
-    Ref,
-    Statement,
-    TileType,
-    evaluate,
-    flat,
-)
+from emulator.operands import DType, LoopVar, Operand, Position, Ref, evaluate
+from emulator.program import Call, For, If, Invoke, Program, Statement, TileType, flat
+from emulator.repair.change import replaced
 from emulator.soc import Space
-from emulator.sources import Leaf, Operation, Written, in_words, leaves, replaced, value_of
+from emulator.sources import Leaf, Operation, Written, in_words, leaves, value_of
 from golden.geometry import Conv, ConvGeometry, GemmGeometry, Geometry
 from kernels import blocks, fused_conv2d, unfused_conv2d
 from pipeline.ground.programs import typed_program

@@ -5,7 +5,8 @@ import pytest
 
 from emulator.elements import Numbers
 from emulator.memory import Resident
-from emulator.program import DType, Position, TileType
+from emulator.operands import DType, Position
+from emulator.program import TileType
 from emulator.soc import Space
 from emulator.tile import Place, Tile
 from emulator.vreq8 import Reading

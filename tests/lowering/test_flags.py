@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from emulator.memory import place
-from emulator.program import Call, DType, Position, Program, TileType
+from emulator.operands import DType, Position
+from emulator.program import Call, Program, TileType
 from emulator.soc import SOCS, Space
 from lowering.check import Action, Set, Wait, actions, problems
 from lowering.flags import Flag, Flags, needed, numbered

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from golden.geometry import Conv, Geometry
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.work.stages import execute

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import emulator.language
-from emulator.program import Binary, Call, For, Function, If, LoopVar, Program, Ref, Statement, evaluate
+from emulator.operands import Binary, LoopVar, Ref, evaluate
+from emulator.program import Call, For, Function, If, Program, Statement
 from golden import conv, conv_pair
 from golden.geometry import Conv, ConvGeometry, Geometry
 from kernels.plan import Limits, Tile, Window

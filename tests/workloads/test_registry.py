@@ -222,6 +222,7 @@ def test_a_file_that_never_ends_is_tried_once(tmp_path: Path, monkeypatch: pytes
     """Not in this process, where it would hang; and no job tries it again."""
     monkeypatch.setattr(probe, "LIMIT", 2.0)
     tries = tmp_path / "tries"
+    tries.touch()
     file = written(tmp_path, f"open({str(tries)!r}, 'a').write('x')\nwhile True:\n    pass\n")
     assert refusal(file) == f"{file}: did not load within 2 s"
     assert refusal(file) == f"{file}: did not load within 2 s"

@@ -39,7 +39,7 @@ GEOMETRIES: Mapping[str, Mapping[str, Any]] = {
     },
     "gemm": {"48x64x96": GemmGeometry(48, 64, 96), "16x32x32": GemmGeometry(16, 32, 32)},
 }
-LEVELS = {name: level for name in SHIPPED if (level := workload_named(name).tensor_level) is not None}
+LEVELS = {name: level for name in SHIPPED if (level := workload_named(name).level) is not None}
 CASES = {
     f"{name}, {program}: {where}": (name, program, geometry)
     for name, level in LEVELS.items()
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.usefixtures("torch_installed")
 
 
 def level_of(name: str) -> TensorLevel:
-    level = workload_named(name).tensor_level
+    level = workload_named(name).level
     assert level is not None
     return level
 

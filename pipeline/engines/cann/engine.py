@@ -38,7 +38,8 @@ from pipeline.engines.cann.readings import (
     read_verification,
 )
 from pipeline.engines.identity import Framework, identify
-from pipeline.ground.jobs import Metric, Platform, Source
+from pipeline.ground.jobs import Platform
+from pipeline.ground.results import Metric, Source
 from pipeline.ground.subject import Subject
 from workloads.base import Workload
 
@@ -148,7 +149,7 @@ class CannEngine:
         suits = _suits(request.platform, subject.workload, [request.program])
         if not suits:
             raise NotSupportedError(suits.reason)
-        level = subject.workload.tensor_level
+        level = subject.workload.level
         assert level is not None  # it has the program
         try:
             tiling = level.tiling(request.program, subject.device, CAPACITIES)

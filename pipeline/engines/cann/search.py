@@ -38,7 +38,7 @@ class Found:
 
 def search_of(workload: Workload) -> TilingSearch:
     """The search that a workload declares for its tilings. Raises `SearchError` if it declares none."""
-    level = workload.tensor_level
+    level = workload.level
     if level is None or level.search is None:
         raise SearchError(
             f"workload {workload.name} has no search for tilings: its tensor-level programs are cut by rule"
@@ -65,7 +65,7 @@ def search(
         TilingError: the geometry cannot be tiled.
         CompileError: the tiling by rule, from which the search starts, is refused.
     """
-    declared, level = search_of(workload), workload.tensor_level
+    declared, level = search_of(workload), workload.level
     assert level is not None  # `search_of` refused it otherwise
     packing, kernels = workload.packing(geometry), str(level.source)
     device = packing.device

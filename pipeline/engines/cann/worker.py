@@ -119,9 +119,9 @@ def perform(path: Path) -> None:
 def shapes_of(order: Order) -> tuple[Any, Any]:
     """The device geometry and the tiling of an order that was read from a file, in the workload's types."""
     workload = workload_named(order.workload.name, order.workload.file)
-    assert workload.tensor_level is not None
+    assert workload.level is not None
     device = workload.packing(geometry_of(workload, order.geometry)).device
-    return device, msgspec.convert(order.tiling, workload.tensor_level.tiling_type)
+    return device, msgspec.convert(order.tiling, workload.level.tiling_type)
 
 
 def _verify(pypto: Any, calculator: str, kernel: Any, tensors: list[Any]) -> None:

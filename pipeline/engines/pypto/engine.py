@@ -23,8 +23,9 @@ from pipeline.engines.npu_smi import survey_host
 from pipeline.engines.process import ending, perform
 from pipeline.engines.pypto import toolchain
 from pipeline.engines.pypto.messages import BEGUN, INPUTS, OUTPUT, REPLY, Order, Reply
-from pipeline.ground.jobs import Blame, Platform
+from pipeline.ground.jobs import Platform
 from pipeline.ground.programs import check_main, typed_program
+from pipeline.ground.results import Blame
 from pipeline.ground.subject import Subject
 from workloads.base import Workload, WorkloadError
 

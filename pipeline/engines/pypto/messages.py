@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.ground.jobs import Blame, Metric
+from pipeline.ground.results import Blame, Metric
 
 BACKEND_TYPES: Mapping[str, str] = {"a2a3": "Ascend910B", "a5": "Ascend950"}
 """PyPTO's backend type for each soc."""

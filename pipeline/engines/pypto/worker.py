@@ -23,8 +23,8 @@ import numpy as np
 from pipeline.engines.host_faults import host_fault
 from pipeline.engines.pypto.inquiry import words
 from pipeline.engines.pypto.messages import BACKEND_TYPES, BEGUN, INPUTS, OUTPUT, REPLY, Order, Reply
-from pipeline.ground.jobs import TIMING, Blame, Metric, Source
 from pipeline.ground.memory import limits_of, untouched_output
+from pipeline.ground.results import TIMING, Blame, Metric, Source
 from workloads.base import TileProgram
 from workloads.registry import workload_named
 

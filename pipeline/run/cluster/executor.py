@@ -13,16 +13,17 @@ import selectors
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from golden.cache import notes_in
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Result
 from pipeline.run.ahead import GoldensAhead
 from pipeline.run.cluster import head
-from pipeline.run.cluster.link import ClusterError, Link, Start, start_liaison
+from pipeline.run.cluster.link import ClusterError, Link, Start, head_at, start_liaison
 from pipeline.run.cluster.messages import (
     Aside,
     Brought,
@@ -50,7 +51,7 @@ from pipeline.run.cluster.messages import (
 )
 from pipeline.run.cluster.needs import GoldenFiles, built_by
 from pipeline.run.cluster.places import Devices, Place, Slots
-from pipeline.run.cluster.roster import Cluster, Node, Roster
+from pipeline.run.cluster.roster import MEMORY, Cluster, Node, Roster
 from pipeline.run.devices import HOST, Device, lock_name, lock_of, number_of, on_node
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
 from pipeline.run.goldens import Wanted
@@ -62,9 +63,6 @@ NODE = "node"
 
 _JOINING_SECONDS = 60.0
 """Within which a cluster that answers must have been joined: a busy host takes that long."""
-
-_JOINING_UNSEEN_SECONDS = 12.0
-"""The same, of a cluster that was not seen to answer."""
 
 _SURVEYING_SECONDS = 90.0
 """Within which the nodes of a cluster that was joined must have answered; later ones count later."""
@@ -90,18 +88,22 @@ _STEWARD = msgspec.json.Decoder(FromSteward)
 class ClusterExecutor:
     """See `Executor`."""
 
-    def __init__(self, terms: Terms, cluster: Cluster, start: Start = start_liaison) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        cluster: Cluster,
+        start: Start = start_liaison,
+        head_at: Callable[[str, Mapping[str, str]], str] = head_at,
+    ) -> None:
         """Join the cluster, with a liaison that `start` starts, and learn what its nodes can do.
+
+        `head_at` finds its head, as that of `link` does.
 
         Raises:
             ClusterError: there is no Ray, no cluster, or no node that can be used.
         """
         self._where = f"--executor ray: {cluster.address}"
-        # For itself Ray may find the traces of a cluster that has ended; a head that speaks TLS is not asked.
-        unseen = cluster.address == head.AUTO or head.speaks_tls(terms.environment)
-        self._joining = _JOINING_UNSEEN_SECONDS if unseen else _JOINING_SECONDS
-        if cluster.address != head.AUTO and (why := head.refusal(cluster.address, terms.environment)):
-            raise ClusterError(f"{self._where}: {why}")
+        self._address = head_at(cluster.address, terms.environment)
         self.set_aside: dict[str, str] = {}
         self._terms, self._cluster = terms, cluster
         self._roster = Roster(terms.plan, cluster)
@@ -109,6 +111,7 @@ class ClusterExecutor:
         self._hired: Counter[str] = Counter()
         self._running: dict[int, tuple[Process, str]] = {}
         self._devices = Devices()
+        self._told_of_memory = False
         self._files = GoldenFiles(terms.cache, terms.settings.inputs)
         self._give_up_at = math.inf
         self._site: Site | None = None
@@ -133,11 +136,11 @@ class ClusterExecutor:
             file.write(archive)
             file.flush()
             root, cache = str(self._cluster.root), str(self._terms.cache)
-            self._link.send(Connect(self._cluster.address, file.name, digest, root, cache))
+            self._link.send(Connect(self._address, file.name, digest, root, cache))
             # Meanwhile the liaison imports Ray.
             self._roster.compare_with(self._cluster.toolchains(self._terms.plan))
             connected = False
-            for message in self._link.messages(self._joining):
+            for message in self._link.messages(_JOINING_SECONDS):
                 if isinstance(message, Refused):
                     raise ClusterError(f"{where}: {message.text}")
                 self._take_in(message)
@@ -145,7 +148,7 @@ class ClusterExecutor:
                     break
             if not connected:
                 raise ClusterError(
-                    f"{where}: no answer within {self._joining:g} s{self._link.last_error()}; {head.START}"
+                    f"{where}: no answer within {_JOINING_SECONDS:g} s{self._link.last_error()}; {head.START}"
                 )
         for message in self._link.messages(_SURVEYING_SECONDS) if self._nodes else ():
             self._take_in(message)
@@ -226,7 +229,7 @@ class ClusterExecutor:
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """See `Executor`."""
         # There may be hundreds of places and slots, and this is asked for each job.
-        wanted, taken = self._roster.resources(job), self._devices.taken()
+        wanted, taken = self._wanted(job, names), self._devices.taken()
         idle, owner = self._slots.idle(wanted), self._roster.owner
         name = self._roster.nearest(job, self._files.of(job), names, idle, taken) if idle else ""
         if not name:
@@ -239,6 +242,22 @@ class ClusterExecutor:
         if device is not None:
             self._devices.use(name)
         return Place(device, name, slot)
+
+    def _wanted(self, job: Job, names: Sequence[str]) -> Mapping[str, float]:
+        """What a job asks Ray for, to run on one of these places."""
+        wanted = self._roster.resources(job)
+        needed = self._terms.memory.get(job.id, 0.0)
+        if not needed:
+            return wanted
+        if memory := self._roster.memory(needed, names):
+            return {**wanted, MEMORY: memory}
+        if not self._told_of_memory:
+            self._told_of_memory = True
+            self._told.remark(
+                f"no node has the {needed / 1024**2:.0f} MiB of memory that {job.id} is expected to need:"
+                " jobs that need too much ask Ray for none"
+            )
+        return wanted
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`."""
@@ -327,7 +346,7 @@ class ClusterExecutor:
 
     def _hire(self, key: str, address: str, resources: Mapping[str, float]) -> None:
         self._hired[key] += 1
-        self._nodes[key] = Node(address, resources, time.monotonic())
+        self._nodes[key] = Node(address, resources, time.monotonic(), time.time())
         self._link.send(Hire(key, address, msgspec.Raw(encode(self._inspect))))
 
     def _said(self, key: str, said: FromSteward, left: tuple[str, ...]) -> None:
@@ -353,7 +372,7 @@ class ClusterExecutor:
             self._end(said.number, Ended(said.report, said.fault, said.gave_up, facts=facts))
 
     def _survey(self, key: str, node: Node, survey: Survey) -> None:
-        if why := self._roster.admit(key, survey, self.set_aside):
+        if why := self._roster.admit(key, survey, time.time(), self.set_aside):
             self._refuse(key, node, why)
         elif self._site is not None:
             self._open_node(key, node)

@@ -6,8 +6,9 @@ The head is asked for its cluster's id, by gRPC over HTTP/2, as Ray's own progra
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
@@ -16,7 +17,7 @@ START = "start it with `ray start` as docs/cluster.md says, or leave --executor 
 """What helps where there is no head."""
 
 AUTO = "auto"
-"""The address for which Ray itself looks for a cluster of this host."""
+"""The address that means the cluster of this host."""
 
 _PATIENCE = 10.0
 """Seconds that the answer of a head may take: it may be busy."""
@@ -28,6 +29,9 @@ _NOTHING = bytes(5)  # a message of gRPC without a field
 _LONGEST = 100
 """Frames are looked at, at most."""
 
+_TLS_FILES = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY")
+_TLS = f"set RAY_USE_TLS, {', '.join(_TLS_FILES)} as on the cluster's hosts (docs/cluster.md)"
+_NO_HEAD = f"what answers there is no head of Ray; {START}"
 _TOKEN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH as on the cluster's hosts (docs/cluster.md)"
 
 
@@ -41,24 +45,32 @@ def split(address: str) -> tuple[str, int] | None:
     return (host, int(port)) if host and port.isdecimal() and int(port) < 1 << 16 else None
 
 
-def speaks_tls(environment: Mapping[str, str]) -> bool:
-    """Whether Ray is told that its clusters speak TLS."""
-    return environment.get("RAY_USE_TLS", "0") != "0"
+def started_here(environment: Mapping[str, str]) -> Path:
+    """The file in which `ray start` leaves the address of the cluster that it started or joined last.
+
+    Ray itself would sooner take the address of any head in the list of processes, also of one in a container.
+    """
+    default = environment.get("TMPDIR") or "/tmp"
+    return Path(environment.get("RAY_TMPDIR") or default, "ray", "ray_current_cluster")
 
 
 def refusal(address: str, environment: Mapping[str, str]) -> str:
     """Why there can be no run on the cluster of a head, and what helps; empty if it answers as one does.
 
-    `environment` has the token of the cluster, as Ray reads it. A head that speaks TLS only is not asked.
+    `environment` has the token of the cluster and the files of its TLS, as Ray reads them.
     """
     place = split(address)
     if place is None:
         return f"no address of a head; give HOST:PORT, such as 10.0.0.1:6380, or {AUTO}"
-    if speaks_tls(environment):
-        return ""
+    try:
+        secured = _tls(environment)
+    except KeyError as error:
+        return f"{error.args[0]} is not set; {_TLS}"
+    except OSError as error:  # that of a file which is no certificate as well
+        return f"its files of TLS cannot be used ({error}); {_TLS}"
     said = [_silence()]
     # Looking up a name can hang, and so can each of its addresses: a thread of its own can be left alone.
-    asking = Thread(target=lambda: said.append(_asked(place, environment)), daemon=True)
+    asking = Thread(target=lambda: said.append(_asked(place, environment, secured)), daemon=True)
     asking.start()
     asking.join(_PATIENCE)
     return said[-1]
@@ -68,15 +80,53 @@ def _silence() -> str:
     return f"nothing answers there (within {_PATIENCE:g} s); {START}"
 
 
-def _asked(place: tuple[str, int], environment: Mapping[str, str]) -> str:
+def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:
+    """What secures a connection, with the certificates that Ray uses; None if Ray is to use no TLS.
+
+    Raises:
+        KeyError, OSError: a variable is not set, or its file cannot be used.
+    """
+    if environment.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
+        return None
+    files = [environment[name] for name in _TLS_FILES]
+    for file in files:
+        Path(file).open("rb").close()  # the errors of the functions below do not say which file it is
+    authority, certificate, key = files
+    context = ssl.create_default_context(cafile=authority)
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
+def _asked(place: tuple[str, int], environment: Mapping[str, str], secured: ssl.SSLContext | None) -> str:
     try:
-        with socket.create_connection(place, _PATIENCE) as connection, connection.makefile("rb") as answer:
+        with ExitStack() as stack:
+            connection = stack.enter_context(socket.create_connection(place, _PATIENCE))
+            if secured is not None:
+                connection = stack.enter_context(secured.wrap_socket(connection, server_hostname=place[0]))
             connection.sendall(_question(environment))
-            return _judged(answer)
+            return _judged(stack.enter_context(connection.makefile("rb")))
     except TimeoutError:
         return _silence()
+    except ssl.SSLError as error:
+        return f"what answers there does not speak TLS as this host does ({error.reason or error}); {_TLS}"
+    except ConnectionResetError:
+        speaks = secured is None and _speaks_tls(place)
+        return f"it speaks TLS, and this host is not told to do so; {_TLS}" if speaks else _NO_HEAD
     except (OSError, UnicodeError) as error:
         return f"nothing answers there ({error}); {START}"
+
+
+def _speaks_tls(place: tuple[str, int]) -> bool:
+    """Whether a server that did not understand the question shakes hands in TLS."""
+    anything = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    anything.check_hostname, anything.verify_mode = False, ssl.CERT_NONE
+    anything.set_alpn_protocols(["h2"])
+    try:
+        with socket.create_connection(place, _PATIENCE) as connection, anything.wrap_socket(connection):
+            return True
+    except OSError:
+        return False
 
 
 def _question(environment: Mapping[str, str]) -> bytes:
@@ -128,9 +178,14 @@ def _token(environment: Mapping[str, str]) -> str:
 
 
 def _judged(answer: BinaryIO) -> str:
-    """What the frames of an answer say: a head gives the id, or refuses the token."""
+    """What the frames of an answer say: a head gives the id, or refuses the token.
+
+    Raises `ConnectionResetError` if there is none.
+    """
     for number in range(_LONGEST):
         head = answer.read(9)
+        if number == 0 and not head:
+            raise ConnectionResetError
         if len(head) < 9 or (number == 0 and head[3] != _SETTINGS):
             break
         content = answer.read(int.from_bytes(head[:3], "big"))
@@ -140,4 +195,4 @@ def _judged(answer: BinaryIO) -> str:
             return f"the cluster does not take this token; {_TOKEN}"
         if head[3] == _HEADERS and head[4] & _END_STREAM:
             break
-    return f"what answers there is no head of Ray; {START}"
+    return _NO_HEAD

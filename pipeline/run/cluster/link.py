@@ -7,7 +7,7 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import IO, TypeAlias
@@ -15,6 +15,7 @@ from typing import IO, TypeAlias
 import msgspec
 
 from golden.errors import UserError
+from pipeline.run.cluster import head
 from pipeline.run.cluster.messages import FromLiaison
 from pipeline.run.messages import Channel
 from pipeline.run.processes import start_interpreter
@@ -29,6 +30,25 @@ _CHATTER = re.compile(r"\[[-\d :,.]+ [IW] \d+ \d+\]")
 
 class ClusterError(UserError):
     """The cluster cannot be used; the message is one line: what, where, remedy."""
+
+
+def head_at(address: str, environment: Mapping[str, str]) -> str:
+    """HOST:PORT of the head at an address, which answers if it can be asked.
+
+    `head.AUTO` is the cluster that was started on this host last. Raises `ClusterError` if there is no head.
+    """
+    found, where = address, f"--executor ray: {address}"
+    if address == head.AUTO:
+        file = head.started_here(environment)
+        try:
+            found = file.read_text("ascii").strip()
+        except (OSError, UnicodeError):
+            why = f"no cluster was started on this host: there is no {file}"
+            raise ClusterError(f"{where}: {why}; give --address HOST:PORT, {head.START}") from None
+        where = f"{where}, which is {found} by {file}" if head.split(found) else f"{where}: in {file}"
+    if why := head.refusal(found, environment):
+        raise ClusterError(f"{where}: {why}")
+    return found
 
 
 def start_liaison(errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:

@@ -103,9 +103,10 @@ class Slots:
         self._send(Return(number))
 
     def lose(self, node: str) -> None:
-        """Give back all slots of a node."""
-        for number in [number for number, slot in self._slots.items() if slot.node == node]:
-            self.give_back(number)
+        """Give back all slots of a node, and those not given yet: perhaps only it had what they ask for."""
+        for number, slot in list(self._slots.items()):
+            if slot.node in (node, ""):
+                self.give_back(number)
 
 
 class Devices:

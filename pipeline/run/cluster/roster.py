@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,12 @@ from pipeline.run.devices import HOST, lock_name, node_of, on_node
 
 _CLOCK_SECONDS = 5.0
 """By how much the clock of a node may be off before that is said."""
+
+MEMORY = "memory"
+"""Ray's name for the bytes that a node has for processes; it finds them for itself."""
+
+_LEAST_MEMORY = 256 * 1024**2
+"""Bytes that a job asks for at least; each further amount is twice the one before."""
 
 _MODEL = "accelerator_type:"
 """How Ray's name of the resource begins that says a node's model of cards."""
@@ -52,15 +57,21 @@ class Cluster:
 
 @dataclass
 class Node:
-    """A node. `name` is empty until it was found fit; `refused` says why not, `spared` for which jobs."""
+    """A node. `name` is empty until it was found fit; `refused` says why not, `spared` for which jobs.
+
+    `heard` is when it said something last (monotonic, seconds). `asked` is the time of day here when its
+    survey was asked for, in seconds since the epoch, and `clock` says how its own clock is off, if it is.
+    """
 
     address: str
     resources: Mapping[str, float]
     heard: float
+    asked: float
     name: str = ""
     refused: str = ""
     survey: Survey | None = None
     spared: str = ""
+    clock: str = ""
     answers: Mapping[Hashable, Able] = field(default_factory=dict)
     goldens: set[str] = field(default_factory=set)
     kernels: set[Hashable] = field(default_factory=set)
@@ -75,16 +86,31 @@ class Node:
         """Processors for jobs."""
         return int(self.resources.get("CPU", 0.0))
 
+    @property
+    def memory(self) -> float:
+        """Bytes for processes."""
+        return self.resources.get(MEMORY, 0.0)
+
     def __str__(self) -> str:
         """What people are told of it; empty until it has answered."""
         if self.refused:
             return f"node {self.address} is not used: {self.refused}"
         if self.survey is None:
             return ""
-        off = self.survey.clock - time.time() + (time.monotonic() - self.heard)
-        clock = f"; its clock is {off:+.0f} s off" if abs(off) > _CLOCK_SECONDS else ""
-        has = f"{self.processors} processors{clock}{self.spared}"
+        has = f"{self.processors} processors{self.clock}{self.spared}"
         return f"node {self.name} ({self.survey.facts['host']}): {has}"
+
+
+def clock_error(asked: float, clock: float, answered: float) -> str:
+    """How the clock of a node is off; empty if it may be right, as far as is known.
+
+    The node read `clock` at some time between the question and its answer, which are `asked` and `answered`
+    by the clock here; all are seconds since the epoch. A busy node may take long to answer.
+    """
+    fast, slow = clock - answered, asked - clock
+    if max(fast, slow) <= _CLOCK_SECONDS:
+        return ""
+    return f"; its clock is at least {max(fast, slow):.0f} s {'fast' if fast > slow else 'slow'}"
 
 
 class Roster:
@@ -97,6 +123,7 @@ class Roster:
         self._owners: dict[str, str] = {}
         self._reach: dict[Hashable, tuple[str, ...]] = {}
         self._asks: dict[Hashable, Mapping[str, float]] = {}
+        self._least_memory = 0.0
         self._own_toolchains: Mapping[str, Mapping[str, str]] = {}
         self._toolchains: dict[str, Mapping[str, str]] = {}
 
@@ -120,12 +147,13 @@ class Roster:
 
     # Nodes come and go
 
-    def admit(self, key: str, survey: Survey, set_aside: Iterable[str]) -> str:
+    def admit(self, key: str, survey: Survey, answered: float, set_aside: Iterable[str]) -> str:
         """Let a node be used that answered so. The reason, if it may not be.
 
         Args:
             key: of the node.
             survey: what it answered.
+            answered: the time of day here when it did; see `clock_error`.
             set_aside: names of places that are used no longer; a new node gets none of their names.
         """
         node = self.nodes[key]
@@ -135,6 +163,7 @@ class Roster:
         if differing := _differing({name: self._cluster.sources.get(name, "") for name in own}, own):
             return f"has other files: {differing}"
         node.survey = survey
+        node.clock = clock_error(node.asked, survey.clock, answered)
         others = self._other_toolchains(survey)
         node.spared = "".join(f"; no jobs on {backend}: {why}" for backend, why in others.items())
         names = {one.name for one in self.nodes.values()} | set(map(node_of, set_aside))
@@ -145,8 +174,7 @@ class Roster:
             for (kind, job), answer in zip(self._kinds.items(), survey.able, strict=True)
         }
         self._owners.update(dict.fromkeys(self._all_places(node), key))
-        self._reach.clear()
-        self._asks.clear()
+        self._nodes_changed()
         return ""
 
     def lose(self, key: str) -> Iterable[str]:
@@ -154,9 +182,13 @@ class Roster:
         places = self._all_places(self.nodes.pop(key))
         for name in places:
             self._owners.pop(name, None)
+        self._nodes_changed()
+        return places
+
+    def _nodes_changed(self) -> None:
         self._reach.clear()
         self._asks.clear()
-        return places
+        self._least_memory = min((node.memory for node in self.fit()), default=0.0)
 
     def _other_toolchains(self, survey: Survey) -> Mapping[str, str]:
         """By backend, how the toolchain of a node differs from that of the run, which the first one sets."""
@@ -203,8 +235,24 @@ class Roster:
             )
         return self._reach[kind]
 
+    def memory(self, needed: float, names: Sequence[str]) -> float:
+        """What is asked for a job that needs so many bytes on one of these places; 0 if no node has as much.
+
+        It is an amount that few differ in, so that jobs can share slots, unless just that is too much.
+        """
+        asked = float(_LEAST_MEMORY)
+        while asked < needed:
+            asked *= 2
+        if asked <= self._least_memory:
+            return asked
+        most = max((self.nodes[key].memory for key in set(map(self.owner, names)) if key), default=0.0)
+        return next((amount for amount in (asked, needed) if amount <= most), 0.0)
+
     def resources(self, job: Job) -> Mapping[str, float]:
-        """What a job asks Ray for, as far as all nodes that can run it say that they have such things."""
+        """What a job asks Ray for, as far as all nodes that can run it say that they have such things.
+
+        Memory is apart, in `memory`.
+        """
         kind = kind_of(job)
         if kind not in self._asks:
             able = [set(node.resources) for node in self.fit() if not node.answers[kind].reason]

@@ -12,7 +12,8 @@ from pathlib import Path
 import troubles
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.report.files import ReportFiles
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary

@@ -17,7 +17,8 @@ from golden.geometry import Conv, Geometry
 from golden.specs import Array
 from pipeline.engines.base import Done, InfrastructureError, Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.ground.jobs import Blame, Job, JobContext, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import Blame, JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 

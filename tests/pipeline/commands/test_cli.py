@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pipeline.commands.cli import main
-from pipeline.commands.options import LANES
+from pipeline.commands.options import LANES, parser
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,11 @@ def test_an_option_of_other_commands_is_told_with_them(capsys: pytest.CaptureFix
         listed = re.fullmatch(rf"{begins}(.*); see .* --help\n", line)
         assert listed, line
         assert set(listed[1].split(", ")) == {other for other in commands if option in known[other]}
+
+
+def test_a_command_need_not_wait_until_the_others_are_declared() -> None:
+    assert list(parser("list").commands) == ["list"]
+    assert list(parser("no-such").commands) == list(parser().commands)
 
 
 def test_every_option_that_takes_a_value_says_what_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from pipeline.dashboard.earlier import Earlier
 from pipeline.dashboard.site import write_dashboard
-from pipeline.ground.jobs import FINGERPRINT, NEW, SINCE, Diff, Mismatch, Region, Result, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import FINGERPRINT, NEW, SINCE, Diff, Mismatch, Region, Result, StageResult
 from pipeline.report.results import RunResults, results_of
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.states import exit_code

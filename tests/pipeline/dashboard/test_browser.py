@@ -15,8 +15,9 @@ import pytest
 
 from pipeline.dashboard.earlier import Earlier, Night
 from pipeline.dashboard.site import write_dashboard
-from pipeline.ground.jobs import DIAGNOSIS, REPRODUCE, SINCE, Attempt, Platform, Result, State
-from pipeline.history.questions import Ended
+from pipeline.ground.jobs import Platform, State
+from pipeline.ground.results import DIAGNOSIS, REPRODUCE, SINCE, Attempt, Result
+from pipeline.history.answers import Ended
 from pipeline.report.results import RunResults
 
 RUN = "20260302-040000-0000000001"

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from pipeline.dashboard import words
 from pipeline.dashboard.earlier import Earlier, earlier_of
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 from pipeline.history.store import open_history
 from pipeline.history.trends import RedTime
 from pipeline.report.results import RunResults

@@ -20,8 +20,9 @@ from msgspec import structs
 from pipeline.dashboard import words
 from pipeline.dashboard.earlier import Earlier, Night, earlier_of
 from pipeline.dashboard.site import write_dashboard, write_of_run
-from pipeline.ground.jobs import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult, State
-from pipeline.history.questions import Change, Ended
+from pipeline.ground.jobs import State
+from pipeline.ground.results import DIAGNOSIS, NEW, OUTCOMES, REPRODUCE, SINCE, Result, StageResult
+from pipeline.history.answers import Change, Ended
 from pipeline.history.store import open_history
 from pipeline.history.trends import Recurring
 from pipeline.report.document import ReportError

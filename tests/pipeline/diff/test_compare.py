@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.diff.compare import FIRST_LIMIT, compare, digest, untouched
-from pipeline.ground.jobs import Diff, Mismatch
+from pipeline.ground.results import Diff, Mismatch
 
 WIDTH, BAND_ROWS, CHANNELS = 4, 3, 32
 Rows = npt.NDArray[np.int8]

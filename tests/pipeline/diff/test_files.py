@@ -11,7 +11,7 @@ from matplotlib.image import imread
 from pipeline.diff.data import DiffData, Division, Examined
 from pipeline.diff.files import write_files
 from pipeline.diff.heatmap import Axes
-from pipeline.ground.jobs import Diff, Region
+from pipeline.ground.results import Diff, Region
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.diff.compare import compare
 from pipeline.diff.render import full, hint, verdict
-from pipeline.ground.jobs import Diff
+from pipeline.ground.results import Diff
 
 
 def diff_with(change: slice, channel: slice, by: int, sentinel: int | None = None) -> Diff:

@@ -32,7 +32,8 @@ from pipeline.engines.cann import child
 from pipeline.engines.cann.child import Order, Work
 from pipeline.engines.cann.engine import CannEngine
 from pipeline.engines.cann.readings import COST_REPORT, read_cycles
-from pipeline.ground.jobs import Job, JobContext, Lane, Metric, Platform, Source, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import JobContext, Metric, Source
 from pipeline.ground.subject import Subject
 from pipeline.work.stages import execute
 from workloads.base import Workload

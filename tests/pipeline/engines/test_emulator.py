@@ -16,8 +16,9 @@ from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry
 from golden.inputs import load_inputs
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
-from pipeline.ground.jobs import Metric, Platform, Source, WorkloadName
+from pipeline.ground.jobs import Platform, WorkloadName
 from pipeline.ground.memory import sentinel_of
+from pipeline.ground.results import Metric, Source
 from pipeline.ground.subject import Subject
 from workloads.registry import SHIPPED, workload_named
 from workloads.tiling import CONTRACT

@@ -18,7 +18,8 @@ import pytest
 from emulator.coordinates import Coordinates
 from emulator.engine import walk_program
 from emulator.errors import KernelError
-from emulator.program import Binary, Call, DType, For, LoopVar, Program, Statement, each_block, flat, fold
+from emulator.operands import Binary, DType, LoopVar, fold
+from emulator.program import Call, For, Program, Statement, each_block, flat
 from emulator.soc import SOCS
 from emulator.terms import NEVER, Numbering
 from golden import vreq8

@@ -18,16 +18,27 @@ print(*sorted(name for name, module in sys.modules.items()
 """
 
 
+COMPARE = """
+import numpy as np
+from pipeline.diff.compare import compare
+before = set(sys.modules)
+right = np.zeros((2, 32), np.int8)
+assert compare("y", right, right, width=1, band_rows=1, sentinel=-77).clean
+assert not compare("y", right + 1, right, width=1, band_rows=1, sentinel=-77).clean
+print(*set(sys.modules) - before)
+"""
+
+
 def kernels_of(*workloads: str) -> set[str]:
     """The modules of the kernels of some workloads, and the one that they share."""
     programs = [program for name in workloads for program in workload_named(name).programs]
     return {"kernels.blocks", *(str(program.factory).partition(":")[0] for program in programs)}
 
 
-def read_ahead(before: str = "") -> set[str]:
-    """The kernel modules whose source a fresh process has read once it has imported the warm start."""
+def told(after: str, before: str = "") -> set[str]:
+    """The words that a fresh process prints `after` it has imported the warm start."""
     ended = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{before}\nimport pipeline.engines.warm{TELL}"],
+        [sys.executable, "-c", f"import sys\n{before}\nimport pipeline.engines.warm{after}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -39,10 +50,14 @@ def read_ahead(before: str = "") -> set[str]:
 def test_the_kernels_of_every_shipped_workload_are_read_ahead() -> None:
     expected = kernels_of(*SHIPPED)
     assert {"kernels.fused_conv2d", "kernels.conv2d", "kernels.gemm"} <= expected
-    assert read_ahead() == expected
+    assert told(TELL) == expected
+
+
+def test_a_job_imports_nothing_to_compare_its_output() -> None:
+    assert told(COMPARE) == set()
 
 
 @pytest.mark.parametrize("broken", ["kernels.first_tile", "kernels.gemm"])
 def test_a_kernel_that_cannot_be_imported_is_left_to_its_own_jobs(broken: str) -> None:
     """By the rules of the import system None in place of a module makes its import fail."""
-    assert read_ahead(f"sys.modules[{broken!r}] = None") == kernels_of(*SHIPPED) - {broken}
+    assert told(TELL, f"sys.modules[{broken!r}] = None") == kernels_of(*SHIPPED) - {broken}

@@ -12,7 +12,8 @@ import pytest
 
 from benchmarks.mutants.catalogue.cases import conv_tiling, pair_tiling
 from pipeline.faults.matrix import Totals, run_rows
-from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import INJECTED, JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.report.overview import overview
 from pipeline.work.stages import execute

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.mutants.catalogue.cases import pair_tiling
-from emulator.program import Call, For, If, Operand, Program, Statement, flat
+from emulator.operands import Operand
+from emulator.program import Call, For, If, Program, Statement, flat
 from emulator.sources import folded
 from golden.geometry import Conv, Geometry
 from pipeline.faults.kernel import faulty_program

@@ -16,17 +16,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from pipeline.ground.jobs import (
-    FINGERPRINT,
-    OUTCOMES,
-    Job,
-    Lane,
-    Platform,
-    PlatformKind,
-    Result,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, PlatformKind, State, WorkloadName
+from pipeline.ground.results import FINGERPRINT, OUTCOMES, Result
 from pipeline.ground.settings import Settings
 from pipeline.history import tables
 from pipeline.history.store import History

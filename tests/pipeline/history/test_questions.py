@@ -8,13 +8,16 @@ import msgspec
 import pytest
 
 from golden.errors import UserError
-from pipeline.ground.jobs import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import FINGERPRINT, Attempt, Diff, Metric, Result, Source, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.history import questions
+from pipeline.history.answers import Run
 from pipeline.history.named import located
 from pipeline.history.past import HistoryError
-from pipeline.history.questions import Run, run_named
+from pipeline.history.questions import run_named
 from pipeline.history.store import History, open_history
+from pipeline.history.stories import LAST
 from pipeline.report.results import RunResults
 
 from .conftest import NIGHT, ended, job_named, night
@@ -120,9 +123,9 @@ def test_a_failure_is_as_old_as_its_unbroken_row(history: History, nights: Remem
 
 
 def test_the_age_of_a_failure_is_not_cut(history: History, nights: Remember) -> None:
-    run = nights(*([ended("a", "x")] for _ in range(questions.LAST + 5)))
+    run = nights(*([ended("a", "x")] for _ in range(LAST + 5)))
     (one,) = questions.failing(history, run)
-    assert (one.since, one.runs) == (run_id(0), questions.LAST + 5)
+    assert (one.since, one.runs) == (run_id(0), LAST + 5)
 
 
 def test_flaky_is_what_changed_with_nothing_changed(history: History, nights: Remember) -> None:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from golden.errors import UserError
 from pipeline.commands.cli import main
 from pipeline.dashboard.site import write_of_run
-from pipeline.ground.jobs import Result
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 from pipeline.history import questions
-from pipeline.history.past import VARIABLE, Folders, HistoryError, place
+from pipeline.history.past import VARIABLE, Folders, HistoryError, Measured, place
 from pipeline.history.recall import past_of
 from pipeline.history.recording import record_run
 from pipeline.history.sources import of_folder, results_at
@@ -164,6 +165,18 @@ def test_a_history_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
             )
 
 
+def test_what_jobs_took_when_they_were_measured_last_is_remembered(tmp_path: Path) -> None:
+    """A killed job took what it took for another reason; what was not known stays so."""
+    jobs = [ended("a", seconds=2.0, peak_memory=5_000_000_000), ended("b", seconds=3.0)]
+    killed = ended("a", State.KILLED, seconds=9.0, peak_memory=7)
+    names = [run_in(tmp_path / "runs", results).name for results in (jobs, [killed])]
+    record_run(tmp_path / "h.sqlite", tmp_path / "runs", names[-1], pytest.fail)
+    folders = Folders(tmp_path / "runs")
+    past = past_of(tmp_path / "h.sqlite", folders, NIGHT.replace(day=9), pytest.fail)
+    took = {jobs[0].job.id: Measured(2.0, 5_000_000_000), jobs[1].job.id: Measured(3.0, 0)}
+    assert past.measured() == folders.measured() == took
+
+
 def test_where_the_history_cannot_be_used_the_folders_answer(tmp_path: Path) -> None:
     run = run_in(tmp_path / "runs", [ended("a", "x", seconds=2.0)])
     _, *places = unusable(tmp_path)
@@ -176,7 +189,7 @@ def test_where_the_history_cannot_be_used_the_folders_answer(tmp_path: Path) -> 
         for _ in range(2):
             ((name, end),) = past.ends(ended("a").job.id)
             assert (name, end.fingerprint) == (run.name, "x")
-        assert past.seconds() == {ended("a").job.id: 2.0}
+        assert past.measured() == {ended("a").job.id: Measured(2.0, 0)}
         (line,) = told
         assert line.endswith(f"what earlier runs say is read from {tmp_path / 'runs'}")
 

@@ -22,8 +22,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from golden.errors import UserError
-from pipeline.ground.jobs import Attempt, Diff, Metric, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Attempt, Diff, Metric, Source, StageResult
 from pipeline.history import questions, store, tables
+from pipeline.history.answers import Run
 from pipeline.history.past import ContentError, HistoryError
 from pipeline.history.store import open_history
 from pipeline.report.results import RunResults
@@ -110,6 +112,7 @@ def test_all_of_a_run_is_there(place: str | Path) -> None:
         message="bad \x00 \udcff text",
         seconds=2.5,
         device=1,
+        peak_memory=5_000_000_000,
         stages=(StageResult("fused", State.MISMATCH, seconds=2.0, diffs=diffs, metrics=metrics),),
         tries=(Attempt("npu-0", State.INFRASTRUCTURE, "507018"), Attempt("npu-1", State.MISMATCH, "", 2.5)),
     )
@@ -119,11 +122,11 @@ def test_all_of_a_run_is_there(place: str | Path) -> None:
     ((run, *_),) = runs
     assert run == "20260301-040000-0000000000"
     assert [version[1:] for version in versions] == [("python", "3.11.7")]
-    ((_, job, state, seconds, device, fingerprint, backends, message, entry),) = results
+    ((_, job, state, seconds, device, fingerprint, backends, message, entry, peak_memory),) = results
     assert job == ("device/a2a3/g/k/a", "device", "a2a3", "g", "k", "a")
     assert (state, seconds, device, entry) == ("mismatch", 2.5, ("h1", "npu-1"), None)
     assert (fingerprint, backends) == (("mismatch fused unwritten",), ("pypto",))
-    assert message == "bad text"
+    assert (message, peak_memory) == ("bad text", 5_000_000_000)
     assert [(one[1], one[2], one[3], one[5]) for one in attempts] == [
         (1, ("h1", "npu-0"), "infrastructure", "507018"),
         (2, ("h1", "npu-1"), "mismatch", None),
@@ -145,7 +148,7 @@ def test_a_run_that_was_resumed_is_as_it_ended_last(place: str | Path) -> None:
     assert one.states == {"passed": 2}
 
 
-def named(history: store.History) -> questions.Run:
+def named(history: store.History) -> Run:
     return questions.run_named(history)
 
 

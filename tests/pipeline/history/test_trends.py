@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import FINGERPRINT, Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import FINGERPRINT, Result
 from pipeline.history import trends
-from pipeline.history.questions import Run, flaky, new, run_named
+from pipeline.history.answers import Run
+from pipeline.history.questions import flaky, new, run_named
 from pipeline.history.store import History, open_history
 
 from .conftest import ended, job_named, night

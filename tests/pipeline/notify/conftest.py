@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import Result
+from pipeline.ground.results import Result
 from pipeline.report.results import RunResults, results_of
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.states import exit_code

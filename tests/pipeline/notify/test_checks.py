@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from pipeline.ground.jobs import DIAGNOSIS, OUTCOMES, Outcome, Result, StageResult, State, WorkloadName
+from pipeline.ground.jobs import State, WorkloadName
+from pipeline.ground.results import DIAGNOSIS, OUTCOMES, Outcome, Result, StageResult
 from pipeline.notify.checks import MOST, annotated, line_of, lines_of
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,8 @@ import pytest
 
 from golden.errors import UserError
 from pipeline.commands.notify import notify
-from pipeline.ground.jobs import BLAMED, DIAGNOSIS, REPRODUCE, WRONG_STEP, Result, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import BLAMED, DIAGNOSIS, REPRODUCE, WRONG_STEP, Result, StageResult
 from pipeline.history.sources import results_at
 from pipeline.notify.webhook import VARIABLE
 from pipeline.report.results import RunResults, write_results

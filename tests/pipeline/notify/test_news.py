@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import NEW, SINCE, Result, State
-from pipeline.history.questions import Moved
+from pipeline.ground.jobs import State
+from pipeline.ground.results import NEW, SINCE, Result
+from pipeline.history.answers import Moved
 from pipeline.notify.news import LIMIT, Moves, markdown
 from pipeline.report.results import RunResults
 

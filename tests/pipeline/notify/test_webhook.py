@@ -14,7 +14,8 @@ import pytest
 from urllib3.util import parse_url
 
 from golden.errors import UserError
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 from pipeline.notify.news import LIMIT as MARKDOWN
 from pipeline.notify.webhook import LIMIT, RETRIES, VARIABLE, DeliveryError, address, body_of, deliver
 from pipeline.report.results import RunResults

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import xmlschema
 
-from pipeline.ground.jobs import Result
+from pipeline.ground.results import Result
 
 ROOT = Path(__file__).parents[3]
 MakeResult = Callable[..., Result]

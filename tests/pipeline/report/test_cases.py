@@ -8,19 +8,8 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import (
-    DIAGNOSIS,
-    REPRODUCE,
-    Diff,
-    ExpectedFailure,
-    Metric,
-    Platform,
-    PlatformKind,
-    Result,
-    Source,
-    StageResult,
-    State,
-)
+from pipeline.ground.jobs import ExpectedFailure, Platform, PlatformKind, State
+from pipeline.ground.results import DIAGNOSIS, REPRODUCE, Diff, Metric, Result, Source, StageResult
 from pipeline.report.cases import MOST_ATTACHED, Attachments, Case, cases_of, states_of, suite_of
 
 MakeResult = Callable[..., Result]

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.ground.jobs import Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Metric, Result, Source, StageResult
 from pipeline.report.compiled import COLUMNS, in_short, rows
 
 MakeResult = Callable[..., Result]

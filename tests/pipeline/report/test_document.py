@@ -1,30 +1,53 @@
 from __future__ import annotations
 
+import io
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import xmlschema
 
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 from pipeline.report.cases import Attachments
-from pipeline.report.document import ReportError, Totals, check, fit, properties_of, read
-from pipeline.report.junit import document
+from pipeline.report.document import (
+    FILE_LIMIT,
+    ReportError,
+    Suite,
+    Totals,
+    check,
+    properties_of,
+    read,
+    write_document,
+)
+from pipeline.report.junit import suites_of
 
 MakeResult = Callable[..., Result]
 Break = Callable[[str], str]
 
 
+def written(suites: Sequence[Suite], folder: Path, limit: int = FILE_LIMIT) -> str:
+    file = io.BytesIO()
+    write_document(file, suites, folder, limit)
+    return file.getvalue().decode()
+
+
 @pytest.fixture
-def report(result_of: MakeResult) -> str:
-    """A report with a passed, a failed and a skipped case, as its consumers get it."""
+def suites(result_of: MakeResult) -> list[Suite]:
+    """A suite with a passed, a failed and a skipped case."""
     results = [
         result_of("device/emu/mc62/fused/a", output="passed " * 250),
         result_of("device/emu/mc62/fused/b", State.MISMATCH, details="wrong " * 500),
         result_of("device/emu/mc62/fused/c", State.SKIPPED, message="no toolchain"),
     ]
-    return fit(document(results, {"git": "0123"}, Attachments(Path("/run")), ())).decode()
+    return suites_of(results, {"git": "0123"}, Attachments(Path("/run")), ())
+
+
+@pytest.fixture
+def report(suites: list[Suite], tmp_path: Path) -> str:
+    """A report of them, as its consumers get it."""
+    return written(suites, tmp_path)
 
 
 def replaced(old: str, new: str) -> Break:
@@ -123,9 +146,11 @@ def test_the_check_before_publishing_refuses(name: str, report: str) -> None:
         check(ET.fromstring(change(report)))
 
 
-def test_bodies_of_passed_cases_are_the_first_to_be_cut(report: str) -> None:
-    root = ET.fromstring(report)
-    small = fit(root, len(report.encode()) - 100).decode()
+def test_bodies_of_passed_cases_are_the_first_to_be_cut(
+    report: str, suites: list[Suite], tmp_path: Path
+) -> None:
+    small = written(suites, tmp_path, len(report.encode()) - 100)
+    root = ET.fromstring(small)
     assert "characters cut" in (
         root.findtext(".//testcase[@name='device/emu/mc62/fused/a']/system-out") or ""
     )
@@ -136,7 +161,9 @@ def test_bodies_of_passed_cases_are_the_first_to_be_cut(report: str) -> None:
     assert check(ET.fromstring(small)) == Totals(tests=3, failures=1, skipped=1)
 
 
-def test_facts_and_attachments_outlive_diffs_and_output(result_of: Callable[..., Result]) -> None:
+def test_facts_and_attachments_outlive_diffs_and_output(
+    result_of: Callable[..., Result], tmp_path: Path
+) -> None:
     results = [
         result_of(
             f"device/emu/mc62/fused/{number}",
@@ -149,8 +176,7 @@ def test_facts_and_attachments_outlive_diffs_and_output(result_of: Callable[...,
         )
         for number in range(20)
     ]
-    root = document(results, {}, Attachments(Path("/run")), ())
-    small = ET.fromstring(fit(root, 40_000))
+    small = ET.fromstring(written(suites_of(results, {}, Attachments(Path("/run")), ()), tmp_path, 40_000))
     assert "report.cut" in ET.tostring(small).decode()
     for record in small.iter("system-out"):
         lines = (record.text or "").splitlines()
@@ -159,8 +185,10 @@ def test_facts_and_attachments_outlive_diffs_and_output(result_of: Callable[...,
         assert len(record.text or "") < 1000
 
 
-def test_outcomes_and_messages_outlive_any_limit(report: str, schema: xmlschema.XMLSchema) -> None:
-    least = fit(ET.fromstring(report), 10).decode()
+def test_outcomes_and_messages_outlive_any_limit(
+    report: str, suites: list[Suite], schema: xmlschema.XMLSchema, tmp_path: Path
+) -> None:
+    least = written(suites, tmp_path, 10)
     schema.validate(least)
     assert check(ET.fromstring(least)) == Totals(tests=3, failures=1, skipped=1)
     for kind in ("failure", "skipped"):

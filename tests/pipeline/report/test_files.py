@@ -6,7 +6,8 @@ from pathlib import Path
 import junitparser
 import pytest
 
-from pipeline.ground.jobs import Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result
 from pipeline.report.document import ReportError, Totals, check, read
 from pipeline.report.files import ReportFiles
 from pipeline.run.listener import RunInfo, RunSummary

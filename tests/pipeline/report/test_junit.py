@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from junit2htmlreport.parser import Junit
 
-from pipeline.ground.jobs import OUTCOMES, Result, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES, Result, StageResult
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, read
 from pipeline.report.junit import write

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Result, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Result, StageResult
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, Totals, check, properties_of, read
 from pipeline.report.junit import write

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pipeline.ground.jobs import RAN_IN, Result, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import RAN_IN, Result
 from pipeline.report.notices import notices
 from pipeline.report.summary import markdown
 from pipeline.report.terminal import Terminal

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import OUTCOMES, ExpectedFailure, Outcome, Result, StageResult, State
+from pipeline.ground.jobs import ExpectedFailure, State
+from pipeline.ground.results import OUTCOMES, Outcome, Result, StageResult
 from pipeline.report.overview import MEANING, overview
 
 MakeResult = Callable[..., Result]

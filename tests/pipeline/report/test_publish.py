@@ -18,7 +18,7 @@ ONE = (
 
 def test_a_proved_report_stands_alone_in_its_folder_and_can_be_read_by_others(tmp_path: Path) -> None:
     path = tmp_path / "new" / "junit.xml"
-    publish(path, ONE, Totals(tests=1))
+    publish(path, lambda file: file.write(ONE), Totals(tests=1))
     assert list(path.parent.iterdir()) == [path]
     assert path.stat().st_mode & 0o044
     assert ET.parse(path).getroot().get("tests") == "1"
@@ -36,7 +36,7 @@ def test_a_report_that_is_not_what_the_run_says_is_not_published(
     tmp_path: Path, data: bytes, why: str
 ) -> None:
     with pytest.raises(ReportError, match=why) as caught:
-        publish(tmp_path / "junit.xml", data, Totals(tests=2))
+        publish(tmp_path / "junit.xml", lambda file: file.write(data), Totals(tests=2))
     assert len(str(caught.value).splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -49,7 +49,8 @@ def test_a_full_disk_leaves_no_half_file_and_says_so_in_one_line(tmp_path: Path)
         from pipeline.report.document import ReportError, Totals, publish
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
         try:
-            publish(Path({str(tmp_path / "junit.xml")!r}), b"x" * 1_000_000, Totals())
+            path = Path({str(tmp_path / "junit.xml")!r})
+            publish(path, lambda file: file.write(b"x" * 1_000_000), Totals())
         except ReportError as error:
             print(error)
     """
@@ -66,4 +67,4 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         ReportError, match=r"junit.xml: the report cannot be written: (Not a dir|File exists)"
     ):
-        publish(tmp_path / "file" / "junit.xml", ONE, Totals(tests=1))
+        publish(tmp_path / "file" / "junit.xml", lambda file: file.write(ONE), Totals(tests=1))

@@ -11,7 +11,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from pipeline.ground.jobs import Attempt, Diff, Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Attempt, Diff, Metric, Result, Source, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.report.cases import Attachments
 from pipeline.report.document import ReportError, read
@@ -183,14 +184,15 @@ def test_a_junit_file_read_again_says_what_the_run_said(
             "compare/emu/mc62/small", State.MISMATCH, message="first wrong stage: pass2", stages=stages
         ),
         wrong,
-        result_of("device/emu/mc62/two-pass/small", seconds=1.25),
+        result_of("device/emu/mc62/two-pass/small", seconds=1.25, peak_memory=5_000_000_000),
         result_of("device/npu/mc62/fused/small", State.SKIPPED, message="no card"),
     )
     path = tell(tmp_path / "run", *told)
     again, own = reread(read(path), path), read_results(beside(path))
-    assert [(one.job.id, one.state, one.message, one.seconds) for one in again.jobs] == [
-        (one.job.id, one.state, one.message, one.seconds) for one in told
-    ]
+    kept = ("state", "message", "seconds", "peak_memory")
+    for one, other in zip(again.jobs, told, strict=True):
+        assert one.job.id == other.job.id
+        assert [getattr(one, each) for each in kept] == [getattr(other, each) for each in kept]
     for one, other in zip(again.jobs, told, strict=True):
         names = ("lane", "platform_name", "geometry_name", "kernel", "profile")
         assert [getattr(one.job, name) for name in names] == [getattr(other.job, name) for name in names]

@@ -8,7 +8,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.ground.jobs import Metric, Result, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Metric, Result, Source, StageResult
 from pipeline.report.summary import CHECK_LIMIT, markdown
 from pipeline.run.listener import RunSummary
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipeline.ground.jobs import Platform, Result, StageResult, State
+from pipeline.ground.jobs import Platform, State
+from pipeline.ground.results import Result, StageResult
 from pipeline.report.terminal import OutlastingConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary
 

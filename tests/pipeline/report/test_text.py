@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ground.jobs import Metric, Source, StageResult, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import Metric, Source, StageResult
 from pipeline.report.text import bounded, cut, facts_of, likely, one_line, safe, shown
 
 ANY_TEXT = st.text(st.characters(categories=None, exclude_categories=()))

@@ -8,20 +8,8 @@ from pathlib import Path
 import pytest
 
 from golden.errors import UserError
-from pipeline.ground.jobs import (
-    FINGERPRINT,
-    KNOWN_IN,
-    OUTCOMES,
-    Diff,
-    Job,
-    Lane,
-    Outcome,
-    Platform,
-    Result,
-    StageResult,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import FINGERPRINT, KNOWN_IN, OUTCOMES, Diff, Outcome, Result, StageResult
 from pipeline.ground.settings import Settings
 from pipeline.history.named import located
 from pipeline.history.store import open_history

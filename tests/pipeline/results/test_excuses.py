@@ -10,18 +10,8 @@ import pytest
 import yaml
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import (
-    FINGERPRINT,
-    Diff,
-    ExpectedFailure,
-    Job,
-    Lane,
-    Platform,
-    Result,
-    StageResult,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import ExpectedFailure, Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import FINGERPRINT, Diff, Result, StageResult
 from pipeline.report.text import one_line
 from pipeline.results.excuses import UNEXPLAINED, Earlier, entry, outputs_of, with_excuse
 from pipeline.results.fingerprint import fingerprint

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from pipeline.diff.compare import compare
-from pipeline.ground.jobs import Diff, Job, Lane, Platform, Result, StageResult, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import Diff, Result, StageResult
 from pipeline.results.fingerprint import fingerprint
 
 JOB = Job(

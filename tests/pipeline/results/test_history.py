@@ -8,17 +8,8 @@ from pathlib import Path
 import pytest
 
 from golden.errors import UserError
-from pipeline.ground.jobs import (
-    FINGERPRINT,
-    NEW,
-    ExpectedFailure,
-    Job,
-    Lane,
-    Platform,
-    Result,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import ExpectedFailure, Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import FINGERPRINT, NEW, Result
 from pipeline.ground.settings import Settings
 from pipeline.history.past import DEPTH, Folders, ends_of_folder
 from pipeline.history.recall import past_of

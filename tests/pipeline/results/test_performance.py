@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Job, Lane, Metric, Platform, Result, Source, StageResult, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import Metric, Result, Source, StageResult
 from pipeline.results.performance import (
     Reference,
     ReferencesError,

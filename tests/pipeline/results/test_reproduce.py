@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.commands.options import parser
-from pipeline.ground.jobs import REPRODUCE, Job, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import REPRODUCE, Result
 from pipeline.ground.settings import Settings
 from pipeline.results.reproduce import command_line, interpreter, with_resume
 from pipeline.run.listener import RunSummary

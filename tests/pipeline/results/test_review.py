@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import (
+from pipeline.ground.jobs import ExpectedFailure, Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import (
     FINGERPRINT,
     NEW,
     QUEUED,
@@ -14,16 +15,10 @@ from pipeline.ground.jobs import (
     REPRODUCE,
     SINCE,
     Blame,
-    ExpectedFailure,
-    Job,
-    Lane,
     Metric,
-    Platform,
     Result,
     Source,
     StageResult,
-    State,
-    WorkloadName,
 )
 from pipeline.ground.settings import Settings
 from pipeline.history.past import Folders

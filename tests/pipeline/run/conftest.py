@@ -11,7 +11,8 @@ import pytest
 
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
+from pipeline.ground.results import Result
 from pipeline.run import processes
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary

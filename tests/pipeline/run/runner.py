@@ -1,6 +1,7 @@
 """A runner in a process of its own, to be killed: `runner.py ROOT LOCKS [--resume ID] KERNEL@DEVICES...`.
 
 `KERNEL*COUNT` stands for so many jobs. If `CLUSTER` is set, it is the address of a Ray cluster to run on.
+`JOBS` says how many run at a time, if it is not two; 0: as many as can.
 Prints the run's id, its notes, a line for each job that starts, and at the end each job's state.
 """
 
@@ -11,7 +12,8 @@ import sys
 from pathlib import Path
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Job, Lane, Platform, Result, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
+from pipeline.ground.results import Result
 from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 
@@ -45,7 +47,11 @@ class Printer:
 def main(arguments: list[str]) -> int:
     root, locks, *works = arguments
     options = RunOptions(
-        Path(root), Path(root) / "cache", Path(locks), jobs=2, grace=0.3, preload=(), target="targets:perform"
+        *(Path(root), Path(root) / "cache", Path(locks)),
+        jobs=int(os.environ.get("JOBS", "2")),
+        grace=0.3,
+        preload=(),
+        target="targets:perform",
     )
     host = Host(available=lambda _job: Availability())
     if address := os.environ.get("CLUSTER"):

@@ -19,7 +19,8 @@ import psutil
 from golden.cache import golden_for, is_cached
 from pipeline.diff.heatmap import Axes, draw_heatmap
 from pipeline.engines.base import InfrastructureError
-from pipeline.ground.jobs import Blame, Diff, Job, JobContext, Result, StageResult, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Diff, JobContext, Result, StageResult
 from pipeline.ground.subject import wanted_golden
 from pipeline.run.cluster.messages import Able, Inspect, Survey
 
@@ -55,6 +56,20 @@ def ends_as(job: Job, context: JobContext, argument: str) -> Result:
 
 def lacks_memory(job: Job, context: JobContext, argument: str) -> Result:
     raise MemoryError(argument)
+
+
+def holds(job: Job, context: JobContext, argument: str) -> Result:
+    """Have so many bytes in memory."""
+    return Result(job, State.PASSED, str(len(b"x" * int(argument))))
+
+
+def holds_elsewhere(job: Job, context: JobContext, argument: str) -> Result:
+    """The same in a process that it leaves behind."""
+    code = f"import time; held = b'x' * {argument}; print(flush=True); time.sleep(600)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    return Result(job, State.PASSED)
 
 
 def hangs(job: Job, context: JobContext, argument: str) -> Result:

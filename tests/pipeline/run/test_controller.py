@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from pipeline.engines.base import Availability
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
 from pipeline.ground.patterns import Pattern
+from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.folders import read_run
@@ -89,6 +90,17 @@ def test_processors_are_shared_between_jobs_that_run_together(run: Run, make_job
     summary = run(make_job("facts"), make_job("facts"), jobs=2)
     share = max(1, len(os.sched_getaffinity(0)) // 2)
     assert {result.facts["openmp"] for result in summary.results} == {str(share)}
+
+
+def test_a_result_has_the_most_memory_that_a_process_of_its_job_had(run: Run, make_job: MakeJob) -> None:
+    """One keeper after the other job, so that none has the memory of an earlier one."""
+    much = 150_000_000
+    jobs = [make_job(work) for work in (f"holds:{much}", "passes", f"holds_elsewhere:{much}", "passes")]
+    one, small, other, last = (result.peak_memory for result in run(*jobs, jobs=1).results)
+    assert much < one < 2 * much
+    assert much < other < 2 * much
+    assert 0 < small < much
+    assert 0 < last < much
 
 
 def test_preloaded_module_that_starts_threads_is_refused(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import Blame, Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Blame, Result
 from pipeline.run.evidence import Evidence, Next, Try
 
 A, B, C = "npu-0", "npu-1", "npu-2"
@@ -108,6 +109,17 @@ def test_what_a_device_refused_and_another_passed_is_the_devices(night: Night, p
     assert night.decide(first) is Next.AGAIN
     assert night.state(first, night.end(0, B)) is State.PASSED
     assert bool(night.probe(A, probe)) == (probe is State.CRASHED)
+
+
+def test_another_job_clears_a_device_whatever_passed_there_before_it(night: Night) -> None:
+    first = night.end(0, A, "crashed", "oh")
+    assert night.decide(first) is Next.AGAIN
+    for job in (0, 0, 1, 2):  # its own pass says nothing about the device
+        night.end(job, A)
+    decision = night.decide(first, night.end(0, B))
+    assert isinstance(decision, Result)
+    assert decision.state is State.DEVICE_DEPENDENT
+    assert f"device 0 passes {night.jobs[1].id}" in decision.message
 
 
 def test_a_probe_is_the_quickest_job_that_passed_there_else_elsewhere(night: Night) -> None:

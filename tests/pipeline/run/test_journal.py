@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from pipeline.ground.jobs import Job, Result, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 from pipeline.run.journal import Journal, JournalError, read_journal
 from pipeline.run.listener import RunInfo, RunSummary

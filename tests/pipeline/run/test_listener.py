@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.ground.jobs import Job, Result
+from pipeline.ground.jobs import Job
+from pipeline.ground.results import Result
 from pipeline.run.listener import Broadcast, RunInfo, RunSummary
 
 

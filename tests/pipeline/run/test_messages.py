@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.ground.jobs import Diff, Job, Mismatch, Region, Result, StageResult, State
-from pipeline.run.messages import Channel, encode, read_result, write_atomically
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Diff, Mismatch, Region, Result, StageResult
+from pipeline.ground.settings import Settings
+from pipeline.run.journal import Begun
+from pipeline.run.messages import Channel, encode, encoded_in_parts, read_result, write_atomically
 
 
 def test_result_survives_the_file(make_job: Callable[..., Job], tmp_path: Path) -> None:
@@ -33,8 +36,17 @@ def test_result_survives_the_file(make_job: Callable[..., Job], tmp_path: Path) 
         job, State.MISMATCH, "m", "d", 1.5, "t", 3, 2, (StageResult("fused", State.MISMATCH, diffs=(diff,)),)
     )
     write_atomically(tmp_path / "r.json", encode(result))
-    assert read_result(tmp_path / "r.json", job) == result
+    read = read_result(tmp_path / "r.json", job)
+    assert read == result
+    assert read.job is job  # or a run of thousands of jobs would hold each of them twice
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_long_message_is_the_same_in_parts(make_job: Callable[..., Job], count: int) -> None:
+    jobs = tuple(make_job() for _ in range(count))
+    begun = Begun('"plan":[', "now", jobs, {"plan": '"plan":[]'}, Settings())
+    assert b"".join(encoded_in_parts(begun, "plan")) == encode(begun)
 
 
 def test_result_of_another_job_is_refused(make_job: Callable[..., Job], tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import Attempt, Job, Platform, Result, State
+from pipeline.ground.jobs import Job, Platform, State
+from pipeline.ground.results import Attempt, Result
 from pipeline.run.controller import Host, RunOptions, run_jobs
 from pipeline.run.goldens import Wanted
 from pipeline.run.listener import RunSummary
 from pipeline.run.local import LocalExecutor
-from pipeline.run.sequence import at_best, builds, expected, ordered
+from pipeline.run.sequence import at_best, builds, expected, expected_memory, ordered
 
 CANN = Platform("cann", "cann", "a2a3")
 
@@ -45,6 +46,18 @@ def test_of_jobs_of_no_known_kind_the_larger_take_longer_and_a_compiler_longest(
     sizes = {small.id: 1e6, large.id: 6e8, compiled.id: 1e6}
     found = expected([small, large, compiled], {}, lambda job: sizes[job.id])
     assert 0 < found[small.id] < found[large.id] < found[compiled.id]
+
+
+def test_a_job_needs_the_memory_of_its_record_else_the_most_of_its_kind_else_what_is_usual(
+    make_job: MakeJob,
+) -> None:
+    known, larger, alike = (make_job() for _ in range(3))
+    emulated, compiled = make_job("other"), make_job(platform=CANN)
+    both = make_job("other", platform=CANN, other=emulated.platform)
+    recorded = {known.id: 1e9, larger.id: 3e9}
+    found = expected_memory([known, larger, alike, emulated, compiled, both], recorded, no_size)
+    assert (found[known.id], found[larger.id], found[alike.id]) == (1e9, 3e9, 3e9)
+    assert 0 < found[emulated.id] < found[compiled.id] == found[both.id]
 
 
 def test_the_longest_begin_first_and_equals_keep_their_order(make_job: MakeJob) -> None:

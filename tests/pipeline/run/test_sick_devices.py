@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import Job, Platform, Result, State
+from pipeline.ground.jobs import Job, Platform, State
+from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
 from pipeline.run.controller import Host, RunOptions, resume_run
 from pipeline.run.devices import DevicePool

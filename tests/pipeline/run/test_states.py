@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import OUTCOMES, State
+from pipeline.ground.jobs import State
+from pipeline.ground.results import OUTCOMES
 from pipeline.run.states import LEGAL, advance, exit_code
 
 PAGE = Path(__file__).parents[3] / "docs" / "states.md"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.ground.jobs import Job, Platform, PlatformKind, Result, State
+from pipeline.ground.jobs import Job, Platform, PlatformKind, State
+from pipeline.ground.results import Result
 from pipeline.run.devices import DeviceError
 from pipeline.run.listener import RunSummary
 from pipeline.run.task import require
@@ -42,6 +43,8 @@ SERVER = """\
 import os, subprocess, sys, time
 from pathlib import Path
 spool, device = Path(sys.argv[1]), sys.argv[2]
+while float(sys.argv[3]) and not list(spool.glob("*.task")):
+    time.sleep(0.02)
 time.sleep(float(sys.argv[3]))
 running = {}
 while True:
@@ -75,7 +78,7 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def serve(spool: Path, run: Callable[..., RunSummary]) -> Iterator[Serve]:
-    """`serve(device, after)`: start a server that lends `device` to every task, after so many seconds."""
+    """`serve(device, after)`: a server that lends `device`, so many seconds after the first task came."""
     servers: list[subprocess.Popen[bytes]] = []
 
     def start(device: str, after: float = 0.0) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pipeline.diff.compare import compare, crcs
-from pipeline.ground.jobs import Job, Region, Result, StageResult, State
+from pipeline.ground.jobs import Job, State
+from pipeline.ground.results import Region, Result, StageResult
 from pipeline.run.verdict import DEFAULT_MARKS, merge_repeats
 
 

@@ -23,17 +23,8 @@ from golden.geometry import Conv, Geometry
 from golden.specs import Tensors
 from pipeline.diff.compare import compare
 from pipeline.diff.evidence import Evidence
-from pipeline.ground.jobs import (
-    BLAMED,
-    DIAGNOSIS,
-    PROVED,
-    WRONG_STEP,
-    JobContext,
-    Lane,
-    Result,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Lane, State, WorkloadName
+from pipeline.ground.results import BLAMED, DIAGNOSIS, PROVED, WRONG_STEP, JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.report.overview import overview

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from golden.cache import golden_for
-from pipeline.ground.jobs import Job, Lane, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, State, WorkloadName
+from pipeline.ground.results import Result
 from pipeline.ground.subject import wanted_golden
 
 Jobs = Callable[..., Job]

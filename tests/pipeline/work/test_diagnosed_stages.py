@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import DIAGNOSIS, WRONG_STEP, JobContext, Lane, Result, State
+from pipeline.ground.jobs import Lane, State
+from pipeline.ground.results import DIAGNOSIS, WRONG_STEP, JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.work import causes, stages

@@ -11,8 +11,9 @@ import pytest
 
 from golden.cache import golden_for
 from golden.inputs import load_inputs
-from pipeline.ground.jobs import JobContext, Lane, Result, State
+from pipeline.ground.jobs import Lane, State
 from pipeline.ground.memory import sentinel_of
+from pipeline.ground.results import JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.ground.subject import wanted_golden
 from pipeline.work import comparison, stages

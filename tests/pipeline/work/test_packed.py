@@ -16,7 +16,8 @@ from golden.geometry import Conv, ConvGeometry, Geometry
 from golden.inputs import save_inputs
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.faults.matrix import Totals, run_rows
-from pipeline.ground.jobs import PACKING, PROVED, YES, Job, JobContext, Lane, Result, State
+from pipeline.ground.jobs import Job, Lane, State
+from pipeline.ground.results import PACKING, PROVED, YES, JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 from workloads.faults import FAULTS

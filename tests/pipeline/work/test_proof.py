@@ -14,8 +14,9 @@ import pytest
 from emulator.proof import Proof
 from emulator.soc import SOCS
 from emulator.terms import UndecidedError
-from pipeline.ground.jobs import BLAMED, DIAGNOSIS, Job, Lane, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, State, WorkloadName
 from pipeline.ground.programs import typed_program
+from pipeline.ground.results import BLAMED, DIAGNOSIS, Result
 from pipeline.ground.subject import Subject, subject_of
 from pipeline.matrix.expand import expand
 from pipeline.matrix.load import load

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from golden.inputs import InputsError
-from pipeline.ground.jobs import Job, JobContext, Lane, Platform, Result, State
+from pipeline.ground.jobs import Job, Lane, Platform, State
+from pipeline.ground.results import JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.matrix.expand import COMPARED
 from pipeline.run.artefacts import relocated

@@ -12,8 +12,9 @@ import pytest
 
 from emulator.engine import run_program
 from golden.cache import golden_for
-from pipeline.ground.jobs import DIAGNOSIS, JobContext, Lane, Result, State
+from pipeline.ground.jobs import Lane, State
 from pipeline.ground.memory import SENTINEL
+from pipeline.ground.results import DIAGNOSIS, JobContext, Result
 from pipeline.ground.subject import wanted_golden
 from pipeline.report.overview import overview
 from pipeline.run.verdict import merge_repeats

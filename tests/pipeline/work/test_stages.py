@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from golden.geometry import Geometry
-from pipeline.ground.jobs import INJECTED, WRONG_STEP, Job, Lane, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, State, WorkloadName
+from pipeline.ground.results import INJECTED, WRONG_STEP, Result
 from pipeline.matrix.expand import COMPARED
 from pipeline.work import causes
 from pipeline.work.stages import stages_of

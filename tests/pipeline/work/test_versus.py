@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.ground.jobs import INJECTED, Job, JobContext, Lane, Platform, Result, State, WorkloadName
+from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
+from pipeline.ground.results import INJECTED, JobContext, Result
 from pipeline.ground.settings import Settings
 from pipeline.work.stages import execute
 from pipeline.work.versus import ODD, odd_ones

@@ -19,19 +19,9 @@ from golden.geometry import C0, GemmGeometry, Geometry
 from golden.specs import Array
 from pipeline.engines.base import CompileError, InfrastructureError, Request
 from pipeline.engines.pypto.engine import PyptoEngine, PyptoError
-from pipeline.ground.jobs import (
-    Blame,
-    Job,
-    JobContext,
-    Lane,
-    Metric,
-    Platform,
-    PlatformKind,
-    Source,
-    State,
-    WorkloadName,
-)
+from pipeline.ground.jobs import Job, Lane, Platform, PlatformKind, State, WorkloadName
 from pipeline.ground.memory import SENTINEL, sentinel_of
+from pipeline.ground.results import Blame, JobContext, Metric, Source
 from pipeline.work.stages import execute
 
 CARDS = Platform("a5", "pypto", "a5", devices=(3,), kind=PlatformKind.CARD)

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.ground.jobs import Result
+from pipeline.ground.results import Result
 from pipeline.run import processes
 from pipeline.run.folders import read_run, run_ids
 
@@ -42,14 +42,16 @@ def cannot() -> str:
 class RealCluster:
     """Nodes at 127.0.0.1, 127.0.0.2, ... with two processors each, and processes beside them.
 
-    The head can be at another address, `head`; `environment` is that of all nodes and runs.
+    The head can be at another address, `head`; `environment` is that of all nodes and runs. Of the variables
+    of a cluster beside this one none is in it.
     """
 
     def __init__(self, folder: Path, head: str = "127.0.0.1", **environment: str) -> None:
         # Ray's sockets are files, and their paths must be short.
         self.folder = folder
         self.address = f"{head}:{PORT}"
-        self._environment = {**os.environ, **environment}
+        own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        self._environment = {**own, "RAY_TMPDIR": str(folder), **environment}
         self._unshare = subprocess.Popen([*_UNSHARE, "sh", "-c", "ip link set lo up; exec sleep 3600"])
         while not (children := psutil.Process(self._unshare.pid).children()):
             time.sleep(0.01)
@@ -91,7 +93,7 @@ class RealCluster:
         (own / "tmp").mkdir(parents=True)
         if number == 1:
             address = self.address.partition(":")[0]
-        where = ("--head", f"--port={PORT}", f"--temp-dir={self.folder}/ray", "--include-dashboard=false")
+        where = ("--head", f"--port={PORT}", "--include-dashboard=false")
         ray = str(Path(sys.executable).with_name("ray"))
         ip = f"--node-ip-address={address or f'127.0.0.{number}'}"
         options = (ip, "--num-cpus=2", "--object-store-memory=100000000")
@@ -122,10 +124,22 @@ class RealCluster:
                 return own
         pytest.fail("a node of the cluster did not start")
 
+    def processes(self, number: int) -> list[psutil.Process]:
+        """All processes of a node."""
+        node = psutil.Process(self.nodes[number - 1].pid)
+        return [node, *node.children(recursive=True)]
+
+    def inside(self) -> Iterator[psutil.Process]:
+        """All processes in the namespaces."""
+        inside = Path(f"/proc/{self._inside}/ns/pid").stat().st_ino
+        for process in psutil.process_iter():
+            with suppress(OSError):
+                if Path(f"/proc/{process.pid}/ns/pid").stat().st_ino == inside:
+                    yield process
+
     def kill_node(self, number: int) -> None:
         """Kill everything on a node at once, as if its power had failed."""
-        node = psutil.Process(self.nodes[number - 1].pid)
-        victims = [node, *node.children(recursive=True)]
+        victims = self.processes(number)
         for victim in victims:
             victim.send_signal(signal.SIGSTOP)
         for victim in victims:
@@ -140,13 +154,11 @@ class RealCluster:
 
     def left(self) -> list[str]:
         """Commands of stewards, keepers and jobs that are still there."""
-        inside = Path(f"/proc/{self._inside}/ns/pid").stat().st_ino
         found = []
-        for process in psutil.process_iter():
-            with suppress(OSError, psutil.Error):
+        for process in self.inside():
+            with suppress(psutil.Error):
                 command = " ".join(process.cmdline())
-                here = Path(f"/proc/{process.pid}/ns/pid").stat().st_ino == inside
-                if here and ("pipeline.run.cluster" in command or "pipeline.run.nursery" in command):
+                if "pipeline.run.cluster" in command or "pipeline.run.nursery" in command:
                     found.append(command)
         return found
 
@@ -159,6 +171,31 @@ class RealCluster:
             if node.stdout is not None:
                 node.stdout.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def certificate(folder: Path) -> dict[str, str]:
+    """The variables of TLS, and their files: a certificate of 127.0.0.1 and .2 that is its own authority."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    paths = {"out": folder / "certificate.pem", "keyout": folder / "key.pem"}
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ray"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1,IP:127.0.0.2"]
+    for option, path in paths.items():
+        command += [f"-{option}", str(path)]
+    subprocess.run(command, check=True, capture_output=True)
+    own = str(paths["out"])
+    files = {"RAY_TLS_CA_CERT": own, "RAY_TLS_SERVER_CERT": own, "RAY_TLS_SERVER_KEY": str(paths["keyout"])}
+    return {"RAY_USE_TLS": "1", **files}
+
+
+def compile_lane(cluster: RealCluster, *words: str, **environment: str) -> tuple[int, list[str], float]:
+    """How the command line ends on a cluster, what it prints, and after how many seconds."""
+    shell = ("sh", "-c", 'cd "$1"; shift; exec "$@" 2>&1', "sh", str(HERE.parents[2]))
+    lane = ("-m", "pipeline", "compile", *words, "--executor", "ray", "--address", cluster.address)
+    begun = time.monotonic()
+    process = cluster.popen([*shell, sys.executable, *lane], **environment)
+    code = process.wait()
+    return code, rest(process), time.monotonic() - begun
 
 
 @contextmanager

@@ -43,14 +43,29 @@ def test_a_run_on_two_nodes_of_which_one_dies(cluster: Any, tmp_path: Path) -> N
     assert processes.wait_until(lambda: not cluster.left(), 30)
 
 
-def test_without_a_cluster_one_line_says_what_helps(tmp_path: Path) -> None:
-    """What else can be at an address is in test_head.py."""
+@pytest.mark.parametrize(
+    ("address", "left", "told"),
+    [
+        ("127.0.0.1:1", "", "127.0.0.1:1: nothing answers there ("),
+        ("auto", "", "auto: no cluster was started on this host: there is no {}; give --address HOST:PORT, "),
+        ("auto", "127.0.0.1:1", "auto, which is 127.0.0.1:1 by {}: nothing answers there ("),
+        ("auto", "bad\ntext", "auto: in {}: no address of a head; give HOST:PORT, "),
+    ],
+)
+def test_without_a_cluster_one_line_says_what_helps(
+    tmp_path: Path, address: str, left: str, told: str
+) -> None:
+    """What else can be at an address is in test_head.py. `left` is what the last `ray start` left."""
     pytest.importorskip("ray", reason="Ray is not installed")
+    file = tmp_path / "ray" / "ray_current_cluster"
+    if left:
+        file.parent.mkdir()
+        file.write_text(left)
+    environment = {"RAY_TMPDIR": str(tmp_path), "TMPDIR": "/nowhere"}
     terms = Terms(
-        (), tmp_path, tmp_path, 1, {}, Settings(), None, 1.0, (), "", {}, lambda _job: Availability()
+        (), tmp_path, tmp_path, 1, {}, Settings(), None, 1.0, (), "", environment, lambda _job: Availability()
     )
-    with pytest.raises(ClusterError) as told:
-        ClusterExecutor(terms, Cluster("127.0.0.1:1", sources_archive, ROOT, "targets:survey"))
-    assert str(told.value).startswith("--executor ray: 127.0.0.1:1: nothing answers there (")
-    assert "ray start" in str(told.value)
-    assert "\n" not in str(told.value)
+    with pytest.raises(ClusterError) as refused:
+        ClusterExecutor(terms, Cluster(address, sources_archive, ROOT, "targets:survey"))
+    assert str(refused.value).startswith(f"--executor ray: {told.format(file)}")
+    assert "\n" not in str(refused.value)

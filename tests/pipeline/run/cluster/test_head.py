@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
 from pipeline.run.cluster import head
+from tests.pipeline.run.cluster.conftest import certificate
 
 Serve = Callable[..., str]
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -97,6 +100,43 @@ def test_an_address_has_a_host_and_a_port(address: str) -> None:
     """Ray itself would start a cluster of its own for `local`, and take `ray://` for another protocol."""
     said = head.refusal(address, {})
     assert said == "no address of a head; give HOST:PORT, such as 10.0.0.1:6380, or auto"
+
+
+def test_a_server_that_speaks_tls_is_told_from_one_that_is_no_head(tmp_path: Path) -> None:
+    """It ends the first connection, since the question is no handshake, and gets one in the second."""
+    variables = certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(variables["RAY_TLS_SERVER_CERT"], variables["RAY_TLS_SERVER_KEY"])
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve_two() -> None:
+            for _ in range(2):
+                with suppress(OSError), listening.accept()[0] as connection:
+                    context.wrap_socket(connection, server_side=True).close()
+
+        Thread(target=serve_two, daemon=True).start()
+        said = head.refusal(f"127.0.0.1:{listening.getsockname()[1]}", {})
+    assert said.startswith(
+        "it speaks TLS, and this host is not told to do so; set RAY_USE_TLS, RAY_TLS_CA_CERT, "
+    )
+
+
+def test_with_tls_a_server_without_it_is_told(serve: Serve, tmp_path: Path) -> None:
+    said = head.refusal(serve(SETTINGS), certificate(tmp_path))
+    assert said.startswith("what answers there does not speak TLS as this host does (")
+    assert "\n" not in said
+
+
+def test_files_of_tls_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+    variables = {"RAY_USE_TLS": "1", "RAY_TLS_CA_CERT": str(tmp_path / "none")}
+    assert head.refusal("a:1", variables).startswith("RAY_TLS_SERVER_CERT is not set; set RAY_USE_TLS, ")
+    variables |= dict.fromkeys(("RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY"), str(tmp_path / "none"))
+    said = head.refusal("a:1", variables)
+    assert said.startswith(
+        f"its files of TLS cannot be used ([Errno 2] No such file or directory: '{tmp_path}"
+    )
+    (tmp_path / "none").write_text("nonsense")
+    assert head.refusal("a:1", variables).startswith("its files of TLS cannot be used (")
 
 
 def test_an_address_of_ipv6_is_in_brackets() -> None:
