@@ -50,8 +50,9 @@ from pipeline.run.cluster.messages import (
     ToSteward,
 )
 from pipeline.run.cluster.roster import Cluster
-from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.controller import run_jobs
 from pipeline.run.messages import Channel, Report, encode, write_atomically
+from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import processors, start_interpreter
 
 DEVICES = 8

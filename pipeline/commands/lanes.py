@@ -56,11 +56,12 @@ from pipeline.results.performance import (
     updated,
 )
 from pipeline.results.review import History, review
-from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
+from pipeline.run.controller import resume_run, run_jobs
 from pipeline.run.devices import lock_folder
 from pipeline.run.folders import failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.listener import Listener
+from pipeline.run.options import Host, RunOptions
 from pipeline.run.sequence import builds, expected, expected_memory
 from pipeline.run.verdict import Mark
 from workloads.base import WorkloadError

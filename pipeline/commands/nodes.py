@@ -18,8 +18,8 @@ from pipeline.run.cluster.executor import ClusterExecutor
 from pipeline.run.cluster.head import AUTO
 from pipeline.run.cluster.messages import Able, Inspect, Survey
 from pipeline.run.cluster.roster import Cluster
-from pipeline.run.controller import RunOptions
 from pipeline.run.executor import Terms
+from pipeline.run.options import RunOptions
 
 SURVEY = "pipeline.commands.nodes:survey"
 """The name of what answers `Inspect` on a node."""

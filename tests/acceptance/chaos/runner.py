@@ -15,8 +15,9 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job
 from pipeline.ground.results import Result
 from pipeline.report.files import ReportFiles
-from pipeline.run.controller import Host, RunOptions, resume_run, run_jobs
+from pipeline.run.controller import resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.run.options import Host, RunOptions
 
 
 class Printer:

@@ -14,8 +14,9 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 from pipeline.ground.results import Result
 from pipeline.run import processes
-from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.controller import run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
+from pipeline.run.options import Host, RunOptions
 
 GEOMETRY = msgspec.to_builtins(Geometry(16, 16, 32, 32, 32, Conv(3, 1, 1), Conv(3, 1, 1)))
 EMULATED = Platform("emu", "emulator", "a2a3")

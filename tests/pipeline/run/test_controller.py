@@ -16,9 +16,10 @@ from pipeline.ground.jobs import Job, State
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
-from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.controller import run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
+from pipeline.run.options import Host, RunOptions
 from pipeline.run.verdict import DEFAULT_MARKS, Mark
 
 Run = Callable[..., RunSummary]

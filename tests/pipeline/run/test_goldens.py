@@ -18,9 +18,9 @@ from pipeline.ground.jobs import Job, Lane, State, WorkloadName
 from pipeline.ground.settings import Settings
 from pipeline.ground.subject import subject_of, wanted_golden
 from pipeline.run import goldens
-from pipeline.run.controller import RunOptions
 from pipeline.run.goldens import Goldens, Wanted, missing_goldens
 from pipeline.run.listener import RunSummary
+from pipeline.run.options import RunOptions
 
 Run = Callable[..., RunSummary]
 MakeJob = Callable[..., Job]

@@ -8,10 +8,11 @@ import pytest
 
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.results import Attempt, Result
-from pipeline.run.controller import Host, RunOptions, run_jobs
+from pipeline.run.controller import run_jobs
 from pipeline.run.goldens import Wanted
 from pipeline.run.listener import RunSummary
 from pipeline.run.local import LocalExecutor
+from pipeline.run.options import Host, RunOptions
 from pipeline.run.sequence import at_best, builds, expected, expected_memory, ordered
 
 CANN = Platform("cann", "cann", "a2a3")

@@ -13,9 +13,10 @@ import pytest
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
-from pipeline.run.controller import Host, RunOptions, resume_run
+from pipeline.run.controller import resume_run
 from pipeline.run.devices import DevicePool
 from pipeline.run.listener import RunSummary
+from pipeline.run.options import Host, RunOptions
 
 Run = Callable[..., RunSummary]
 MakeJob = Callable[..., Job]
