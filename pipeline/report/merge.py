@@ -37,7 +37,7 @@ from pipeline.report.document import (
     with_message,
     write_document,
 )
-from pipeline.report.reread import reread, state_of
+from pipeline.report.reread import FactError, reread, state_of
 from pipeline.report.results import beside, read_results, write_results
 from pipeline.report.text import one_line, safe
 from pipeline.run.folders import began, is_run_id
@@ -246,12 +246,17 @@ def _write_results(out: Path, chosen: Iterable[_Chosen]) -> None:
 
     Of a part without results beside it only what its report says is known. Parts that do not say of which
     run they are, which is an error in the merged report, have no results.
+
+    Raises:
+        FactError: a fact of a case has to be a number, and is none.
     """
     path = beside(out)
     try:
         merged = reread(read(out), out)
-    except ReportError:
+    except ReportError as error:
         path.unlink(missing_ok=True)
+        if isinstance(error, FactError):
+            raise
         return
     own: dict[Path, dict[str, Result]] = {}
     full: dict[str, Result] = {}

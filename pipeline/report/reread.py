@@ -8,6 +8,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
 from pipeline.ground.results import OUTCOMES, Attempt, Metric, Outcome, Result, Source, StageResult
@@ -26,6 +29,23 @@ _OF_THE_CASE = (
 )
 """Facts of a case that are fields of a `Result`."""
 
+
+_Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+"""A number that was measured; neither infinite nor no number."""
+
+
+class FactError(ReportError):
+    """What a case says of itself cannot be read."""
+
+
+class _Measured(msgspec.Struct, frozen=True):
+    """The facts of a case that are numbers of a `Result`."""
+
+    seconds: _Amount = 0.0
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 1
+    peak_memory: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+
+
 _STATES = frozenset(state.value for state in State)
 _LANES = tuple(f"{lane.value}/" for lane in Lane)
 """What the names of jobs begin with; other cases tell problems of a run or of a merge."""
@@ -37,7 +57,8 @@ def reread(root: ET.Element, path: Path) -> RunResults:
     A merged file counts as one run, whose id is made from the ids of its parts.
 
     Raises:
-        ReportError: the file does not say of which runs it is, or holds no job of this pipeline.
+        ReportError: the file does not say of which runs it is.
+        FactError: a fact of a case has to be a number, and is none.
     """
     facts: dict[str, dict[str, None]] = {}
     for suite in root:
@@ -48,7 +69,10 @@ def reread(root: ET.Element, path: Path) -> RunResults:
         raise ReportError(f"{path}: does not say of which runs it is: it is no JUnit file of this pipeline")
     cases = [case for suite in root for case in suite.iter("testcase")]
     problems = [case for case in cases if not case.get("name", "").startswith(_LANES)]
-    jobs = tuple(_results(case for case in cases if case.get("name", "").startswith(_LANES)))
+    try:
+        jobs = tuple(_results(case for case in cases if case.get("name", "").startswith(_LANES)))
+    except FactError as error:
+        raise FactError(f"{path}: {error}; write the report anew, from its run") from None
     said = {name: "; ".join(values) for name, values in facts.items()}
     states = [job.state for job in jobs] + [State.NO_RESULT] * bool(problems)
     parts = tuple(runs) if len(runs) > 1 else ()
@@ -64,7 +88,10 @@ def reread(root: ET.Element, path: Path) -> RunResults:
         ),
     )
     told = tuple(_outcome_text(case)[0] for case in problems)
-    seconds = float(root.get("time", "0"))
+    try:
+        seconds = msgspec.convert(root.get("time", "0"), _Amount, strict=False)
+    except msgspec.ValidationError:
+        raise FactError(f"{path}: its time is {root.get('time')!r}, not a number of seconds") from None
     return results_of(
         info, RunSummary(info.run_id, path.parent, jobs, exit_code(states), seconds, problems=told), parts
     )
@@ -89,7 +116,7 @@ def _results(cases: Iterator[ET.Element]) -> Iterator[Result]:
                 message,
                 details,
                 float(case.get("time", "0")),
-                metrics=tuple(_metrics("", facts)),
+                metrics=tuple(_metrics(name, "", facts)),
             )
             last = replace(last, stages=(*last.stages, stage))
             continue
@@ -103,9 +130,12 @@ def _results(cases: Iterator[ET.Element]) -> Iterator[Result]:
 def _result(name: str, state: State, message: str, details: str, facts: Mapping[str, str]) -> Result:
     job = _job(name, facts)
     device = next((int(each) for each in facts.get("device", "").split("+") if each.isdecimal()), None)
-    seconds = float(facts.get("seconds", "0"))
+    try:
+        measured = msgspec.convert(facts, _Measured, strict=False)
+    except msgspec.ValidationError as error:
+        raise FactError(f"case {name}: a fact is no number as it must be: {error}") from None
     stages: dict[str, list[Metric]] = {}
-    for stage, metric in _stage_metrics(facts):
+    for stage, metric in _stage_metrics(name, facts):
         stages.setdefault(stage, []).append(metric)
     executed = state is not State.SKIPPED
     return Result(
@@ -113,14 +143,14 @@ def _result(name: str, state: State, message: str, details: str, facts: Mapping[
         state,
         message if OUTCOMES[state].outcome is not Outcome.PASSED else "",
         details,
-        seconds,
+        measured.seconds,
         device=device,
-        attempts=int(facts.get("attempts", "1")),
+        attempts=measured.attempts,
         stages=tuple(StageResult(stage, state, metrics=tuple(each)) for stage, each in stages.items()),
         facts={key: value for key, value in facts.items() if key not in _OF_THE_CASE},
         causes=tuple(filter(None, facts.get("cause", "").split(" or "))),
-        tries=(Attempt("", state, message, seconds),) if executed else (),
-        peak_memory=int(facts.get("peak_memory", "0")),
+        tries=(Attempt("", state, message, measured.seconds),) if executed else (),
+        peak_memory=measured.peak_memory,
     )
 
 
@@ -149,19 +179,23 @@ def _job(name: str, facts: Mapping[str, str]) -> Job:
     )
 
 
-def _stage_metrics(facts: Mapping[str, str]) -> Iterator[tuple[str, Metric]]:
+def _stage_metrics(case: str, facts: Mapping[str, str]) -> Iterator[tuple[str, Metric]]:
     """The tracked metrics of the stages that a job's own case holds, each with its stage."""
     stages = {key.rpartition(".")[0] for key in facts if key.rpartition(".")[2] in TRACKED}
     for stage in sorted(stages - {"reference"}):
         if stage and not stage.startswith("reference."):
-            yield from ((stage, metric) for metric in _metrics(f"{stage}.", facts))
+            yield from ((stage, metric) for metric in _metrics(case, f"{stage}.", facts))
 
 
-def _metrics(prefix: str, facts: Mapping[str, str]) -> Iterator[Metric]:
+def _metrics(case: str, prefix: str, facts: Mapping[str, str]) -> Iterator[Metric]:
     units = {"cycles": ("cycles", Source.COST_MODEL), "device_us": ("us", Source.DEVICE_CLOCK)}
     for name in TRACKED:
         if written := facts.get(prefix + name):
-            yield Metric(name, float(written.split(" ")[0]), *units[name])
+            try:
+                value = msgspec.convert(written.split(" ")[0], _Amount, strict=False)
+            except msgspec.ValidationError:
+                raise FactError(f"case {case}: its {prefix}{name} is {written!r}, no number") from None
+            yield Metric(name, value, *units[name])
 
 
 def state_of(case: ET.Element) -> State:

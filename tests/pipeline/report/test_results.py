@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ from pipeline.report.document import ReportError, read
 from pipeline.report.files import ReportFiles
 from pipeline.report.junit import write
 from pipeline.report.merge import merge
-from pipeline.report.reread import reread
+from pipeline.report.reread import FactError, reread
 from pipeline.report.results import (
     VERSION,
     beside,
@@ -213,6 +214,38 @@ def test_a_junit_file_read_again_says_what_the_run_said(
 def test_a_junit_file_of_another_tool_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="does not say of which runs it is"):
         reread(ET.fromstring("<testsuites><testsuite/></testsuites>"), tmp_path / "x.xml")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("peak_memory=x", "peak_memory=", "peak_memory=-1", "peak_memory=1" + 23 * "0", "peak_memory=1.5"),
+        *("seconds=abc", "seconds=nan", "seconds=-1", "attempts=0", "attempts=two", "y.cycles=many cycles"),
+    ],
+)
+def test_a_fact_that_is_no_number_is_told_with_its_case(
+    tmp_path: Path, result_of: MakeResult, bad: str
+) -> None:
+    path = tell(tmp_path / "run", result_of("device/emu/mc62/fused/small", seconds=1.25, peak_memory=5))
+    name = bad.partition("=")[0]
+    text = re.sub(rf"(?m)^{re.escape(name)}=.*\n", "", path.read_text())
+    path.write_text(text.replace("<system-out>", f"<system-out>{bad}\n"))
+    one_line = rf"^{re.escape(str(path))}: case device/\S+: .*{re.escape(name)}.*; write the report anew, .*$"
+    with pytest.raises(FactError, match=one_line):
+        reread(read(path), path)
+    merged = tmp_path / "merged.xml"
+    beside(merged).write_text("those of another merge")
+    with pytest.raises(FactError):
+        merge([path], merged)
+    assert not beside(merged).exists()
+
+
+def test_a_time_of_the_whole_that_is_no_number_is_told(tmp_path: Path, result_of: MakeResult) -> None:
+    path = tell(tmp_path / "run", result_of("device/emu/mc62/fused/small"))
+    root = read(path)
+    root.set("time", "long")
+    with pytest.raises(FactError, match="its time is 'long', not a number of seconds"):
+        reread(root, path)
 
 
 def test_a_merge_has_each_job_as_its_run_told_it(
