@@ -163,9 +163,10 @@ class Journal:
 class Record:
     """What a journal says about a run.
 
-    `results` has the last result of each job that ended; `notes` are remarks for people. `settings` are those
-    that applied last, `sources` those that all results are of. `exit_code` is None if the run did not end in
-    an orderly way, and so are its `seconds`; `set_aside` and `undecided` are then empty.
+    `results` has the last result of each job that ended; `notes` are remarks for people. `started` is when it
+    began or was last resumed, `settings` are those that applied last, `sources` those that all results are
+    of. `exit_code` is None if the run did not end in an orderly way, and so are its `seconds`; `set_aside`
+    and `undecided` are then empty.
     """
 
     run_id: str
@@ -207,6 +208,7 @@ def read_journal(path: Path) -> Record:
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror}") from error
     begun: Begun | None = None
+    started = ""
     facts: Mapping[str, str] = {}
     settings = Settings()
     sources: Mapping[str, str] = {}
@@ -223,7 +225,8 @@ def read_journal(path: Path) -> Record:
         if isinstance(event, Begun | Resumed):
             if event.sources != sources:
                 results.clear()
-            facts, settings, sources = event.facts, event.settings, event.sources
+            started, facts = event.started, event.facts
+            settings, sources = event.settings, event.sources
         elif isinstance(event, Finished):
             results[event.result.job.id] = event.result
         elif isinstance(event, Closed):
@@ -238,7 +241,7 @@ def read_journal(path: Path) -> Record:
         )
     size = counted(len(torn), "byte")
     notes = (f"{path}: the last line was torn ({size}) and is left out",) if torn else ()
-    record = Record(begun.run_id, begun.started, begun.plan, facts, settings, sources, results, None, notes)
+    record = Record(begun.run_id, started, begun.plan, facts, settings, sources, results, None, notes)
     if closed is None:
         return record
     return replace(

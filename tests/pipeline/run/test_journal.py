@@ -131,6 +131,15 @@ def test_a_journal_gives_back_the_settings_that_held_last(tmp_path: Path, plan: 
         journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
 
 
+def test_a_run_that_was_resumed_began_when_it_was_last_called(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+    path, later = tmp_path / "journal", "2026-03-11T04:05:06+00:00"
+    for started, resumed in (("2026-03-10T01:02:03+00:00", False), (later, True)):
+        journal = Journal(path)
+        journal.run_started(replace(info(plan, resumed=resumed), started=started))
+        journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
+    assert read_journal(path).started == later
+
+
 def test_results_of_other_sources_count_no_longer_once_a_run_is_resumed(
     tmp_path: Path, plan: tuple[Job, ...]
 ) -> None:
