@@ -146,6 +146,16 @@ class RealCluster:
             victim.kill()
         self.nodes[number - 1].wait()
 
+    @contextmanager
+    def joined(self, address: str, script: str = "", **environment: str) -> Iterator[int]:
+        """One more node while this lasts, and its number; see `add_node`."""
+        self.add_node(address, script, **environment)
+        number = len(self.nodes)
+        try:
+            yield number
+        finally:
+            self.kill_node(number)
+
     def run(self, root: Path, *works: str, script: str = "") -> subprocess.Popen[bytes]:
         """Start a run of such jobs (see runner.py), after a script of the shell."""
         command = [sys.executable, str(HERE / "runner.py"), str(root), str(root / "locks"), *works]
@@ -227,6 +237,14 @@ def wait_for(run: subprocess.Popen[bytes], beginning: str) -> str:
         if line.decode().startswith(beginning):
             return line.decode().strip()
     pytest.fail(f"the run ended without saying {beginning!r}")
+
+
+def busy(cluster: RealCluster, folder: Path, seconds: int) -> subprocess.Popen[bytes]:
+    """A run of eight jobs that take so long and one that is wrong, of which four have begun."""
+    run = cluster.run(folder, f"sleeps:{seconds}*8", "ends_as:mismatch")
+    for _ in range(4):
+        wait_for(run, "started ")
+    return run
 
 
 def begun(cluster: RealCluster, folder: Path, where: str = "") -> tuple[subprocess.Popen[bytes], str]:

@@ -19,7 +19,7 @@ import pytest
 from pipeline.ground.jobs import State
 from pipeline.run import processes
 from pipeline.run.folders import run_ids
-from tests.pipeline.run.cluster.conftest import a_cluster, begun, compile_lane, rest, results, wait_for
+from tests.pipeline.run.cluster.conftest import a_cluster, begun, busy, compile_lane, rest, results
 
 pytestmark = pytest.mark.thorough
 TOKEN = "ab" * 32
@@ -85,27 +85,21 @@ def cluster() -> Iterator[Any]:
 def test_a_node_that_is_cut_off_is_lost_and_leaves_nothing(cluster: Any, tmp_path: Path) -> None:
     """Its network is cut while it lives and works: its jobs go elsewhere, and it ends its own."""
     cluster.do(CABLE)
-    cluster.add_node("10.9.1.2", AT_THE_CABLE)
-    run = cluster.run(tmp_path, "sleeps:3*8", "ends_as:mismatch")
-    for _ in range(4):
-        wait_for(run, "started ")
-    cluster.do("ip link set cable down")
-    try:
-        lines = rest(run)
-        assert sum(line.startswith("remark node 10.9.1.2 was lost: ") for line in lines) == 1
-        assert Counter(one.state for one in results(tmp_path)) == {State.PASSED: 8, State.MISMATCH: 1}
-        assert processes.wait_until(lambda: not cluster.left(), 120)
-    finally:
-        cluster.do("ip link set cable up")
-        cluster.kill_node(len(cluster.nodes))
+    with cluster.joined("10.9.1.2", AT_THE_CABLE):
+        run = busy(cluster, tmp_path, 3)
+        cluster.do("ip link set cable down")
+        try:
+            lines = rest(run)
+            assert sum(line.startswith("remark node 10.9.1.2 was lost: ") for line in lines) == 1
+            assert Counter(one.state for one in results(tmp_path)) == {State.PASSED: 8, State.MISMATCH: 1}
+            assert processes.wait_until(lambda: not cluster.left(), 120)
+        finally:
+            cluster.do("ip link set cable up")
 
 
 def test_a_node_whose_disk_is_full_is_set_aside(cluster: Any, tmp_path: Path) -> None:
-    cluster.add_node("127.0.0.2", SMALL_DISK.format(size="16m"))
-    try:
+    with cluster.joined("127.0.0.2", SMALL_DISK.format(size="16m")):
         lines = rest(cluster.run(tmp_path, "passes*8", "writes:20000000,passed*8"))
-    finally:
-        cluster.kill_node(len(cluster.nodes))
     ended = results(tmp_path)
     assert Counter(one.state for one in ended) == {State.PASSED: 16}
     assert {one.facts["node"] for one in ended[8:]} == {"10.9.0.1"}
@@ -114,11 +108,8 @@ def test_a_node_whose_disk_is_full_is_set_aside(cluster: Any, tmp_path: Path) ->
 
 
 def test_a_node_whose_disk_cannot_hold_the_sources_is_not_used(cluster: Any, tmp_path: Path) -> None:
-    cluster.add_node("127.0.0.2", SMALL_DISK.format(size="64k"))
-    try:
+    with cluster.joined("127.0.0.2", SMALL_DISK.format(size="64k")):
         lines = rest(cluster.run(tmp_path, "passes*4"))
-    finally:
-        cluster.kill_node(len(cluster.nodes))
     assert Counter(one.state for one in results(tmp_path)) == {State.PASSED: 4}
     (told,) = (line for line in lines if "127.0.0.2" in line)
     assert told.startswith("note node 127.0.0.2 is not used: ")
@@ -126,21 +117,16 @@ def test_a_node_whose_disk_cannot_hold_the_sources_is_not_used(cluster: Any, tmp
 
 
 def test_a_node_that_is_slow_for_a_while_keeps_its_jobs(cluster: Any, tmp_path: Path) -> None:
-    """All of it stands still, for longer than a job takes and shorter than Ray waits."""
-    cluster.add_node("127.0.0.2")
-    try:
-        run = cluster.run(tmp_path, "sleeps:1*8", "ends_as:mismatch")
-        for _ in range(4):
-            wait_for(run, "started ")
-        slow = cluster.processes(len(cluster.nodes))
+    """All of it stands still."""
+    with cluster.joined("127.0.0.2") as number:
+        run = busy(cluster, tmp_path, 1)
+        slow = cluster.processes(number)
         for one in slow:
             one.suspend()
-        time.sleep(4)
+        time.sleep(4)  # longer than a job takes, and shorter than Ray waits
         for one in slow:
             one.resume()
         lines = rest(run)
-    finally:
-        cluster.kill_node(len(cluster.nodes))
     ended = results(tmp_path)
     assert Counter(one.state for one in ended) == {State.PASSED: 8, State.MISMATCH: 1}
     assert not [line for line in lines if "lost" in line or "set aside" in line]
@@ -150,16 +136,11 @@ def test_a_node_that_is_slow_for_a_while_keeps_its_jobs(cluster: Any, tmp_path: 
 
 def test_a_worker_of_ray_that_is_killed_is_replaced(cluster: Any, tmp_path: Path) -> None:
     """Its node is told by name; its jobs go elsewhere, or to the worker that takes its place."""
-    cluster.add_node("127.0.0.2")
-    try:
-        run = cluster.run(tmp_path, "sleeps:2*8", "ends_as:mismatch")
-        for _ in range(4):
-            wait_for(run, "started ")
-        (worker,) = (one for one in cluster.processes(len(cluster.nodes)) if "ray::Node" in one.cmdline()[0])
+    with cluster.joined("127.0.0.2") as number:
+        run = busy(cluster, tmp_path, 2)
+        (worker,) = (one for one in cluster.processes(number) if "ray::Node" in one.cmdline()[0])
         worker.kill()
         lines = rest(run)
-    finally:
-        cluster.kill_node(len(cluster.nodes))
     ended = results(tmp_path)
     assert Counter(one.state for one in ended) == {State.PASSED: 8, State.MISMATCH: 1}
     assert sum(line.startswith("remark node 127.0.0.2 was lost: ") for line in lines) == 1
@@ -173,12 +154,9 @@ def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster:
     (tmp_path / "clock.c").write_text(CLOCK)
     library = tmp_path / "clock.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)
-    cluster.add_node("127.0.0.2", LD_PRELOAD=str(library))
-    begun = time.time()
-    try:
+    with cluster.joined("127.0.0.2", LD_PRELOAD=str(library)):
+        begun = time.time()
         lines = rest(cluster.run(tmp_path, "sleeps:0.2*12"))
-    finally:
-        cluster.kill_node(len(cluster.nodes))
     ended = results(tmp_path)
     assert Counter(one.state for one in ended) == {State.PASSED: 12}
     assert "127.0.0.2" in {one.facts["node"] for one in ended}
