@@ -43,7 +43,7 @@ def _guarded() -> int:
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         _open_streams()
-        if sys.argv[1:2] == ["list"]:
+        if _lists():
             gc.disable()  # it ends at once; looking for garbage would take a tenth of its time
             sys.modules["numpy"] = Later("numpy")  # it computes nothing, and this would take half of it
         # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
@@ -72,6 +72,11 @@ def _guarded() -> int:
     return INTERNAL_ERROR
 
 
+def _lists() -> bool:
+    """Whether the command is `list`, for which people wait: it prints what it finds, and ends."""
+    return sys.argv[1:2] == ["list"]
+
+
 def _interrupted() -> int:
     from pipeline.ground.jobs import State
     from pipeline.ground.results import OUTCOMES
@@ -81,6 +86,6 @@ def _interrupted() -> int:
 
 if __name__ == "__main__":
     ended = _guarded()
-    if sys.argv[1:2] == ["list"]:
+    if _lists():
         os._exit(ended)  # all is written; taking every module and object apart would last a tenth of its time
     sys.exit(ended)

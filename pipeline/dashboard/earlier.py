@@ -91,10 +91,8 @@ def earlier_of(where: str | Path, run_id: str) -> Earlier:
         with open_history(where) as history:
             run = run_named(history, run_id)
             # Asked once: with thousands of jobs each takes seconds.
-            stories, values = (
-                stories_of(history, run, _SHOWN, mute=True),
-                list(measured(history, run, _SHOWN)),
-            )
+            stories = stories_of(history, run, _SHOWN, mute=True)
+            values = list(measured(history, run, _SHOWN))
             strips = strip_in(stories)
             nights = _nights(strips, _cycles(values))
             red, any_red = red_times(strips)

@@ -22,7 +22,7 @@ the database itself (`tables` and `migrations` say what is in it), `sources` rea
         questions.strip(history, run, last=30)        # by job tuple[Ended, ...], oldest first
         questions.nights(history, run, last=365)      # tuple[Night, ...]: verdict, duration, states over time
 
-`run` is a `answers.Run`: id, when it began, commit, branch, host, verdict, exit code. All answers are
+`run` is an `answers.Run`: id, when it began, commit, branch, host, verdict, exit code. All answers are
 frozen dataclasses. A mistake of the user (no such run or job) and a database that cannot be used are a
 `golden.errors.UserError` in one line.
 """
