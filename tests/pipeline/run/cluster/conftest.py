@@ -39,6 +39,14 @@ def cannot() -> str:
     return f"namespaces are not allowed: {tried.stderr.strip()}" if tried.returncode else ""
 
 
+_UNTIL_GONE = """
+import sys, time, ray
+ray.init(address=sys.argv[1], log_to_driver=False)
+while any(node["Alive"] and node["NodeManagerAddress"] == sys.argv[2] for node in ray.nodes()):
+    time.sleep(0.2)
+"""
+
+
 class RealCluster:
     """Nodes at 127.0.0.1, 127.0.0.2, ... with two processors each, and processes beside them.
 
@@ -148,13 +156,18 @@ class RealCluster:
 
     @contextmanager
     def joined(self, address: str, script: str = "", **environment: str) -> Iterator[int]:
-        """One more node while this lasts, and its number; see `add_node`."""
+        """One more node while this lasts, and its number; see `add_node`.
+
+        Afterwards Ray knows that it is gone: a run that comes too soon would be told of it.
+        """
         self.add_node(address, script, **environment)
         number = len(self.nodes)
         try:
             yield number
         finally:
             self.kill_node(number)
+            with self.popen([sys.executable, "-c", _UNTIL_GONE, self.address, address]) as waiting:
+                assert waiting.wait(60) == 0
 
     def run(self, root: Path, *works: str, script: str = "") -> subprocess.Popen[bytes]:
         """Start a run of such jobs (see runner.py), after a script of the shell."""
