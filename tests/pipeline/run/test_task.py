@@ -54,7 +54,8 @@ while True:
         running[task] = subprocess.Popen(["sh", "-c", taken.read_text()], env=environment)
     for task, process in list(running.items()):
         if process.poll() is not None:
-            task.with_suffix(".code").write_text(str(process.returncode))
+            task.with_suffix(".tmp").write_text(str(process.returncode))
+            task.with_suffix(".tmp").rename(task.with_suffix(".code"))
             del running[task]
     time.sleep(0.02)
 """
