@@ -171,6 +171,9 @@ class Executor(Protocol):
     def reach(self, job: Job) -> tuple[str, ...]:
         """The places that the run can choose for a job; empty if it needs none."""
 
+    def width(self, name: str) -> int:
+        """How many processes a place takes at a time; asked once, when `reach` first names it."""
+
     def lent(self, job: Job) -> tuple[int, ...]:
         """The ids of the devices that a scheduler can lend a job that needs no place."""
 

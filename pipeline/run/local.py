@@ -106,6 +106,10 @@ class LocalExecutor:
             return ()
         return lock_names(job.platform, self._terms.devices_of(job))
 
+    def width(self, name: str) -> int:
+        """See `Executor`."""
+        return 1
+
     def lent(self, job: Job) -> tuple[int, ...]:
         """See `Executor`."""
         return self._terms.devices_of(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from pipeline.engines.registry import BACKENDS, Backend, to_build
 from pipeline.ground.jobs import Job
@@ -104,30 +104,40 @@ def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[
 
 
 def at_best(
-    results: Sequence[Result],
+    results: Iterable[Result],
     workers: int,
     reach: Mapping[str, Sequence[str]],
+    widths: Mapping[str, int],
     waited: Mapping[str, Set[str]],
 ) -> float:
     """Seconds below which no order of these jobs could have ended, each taking as long as it took.
 
-    It is the largest of: all jobs shared out evenly among the workers; those that need the same devices,
+    It is the largest of: all jobs shared out evenly among the workers; those that need the same places,
     among these; the longest job; and for each build the job that built with those that waited: the longest of
     them, or all shared out evenly.
 
     Args:
         results: of the jobs that were run.
-        workers: how many jobs ran in parallel.
-        reach: by job id, the devices of which a job needed one; none for a job that needed none.
+        workers: how many jobs ran in parallel at most.
+        reach: by job id, the places of which a job needed one; none for a job that needed none.
+        widths: by place, how many jobs it takes at a time.
         waited: by id of a job that built something, the ids of those that waited for it.
     """
-    took = {one.job.id: sum(each.seconds for each in one.tries) or one.seconds for one in results}
+    took: dict[str, float] = {}
+    first: dict[str, float] = {}
     sharing: dict[tuple[str, ...], float] = {}
-    for job, seconds in took.items():
-        sharing[tuple(reach.get(job, ()))] = sharing.get(tuple(reach.get(job, ())), 0.0) + seconds
+    used: dict[tuple[str, ...], set[str]] = {}
+    for one in results:
+        seconds = [each.seconds for each in one.tries] or [one.seconds]
+        took[one.job.id], first[one.job.id] = sum(seconds), seconds[0]
+        if places := tuple(reach.get(one.job.id, ())):
+            sharing[places] = sharing.get(places, 0.0) + sum(seconds)
+            # Also where they ran: the places that are left may not be all that there were.
+            used.setdefault(places, set(places)).update(filter(None, (each.device for each in one.tries)))
     bounds = [sum(took.values()) / workers, *took.values()]
-    bounds += [seconds / len(devices) for devices, seconds in sharing.items() if devices]
+    bounds += [seconds / sum(widths[name] for name in used[names]) for names, seconds in sharing.items()]
     for builder, others in waited.items():
         later = [took.get(job, 0.0) for job in others]
-        bounds.append(took.get(builder, 0.0) + max(sum(later) / workers, *later, 0.0))
+        # What a job builds is there after its first try.
+        bounds.append(first.get(builder, 0.0) + max(sum(later) / workers, *later, 0.0))
     return max(bounds, default=0.0)

@@ -216,6 +216,10 @@ class ClusterExecutor:
         """See `Executor`."""
         return self._roster.reach(job)
 
+    def width(self, name: str) -> int:
+        """See `Executor`."""
+        return 1 if number_of(name) is not None else self._nodes[self._roster.owner(name)].processors
+
     def lent(self, job: Job) -> tuple[int, ...]:
         """See `Executor`."""
         return ()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -99,10 +100,10 @@ def test_what_took_no_time_is_recorded_too(make_job: MakeJob) -> None:
 
 def test_no_order_is_better_than_work_shared_out_evenly(make_job: MakeJob) -> None:
     jobs = [make_job() for _ in range(4)]
-    assert at_best([result(job, 2.0) for job in jobs], 2, {}, {}) == 4.0
+    assert at_best([result(job, 2.0) for job in jobs], 2, {}, {}, {}) == 4.0
     # Each try takes its time.
-    assert at_best([result(jobs[0], 2.0, 3.0)], 1, {}, {}) == 5.0
-    assert at_best([], 2, {}, {}) == 0.0
+    assert at_best([result(jobs[0], 2.0, 3.0)], 1, {}, {}, {}) == 5.0
+    assert at_best([], 2, {}, {}, {}) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -122,12 +123,12 @@ def test_no_order_is_better_than_what_has_to_wait(
     make_job: MakeJob,
 ) -> None:
     results = [result(make_job(id=str(n)), seconds) for n, seconds in ((1, 6.0), (2, 3.0), (3, 1.0))]
-    assert at_best(results, workers, reach, waited) == best
+    assert at_best(results, workers, reach, defaultdict(lambda: 1), waited) == best
 
 
 def test_what_waited_for_a_build_was_shared_out_after_it(make_job: MakeJob) -> None:
     results = [result(make_job(id=str(n)), 2.0) for n in range(4)]
-    assert at_best(results, 2, {}, {"0": {"1", "2", "3"}}) == 5.0
+    assert at_best(results, 2, {}, {}, {"0": {"1", "2", "3"}}) == 5.0
 
 
 # In a run
