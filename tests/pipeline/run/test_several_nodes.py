@@ -245,6 +245,12 @@ def test_on_the_only_node_two_devices_are_the_two_witnesses(night: Night, make_j
     assert full.set_aside == {}
 
 
+def test_what_no_order_could_save_counts_what_a_host_takes_at_a_time(night: Night, make_job: MakeJob) -> None:
+    """Sixteen jobs of a second each, of which two nodes take four each at a time."""
+    summary = night([make_job() for _ in range(16)], fine, widths={"a:host": 4, "b:host": 4})
+    assert summary.at_best == 2.0
+
+
 BROKEN: dict[str, Callable[[Job, str], Result]] = {
     "crashed": lambda job, _place: Result(job, State.CRASHED, "own bug"),
     "timed-out": lambda job, _place: Result(job, State.TIMED_OUT, "late"),

@@ -158,6 +158,7 @@ def test_places_are_the_devices_of_the_nodes_or_the_nodes(play: Play, make_job: 
         "host-c:emulated-0",
     }
     assert scene.executor.workers == 1, "there is one job"
+    assert [scene.executor.width(name) for name in ("host-a:emulated-1", "host-b:host")] == [1, 2]
 
 
 def test_a_node_with_another_version_is_refused_by_name(play: Play, make_job: MakeJob) -> None:
