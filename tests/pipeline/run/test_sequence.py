@@ -134,7 +134,7 @@ def test_what_waited_for_a_build_was_shared_out_after_it(make_job: MakeJob) -> N
 
 
 WIDTHS = {"a:host": 3, "a:npu-0": 1, "b:host": 2, "b:npu-0": 1}
-REACHES = (("a:npu-0", "b:npu-0"), ("a:host", "b:host"), ("b:host",), ("b:npu-0", "b:host"), ())
+REACHES = (("b:npu-0",), ("b:host",), ("b:npu-0", "b:host"), ())
 
 
 @dataclass
@@ -158,7 +158,7 @@ def play(jobs: Sequence[Played], workers: int, lost: int) -> int:
         for job in tuple(waiting):
             used = Counter(one.where[-1] for _, one in running)
             others = tuple(name.replace("b:", "a:") for name in job.reach) if now < lost else ()
-            names = (*job.reach, *others) or ("",)
+            names = (*others, *job.reach) or ("",)
             free = next((name for name in names if not name or used[name] < WIDTHS[name]), None)
             if len(running) < workers and free is not None and (built or not job.waits or job is jobs[0]):
                 running.append((now + job.seconds[len(job.where)], job))
@@ -185,7 +185,7 @@ def play(jobs: Sequence[Played], workers: int, lost: int) -> int:
         max_size=12,
     ),
     workers=st.integers(1, 7),
-    lost=st.integers(0, 9),
+    lost=st.integers(0, 30),
 )
 def test_no_run_is_quicker_than_at_best(
     jobs: Sequence[Played], workers: int, lost: int, make_job: MakeJob
