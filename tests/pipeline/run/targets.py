@@ -176,6 +176,17 @@ def compiles(job: Job, context: JobContext, argument: str) -> Result:
     return Result(job, State.PASSED)
 
 
+def lacks(job: Job, context: JobContext, argument: str) -> Result:
+    raise InfrastructureError(argument)
+
+
+def on_sick(job: Job, context: JobContext, argument: str) -> Result:
+    """Take half a second, and do other work on a node with `SICK` in its environment; pass on the others."""
+    time.sleep(0.5)
+    work = argument if "SICK" in os.environ else "passes"
+    return replace(perform(replace(job, kernel=work), context), job=job)
+
+
 def on(job: Job, context: JobContext, argument: str) -> Result:
     """Do other work on some devices, as in `0=hangs,1=raises:boom`; pass on the others."""
     works = dict(each.split("=", 1) for each in argument.split(","))

@@ -107,6 +107,29 @@ def test_a_node_whose_disk_is_full_is_set_aside(cluster: Any, tmp_path: Path) ->
     assert processes.wait_until(lambda: not cluster.left(), 30)
 
 
+@pytest.mark.parametrize("mixture", ["", "passes@0,1*4"])
+def test_what_two_devices_of_a_node_fail_is_that_nodes_fault(
+    cluster: Any, tmp_path: Path, mixture: str
+) -> None:
+    """One of two nodes lacks a compiler, has a full disk, or computes wrongly, on both of its devices."""
+    others = mixture.split()
+    with cluster.joined("127.0.0.2", SICK="yes"):
+        for work in ("lacks:no compiler", "raises:[Errno 28] No space left on device", "is_wrong"):
+            root = tmp_path / work.partition(":")[0]
+            lines = rest(cluster.run(root, *others, f"on_sick:{work}@0,1*16"))
+            ended = results(root)
+            wrong = [one for one in ended if any(each.state is State.MISMATCH for each in one.tries)]
+            assert bool(wrong) == (work == "is_wrong")
+            expected = {State.PASSED: len(ended) - len(wrong), State.DEVICE_DEPENDENT: len(wrong)}
+            assert Counter(one.state for one in ended) == Counter(expected)
+            assert all(" of 127.0.0.2, right on device " in one.message for one in wrong)
+            aside = [line for line in lines if line.startswith("remark ") and " is set aside: " in line]
+            print("DBG", lines, [one.tries for one in ended])
+            assert aside
+            assert aside[-1].startswith("remark node 127.0.0.2 is set aside: "), lines
+            assert not [line for line in aside if "10.9.0.1" in line.partition(" is set aside: ")[0]]
+
+
 def test_a_node_whose_disk_cannot_hold_the_sources_is_not_used(cluster: Any, tmp_path: Path) -> None:
     with cluster.joined("127.0.0.2", SMALL_DISK.format(size="64k")):
         lines = rest(cluster.run(tmp_path, "passes*4"))
