@@ -120,7 +120,7 @@ class ClusterExecutor:
         self._told = Told(lambda _number, _ended: None)
         self._inspect = Inspect(cluster.survey, self._roster.kinds, cluster.devices, cluster.inputs)
         self._link = Link(start)
-        self._slots = Slots(self._link.send)
+        self._slots = Slots(self._link.send, lambda key: self._nodes[key].processors)
         try:
             self._join()
         except BaseException:

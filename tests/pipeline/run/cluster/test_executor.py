@@ -285,6 +285,26 @@ def test_a_job_waits_for_a_slot_on_a_node_that_it_can_use(
     assert scene.begin(2, job, tmp_path, *names) is not None, "the slot is used again"
 
 
+def test_what_waits_for_a_full_node_takes_no_slot_of_another(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    """Else nothing could begin on the other one any more: a probe that is to tell whether it is at fault."""
+    job = make_job()
+    full = {"CPU": 1.0}
+    scene = play([job] * 2, {"a": survey(), "b": survey()}, resources=[full, full])
+    for _ in range(2):
+        assert scene.executor.take(job, ["host-a:host"]) is None
+    first, second = (one.slot for one in scene.hear() if isinstance(one, Ask))
+    assert scene.executor.take(job, ["host-b:host"]) is None, "the run has asked for as many as it may have"
+    scene.say(Granted(first, "a"))
+    scene.settle()
+    assert scene.begin(1, job, tmp_path, "host-a:host") is not None
+    assert Return(second) in scene.hear()
+    assert scene.executor.take(job, ["host-a:host"]) is None
+    assert scene.executor.take(job, ["host-b:host"]) is None
+    assert [one.nodes for one in scene.hear() if isinstance(one, Ask)] == [("b",)]
+
+
 def test_a_process_whose_device_is_held_elsewhere_returns(
     play: Play, make_job: MakeJob, tmp_path: Path
 ) -> None:

@@ -124,8 +124,7 @@ def test_what_two_devices_of_a_node_fail_is_that_nodes_fault(
             assert Counter(one.state for one in ended) == Counter(expected)
             assert all(" of 127.0.0.2, right on device " in one.message for one in wrong)
             aside = [line for line in lines if line.startswith("remark ") and " is set aside: " in line]
-            print("DBG", lines, [one.tries for one in ended])
-            assert aside
+            assert aside, lines
             assert aside[-1].startswith("remark node 127.0.0.2 is set aside: "), lines
             assert not [line for line in aside if "10.9.0.1" in line.partition(" is set aside: ")[0]]
 
