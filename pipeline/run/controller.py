@@ -550,8 +550,10 @@ class _Run:
         elif decision is Next.AGAIN:
             task.attempt, task.anywhere = task.attempt + 1, not elsewhere
             last = task.tries[-1]
-            # A job that was refused by a device that has passed nothing waits until there is more evidence.
-            self._requeue(task, last=last.refused and not self._evidence.proven(last.device))
+            # A job that was refused by a device that has passed nothing waits until there is more evidence;
+            # not if it blames the node, which waits for what becomes of it on another one.
+            late = last.refused and not last.by_node and not self._evidence.proven(last.device)
+            self._requeue(task, last=late)
         elif isinstance(decision, Result):
             self._finish(task, decision)
 

@@ -116,7 +116,7 @@ def test_what_two_devices_of_a_node_fail_is_that_nodes_fault(
     with cluster.joined("127.0.0.2", SICK="yes"):
         for work in ("lacks:no compiler", "raises:[Errno 28] No space left on device", "is_wrong"):
             root = tmp_path / work.partition(":")[0]
-            lines = rest(cluster.run(root, *others, f"on_sick:{work}@0,1*16"))
+            lines = rest(cluster.run(root, *others, f"on_sick:{work}@0,1*24"))
             ended = results(root)
             wrong = [one for one in ended if any(each.state is State.MISMATCH for each in one.tries)]
             assert bool(wrong) == (work == "is_wrong")
