@@ -279,7 +279,7 @@ class Evidence:
             others = (place for place, passed in self._good.items() if job in passed)
             where = device if job in self._good[device] else next(others)
             why = f"{job}, which passed on {in_words(where)}, ends here as {_told(result)}"
-            return self._convict(node, why, lacks=lacks)
+            return self._convict(node, why, several=several, lacks=lacks)
         else:
             known.by_node.clear()
             known.untestable = True
@@ -293,19 +293,19 @@ class Evidence:
                 known.doubts.pop(who, None)
             known.by_node.clear()
 
-    def _convict(self, node: Sequence[str], why: str, *, lacks: bool) -> Fault:
+    def _convict(self, node: Sequence[str], why: str, *, several: bool, lacks: bool) -> Fault:
         """The first of the devices of a node failed a probe: since the node `lacks` something, or by itself.
 
-        If it is the second device that did, it is the node's fault too; if it is the first, the others are
-        suspect. `node` has one device only if no other node can do the job.
+        If it is the second device that did, the node is at fault too; if it is the first, the others are
+        suspect. Both need another node that can do the job: there are `several`.
         """
         device, *others = node
         convicted = self._convicted[node_of(device)]
-        if others and convicted:
+        if several and convicted:
             why = f"as {in_words(convicted[0])}, {in_words(device)} failed its probe: {why}"
-        if lacks or (others and convicted):
+        if lacks or (several and convicted):
             return Fault(f"node {node_of(device)}", tuple(node), why)
-        if others:
+        if several:
             convicted.append(device)
             self._doubt(others, _NODE, f"{in_words(device)} failed its probe")
         return Fault(f"device {device}", (device,), why)

@@ -186,7 +186,7 @@ def test_what_a_node_lacks_is_no_jobs_fault_and_the_node_is_set_aside(
 @pytest.mark.parametrize("mixture", MIXTURES)
 @pytest.mark.parametrize("seed", range(5))
 def test_wrong_outputs_of_a_node_are_no_jobs_fault_and_never_become_a_pass(
-    night: Night, make_job: MakeJob, mixture: str, seed: int
+    night: Night, make_job: MakeJob, watcher: Any, mixture: str, seed: int
 ) -> None:
     plan = [make_job(kernel) for kernel in MIXTURES[mixture]]
     summary = night(plan, on_b(wrong), seed=seed)
@@ -199,6 +199,8 @@ def test_wrong_outputs_of_a_node_are_no_jobs_fault_and_never_become_a_pass(
         assert one.message.endswith(" of a: bad")
     if mixture == "alone":
         assert {*summary.set_aside} == {*devices("b")}
+        aside = [line for line in watcher.remarks if "is set aside" in line]
+        assert aside[-1].startswith("node b is set aside: as device ")
         assert len(red) <= 3, "no more than the two devices were given before the first probe ended"
 
 
