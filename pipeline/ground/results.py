@@ -159,7 +159,7 @@ class Metric:
     model: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """One wrong element: its index, the actual and the expected value, both widened."""
 
@@ -168,7 +168,7 @@ class Mismatch:
     expected: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Region:
     """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
 
@@ -178,7 +178,7 @@ class Region:
     max_abs: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Diff:
     """One output compared with its golden. `problem` is set if they cannot be compared at all (shape, dtype).
 
@@ -190,6 +190,7 @@ class Diff:
     mismatch is at (row, column) instead of (row, column, channel). `single` is the one value that all wrong
     elements have, where the golden has several there. `tiles` are the ACC tiles, where they are known and
     something is wrong. `crcs` are checksums of what the output holds in each channel, then in each of these.
+    Regions and checksums are empty where nothing is wrong, which is most of thousands of outputs.
     `facts` say what is surprising about the difference, each in a few words.
     """
 
