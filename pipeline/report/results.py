@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from pipeline.commands.facts import VERSIONS
+from pipeline.ground.computed import Computed
 from pipeline.ground.files import read_file
 from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.ground.settings import Settings
@@ -61,7 +63,7 @@ class RunResults(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     set_aside: dict[str, str] = {}
     undecided: dict[str, str] = {}
-    jobs: tuple[Result, ...]
+    jobs: Sequence[Result]
 
 
 def results_of(run: RunInfo, summary: RunSummary, parts: tuple[str, ...] = ()) -> RunResults:
@@ -88,7 +90,7 @@ def results_of(run: RunInfo, summary: RunSummary, parts: tuple[str, ...] = ()) -
         problems=summary.problems,
         set_aside=dict(summary.set_aside),
         undecided=dict(summary.undecided),
-        jobs=tuple(map(_shortened, summary.results)),
+        jobs=Computed(_shortened, summary.results),
     )
 
 

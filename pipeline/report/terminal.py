@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Set
 from contextlib import suppress
 from typing import Any
 
@@ -209,18 +209,19 @@ class Terminal:
         self._console.print(text, soft_wrap=True)
 
 
-def _table(results: Sequence[Result]) -> Table:
+def _table(results: Iterable[Result]) -> Table:
     """Jobs by suite and outcome."""
     table = Table()
     table.add_column("suite", overflow="fold")
     for column in ("jobs", *(outcome.value for outcome in Outcome), "seconds"):
         table.add_column(column, justify="right")
-    suites: dict[str, list[Result]] = {}
+    counts: defaultdict[str, Counter[Outcome]] = defaultdict(Counter)
+    seconds: defaultdict[str, float] = defaultdict(float)
     for result in results:
-        suites.setdefault(suite_of(result), []).append(result)
-    for name, members in sorted(suites.items()):
-        counts = Counter(OUTCOMES[result.state].outcome for result in members)
-        cells = (Text(str(counts[o]) if counts[o] else "", style=_STYLES[o]) for o in Outcome)
-        seconds = sum(result.seconds for result in members)
-        table.add_row(Text(name), Text(str(len(members))), *cells, Text(f"{seconds:.1f}"))
+        name = suite_of(result)
+        counts[name][OUTCOMES[result.state].outcome] += 1
+        seconds[name] += result.seconds
+    for name, ended in sorted(counts.items()):
+        cells = (Text(str(ended[o]) if ended[o] else "", style=_STYLES[o]) for o in Outcome)
+        table.add_row(Text(name), Text(str(ended.total())), *cells, Text(f"{seconds[name]:.1f}"))
     return table

@@ -21,6 +21,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
+from pipeline.ground.computed import Computed
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import ATTEMPT, Attempt, Result
 from pipeline.ground.words import counted
@@ -166,11 +167,11 @@ class _Run:
         given = options.settings.retries
         self._retries = options.retries if given is None else given
         self._watchers = Broadcast(self._listeners)
-        self._everybody = Broadcast([Journal(folder.journal), *self._listeners])
+        self._journal = Journal(folder.journal)
+        self._everybody = Broadcast([self._journal, *self._listeners])
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
         for probe in sorted(self._probe_folder.glob("*")):  # left from before the run was resumed
             self._artefacts.admit_probe(probe)
-        self._results: dict[str, Result] = {}
         self._waiting: Queue[_Task] = Queue()
         self._parked: list[_Task] = []
         self._builders: dict[str, str] = {}
@@ -190,6 +191,7 @@ class _Run:
         self._site = Site(self._folder.run_id, self._folder.path, resumed)
         with ExitStack() as stack:
             stack.callback(self._folder.close)
+            stack.callback(self._journal.close)
             stack.callback(self._executor.close)
             signals = stack.enter_context(SignalWatch(signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             self._selector = stack.enter_context(selectors.DefaultSelector())
@@ -337,7 +339,7 @@ class _Run:
 
     def _at_best(self) -> float:
         """See `sequence.at_best`."""
-        ran = [one for one in self._results.values() if one.job.id not in self._finished]
+        ran = (self._journal.result(job) for job in self._plan if job.id not in self._finished)
         built: dict[str, set[str]] = {}
         for build, builder in self._builders.items():
             built.setdefault(builder, set()).add(build)
@@ -576,8 +578,12 @@ class _Run:
         self._record(self._artefacts.admit(result), self._everybody)
 
     def _record(self, result: Result, listeners: Broadcast) -> None:
-        self._results[result.job.id] = result
         listeners.tell(lambda listener: listener.job_finished(result))
+
+    def _result(self, job: Job) -> Result:
+        """The result of a job that has ended, in this process or before the run was resumed."""
+        known = self._finished.get(job.id)
+        return self._artefacts.final(known if known is not None else self._journal.result(job))
 
     def _interrupt(self, signals: SignalWatch) -> None:
         for number in signals.take():
@@ -600,12 +606,12 @@ class _Run:
 
     def _conclude(self, seconds: float) -> RunSummary:
         # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
-        lost = [job for job in self._plan if job.id not in self._results]
+        lost = [job for job in self._plan if job.id not in self._finished and not self._journal.has(job)]
         if lost and not self._problems:
             self._problems.append(f"no result of {len(lost)} of {counted(len(self._plan), 'planned job')}")
         for job in lost:
             self._record(lost_result(job), self._everybody)
-        results = tuple(self._artefacts.final(self._results[job.id]) for job in self._plan)
+        results = Computed(self._result, self._plan)
         shutil.rmtree(self._site.results, ignore_errors=True)
         code = states.exit_code(result.state for result in results)
         dropped = tuple(sorted(self._artefacts.dropped))

@@ -40,6 +40,9 @@ class RunInfo:
 class RunSummary:
     """How a run ended. `results`, one per job in plan order, name only the artefacts that were kept.
 
+    The results of a run are read from its journal when they are asked for: go through them once for all that
+    you want to know, and keep few.
+
     `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`); `undecided`
     names devices on which all jobs failed and that could not be told from the kernels.
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
@@ -49,7 +52,7 @@ class RunSummary:
 
     run_id: str
     folder: Path
-    results: tuple[Result, ...]
+    results: Sequence[Result]
     exit_code: int
     seconds: float
     set_aside: Mapping[str, str] = field(default_factory=dict)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import resource
 import shutil
 import socket
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -239,18 +238,9 @@ def test_a_database_that_lost_its_form_says_what_helps(place: str | Path) -> Non
     )
 
 
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process can grow: not even those with which SQLite locks."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-
-
-def test_on_a_full_disk_a_history_can_be_asked_and_not_written(tmp_path: Path) -> None:
+def test_on_a_full_disk_a_history_can_be_asked_and_not_written(
+    tmp_path: Path, full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
     path = tmp_path / "a #?%41.sqlite"
     with open_history(path) as history:
         history.record(night(0, ended("a")))

@@ -131,7 +131,7 @@ def test_the_document_has_all_that_is_known_of_a_run(
 def test_a_document_is_read_as_it_was_written(tmp_path: Path, wrong: Result) -> None:
     path = beside(tell(tmp_path / "run", wrong))
     results = read_results(path)
-    assert results.jobs == (wrong,)
+    assert list(results.jobs) == [wrong]
     write_results(tmp_path / "again.json", results)
     assert read_results(tmp_path / "again.json") == results
 
