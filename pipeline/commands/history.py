@@ -23,9 +23,10 @@ from pipeline.commands.selection import tell
 from pipeline.ground.words import counted
 from pipeline.history import questions, trends
 from pipeline.history.answers import Ended
+from pipeline.history.database import LONGEST_STATEMENT
 from pipeline.history.past import FILE, ContentError, HistoryError, place
 from pipeline.history.sources import results_at
-from pipeline.history.store import LONGEST_STATEMENT, History, open_history
+from pipeline.history.store import History, open_history
 from pipeline.history.stories import LAST
 from pipeline.report.results import RunResults
 from pipeline.report.terminal import OutlastingConsole
