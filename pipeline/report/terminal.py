@@ -70,6 +70,8 @@ class Terminal:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._styled = console.is_terminal or console.color_system is not None
+        self._width = console.width
         self._progress: Progress | None = None
         self._planned = 0
         self._finished = 0
@@ -138,6 +140,7 @@ class Terminal:
 
         The most urgent group comes first. If it is off the screen at the end, two lines there repeat it.
         """
+        self._width = self._console.width  # the window may have another size by now
         if self._progress is not None:
             self._progress.stop()
         else:
@@ -205,8 +208,25 @@ class Terminal:
     def _say(self, line: str, style: str = "", indent: str = "") -> None:
         """Print a line as it is: no markup is read, nothing is wrapped."""
         text = Text(indent + one_line(line), style=style)
-        self._rows += 1 + text.cell_len // self._console.width
-        self._console.print(text, soft_wrap=True)
+        self._rows += 1 + text.cell_len // self._width
+        if self._styled:
+            self._console.print(text, soft_wrap=True)
+        else:
+            _print_plain(self._console, text.plain)
+
+
+def _print_plain(console: Console, line: str) -> None:
+    """Do what `Console.print` does with a line if the console has no styles.
+
+    Rich needs a quarter of a millisecond to find that out, and each job has two lines.
+    """
+    if console.quiet:
+        return
+    try:
+        console.file.write(f"{line}\n")
+        console.file.flush()
+    except BrokenPipeError:
+        console.on_broken_pipe()
 
 
 def _table(results: Sequence[Result]) -> Table:
