@@ -19,11 +19,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import psutil
-from filelock import FileLock, Timeout
 
 from golden.errors import UserError
 from pipeline.ground.files import destination
-from pipeline.ground.flock import require_flock
+from pipeline.ground.flock import require_flock, try_lock
 from pipeline.ground.jobs import Platform
 from pipeline.run import processes
 
@@ -171,9 +170,7 @@ class DevicePool:
         """Use the locks in `folder`, created if missing. Raises `DeviceError` if that is not possible."""
         self._folder = destination(folder)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            with suppress(PermissionError):  # it belongs to another user, who has opened it to all
-                self._folder.chmod(0o1777)
+            self._make_folder()
             require_flock(self._folder)
         except OSError as error:
             remedy = f"set {LOCKS_VARIABLE} to a local folder, the same for all runs on this host"
@@ -181,9 +178,14 @@ class DevicePool:
         # Distinguishes the marks of runs that have different lock folders.
         self._key = sha256(os.fsencode(self._folder)).hexdigest()[:8]
         self._name = secrets.token_bytes(16)
-        self._locks: dict[str, FileLock] = {}
+        self._held: dict[str, int] = {}
         self.set_aside: dict[str, str] = {}
         """Why this run has stopped using devices, by the names of their locks."""
+
+    def _make_folder(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with suppress(PermissionError):  # it belongs to another user, who has opened it to all
+            self._folder.chmod(0o1777)
 
     def mark_prefix(self, device: Device | None) -> str:
         """The start of the marks of all jobs that hold `device`, in any run."""
@@ -197,7 +199,7 @@ class DevicePool:
         """Lock one of `ids`. None if all are set aside or busy, in this or another run."""
         for number in self.usable(platform, ids):
             name = lock_name(platform, number)
-            if self._holds(name) or not self._lock(name):
+            if name in self._held or not self._lock(name):
                 continue
             device = Device(number, name)
             alive = self._sweep(device)
@@ -213,21 +215,19 @@ class DevicePool:
         has had the device since we gave it back with no process on it, and we need not look at all processes
         of the host.
         """
-        file = self.lock_file(device.name)
+        file = self._held[device.name]
         with suppress(OSError):
-            if file.read_bytes() == self._name:
+            if os.pread(file, len(self._name) + 1, 0) == self._name:
                 return ()
         _, alive = processes.kill_marked(self.mark_prefix(device), _KILL_PATIENCE)
         with suppress(OSError):  # without our name there (a full disk) we look each time
-            file.write_bytes(self._name)
+            os.truncate(file, 0)
+            os.pwrite(file, self._name, 0)
         return alive
-
-    def _holds(self, name: str) -> bool:
-        return name in self._locks and self._locks[name].is_locked
 
     def held_elsewhere(self, names: Iterable[str]) -> tuple[str, ...]:
         """Of locks that could not be acquired just now, those that another process holds."""
-        return tuple(name for name in names if not self._holds(name) and name not in self.set_aside)
+        return tuple(name for name in names if name not in self._held and name not in self.set_aside)
 
     def lock_file(self, name: str) -> Path:
         """The file of a lock."""
@@ -235,15 +235,18 @@ class DevicePool:
 
     def _lock(self, name: str) -> bool:
         path = self.lock_file(name)
-        if name not in self._locks:
-            self._locks[name] = FileLock(path, mode=0o666, thread_local=False)
         try:
-            self._locks[name].acquire(timeout=0)
-        except Timeout:
-            return False
+            try:
+                held = try_lock(path)
+            except FileNotFoundError:  # somebody has cleared /tmp
+                self._make_folder()
+                held = try_lock(path)
         except OSError as error:  # another user's file, a folder, a full disk: without a lock, no device
             self.set_aside[name] = f"its lock {path} cannot be held: {error.strerror or error}"
             return False
+        if held is None:
+            return False
+        self._held[name] = held
         return True
 
     def release(self, device: Device | None, alive: Sequence[str] = ()) -> None:
@@ -255,10 +258,9 @@ class DevicePool:
         if device is not None and alive:
             self.set_aside[device.name] = f"in use by processes that cannot be killed: {'; '.join(alive)}"
         elif device is not None:
-            self._locks[device.name].release()
+            os.close(self._held.pop(device.name))
 
     def close(self) -> None:
         """Release whatever is still held."""
-        for lock in self._locks.values():
-            lock.release()
-        self._locks.clear()
+        while self._held:
+            os.close(self._held.popitem()[1])

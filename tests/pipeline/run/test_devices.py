@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -204,3 +205,31 @@ def test_a_device_whose_lock_cannot_be_held_is_set_aside(tmp_path: Path) -> None
     assert set(pool.set_aside) == {"emulated-0"}
     assert f"its lock {tmp_path / 'emulated-0.lock'} cannot be held: " in pool.set_aside["emulated-0"]
     pool.close()
+
+
+def test_a_cleared_lock_folder_is_made_again(tmp_path: Path) -> None:
+    pool = DevicePool(tmp_path / "locks")
+    shutil.rmtree(tmp_path / "locks")
+    assert pool.acquire(EMULATED, (0,)) is not None
+    assert not pool.set_aside
+    assert stat.S_IMODE((tmp_path / "locks").stat().st_mode) == 0o1777
+    pool.close()
+
+
+def test_a_lock_is_never_made_where_a_link_leads(tmp_path: Path) -> None:
+    (tmp_path / "emulated-0.lock").symlink_to(tmp_path / "elsewhere")
+    pool = DevicePool(tmp_path)
+    assert pool.acquire(EMULATED, (0,)) is None
+    assert set(pool.set_aside) == {"emulated-0"}
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_program_that_is_started_does_not_keep_a_lock(tmp_path: Path) -> None:
+    mine, other = DevicePool(tmp_path), DevicePool(tmp_path)
+    device = mine.acquire(EMULATED, (0,))
+    program = subprocess.Popen(["sleep", "600"], close_fds=False)
+    mine.release(device)
+    assert other.acquire(EMULATED, (0,)) == device
+    program.kill()
+    program.wait()
+    other.close()
