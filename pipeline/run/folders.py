@@ -37,7 +37,7 @@ def name_of_job(job_id: str) -> str:
 
     Of an id that is too long for the name of a file, it is the beginning and a hash.
     """
-    name = quote(job_id, safe="@").replace("%2F", "+")
+    name = quote(job_id, safe="@/").replace("/", "+")
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
@@ -58,7 +58,7 @@ class RunFolder:
 
     def job_folder(self, job: Job) -> Path:
         """Folder of a job's artefacts; see `name_of_job`."""
-        return self.path / "jobs" / name_of_job(job.id)
+        return Path(self.path, "jobs", name_of_job(job.id))
 
     def close(self) -> None:
         """Let others resume or prune the run."""
