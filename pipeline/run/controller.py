@@ -281,8 +281,8 @@ class _Run:
         self._executor.compute({job.id: wanted[job.id] for job in jobs if job.id in wanted})
 
     def _loop(self) -> None:
+        blocked = self._start_ready()
         while True:
-            blocked = self._start_ready()
             if remark := self._waits.observe(self._executor.held_elsewhere(blocked)):
                 self._everybody.remark(remark)
             if not self._waiting and not self._running:
@@ -290,16 +290,22 @@ class _Run:
                     return
                 if not blocked:
                     self._seek_news()
+                    blocked = self._start_ready()
                     continue
             wakes = [self._executor.wake_at, self._stop_at]
             if blocked:
                 wakes.append(time.monotonic() + _LOCK_POLL)
             wake = min(wakes)
-            for key, _ in self._selector.select(wake - time.monotonic() if wake < math.inf else None):
-                key.data()
-            if time.monotonic() >= self._stop_at:
-                self._stop(f"the run's deadline of {self._options.deadline:g} s")
-            self._executor.wake()
+            happened = self._selector.select(wake - time.monotonic() if wake < math.inf else None)
+            # The next jobs begin before anybody is told of the last ones, so that no place stands empty while
+            # the journal is synced.
+            with self._everybody.afterwards():
+                for key, _ in happened:
+                    key.data()
+                if time.monotonic() >= self._stop_at:
+                    self._stop(f"the run's deadline of {self._options.deadline:g} s")
+                self._executor.wake()
+                blocked = self._start_ready()
 
     def _start_ready(self) -> Sequence[str]:
         """Start all jobs that can start. The locks of devices that jobs wait for while a worker is free."""
@@ -397,8 +403,8 @@ class _Run:
             shutil.rmtree(folder, ignore_errors=True)  # left from before
         task.starts += 1
         task.place = device.name if device is not None else ""
-        number = device.number if device is not None else None
-        self._everybody.tell(lambda listener: listener.job_started(task.job, number, task.attempt))
+        number, attempt = device.number if device is not None else None, task.attempt
+        self._everybody.tell(lambda listener: listener.job_started(task.job, number, attempt))
         self._send(task, task.job, folder / str(task.starts), device)
 
     def _send(self, task: _Task | None, job: Job, folder: Path, device: Device | None) -> None:

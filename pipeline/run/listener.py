@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -87,14 +88,29 @@ class Broadcast:
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = listeners
+        self._kept: list[Callable[[Listener], None]] | None = None
         self.problems: list[str] = []
 
     def remark(self, text: str) -> None:
         """Tell each listener a remark."""
         self.tell(lambda listener: listener.remark(text))
 
+    @contextmanager
+    def afterwards(self) -> Iterator[None]:
+        """While entered, events are kept; on leaving they are passed on, in their order."""
+        kept = self._kept = []
+        try:
+            yield
+        finally:
+            self._kept = None
+            for event in kept:
+                self.tell(event)
+
     def tell(self, event: Callable[[Listener], None]) -> None:
         """Call `event` for each listener, in order."""
+        if self._kept is not None:
+            self._kept.append(event)
+            return
         for listener in self._listeners:
             try:
                 event(listener)

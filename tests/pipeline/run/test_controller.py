@@ -20,6 +20,7 @@ from pipeline.run.controller import run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
 from pipeline.run.options import Host, RunOptions
+from pipeline.run.processes import wait_until
 from pipeline.run.verdict import DEFAULT_MARKS, Mark
 
 Run = Callable[..., RunSummary]
@@ -66,6 +67,23 @@ def test_nothing_executed_is_an_error_whatever_was_skipped(
         (State.SKIPPED, "no simulator; install it")
     }
     assert watcher.started == []
+
+
+def test_the_next_job_begins_before_listeners_are_told_of_the_last(
+    options: RunOptions, host: Host, make_job: MakeJob, watcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [make_job(), make_job()]
+    begun: list[bool] = []
+
+    def finished(result: Result) -> None:
+        watcher.finished.append(result)
+        following = watcher.infos[0].folder / "jobs" / jobs[1].id.replace("/", "+") / "1"
+        begun.append(wait_until(following.is_dir, 10.0))
+
+    monkeypatch.setattr(watcher, "job_finished", finished)
+    run_jobs(jobs, replace(options, jobs=1), [watcher], host)
+    assert begun == [True, True]
+    assert [job for job, *_ in watcher.started] == [job.id for job in jobs]
 
 
 def test_skip_on_a_required_platform_is_an_error(options: RunOptions, make_job: MakeJob) -> None:
