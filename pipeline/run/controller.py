@@ -8,6 +8,7 @@ interface in `listener.py`.
 
 from __future__ import annotations
 
+import gc
 import math
 import selectors
 import shutil
@@ -207,6 +208,10 @@ class _Run:
                 )
                 self._executor.open(self._site, self._selector, told)
                 self._begin_goldens(self._admit_plan())
+                # What stays until the end is not searched for garbage again and again: that took as long as
+                # reading all results.
+                gc.freeze()
+                stack.callback(gc.unfreeze)
                 self._loop()
             except Exception:
                 # Also after a fault of the pipeline the run ends with a report, and with exit code 3.
