@@ -23,11 +23,11 @@ class _Kept(NamedTuple):
 
 
 def relocated(result: Result, folder: Path, run_folder: Path) -> Result:
-    """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder`."""
+    """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder` in it."""
     if not result.files:
         return result
 
-    home = folder.relative_to(run_folder) if folder.is_relative_to(run_folder) else folder
+    home = folder.relative_to(run_folder)
 
     def place(artefact: str) -> str:
         path = home / artefact

@@ -432,12 +432,14 @@ class _Run:
             return
         if ended.fault:
             self._problems.append(f"a keeper failed: {ended.fault}")
+        written = self._site.result(number)
         if ended.lost is not None:
             result = ended.lost
         elif ended.report is None:
             result = verdict.judge_lost(job, ended.fault, ended.gave_up)
         else:
-            result = verdict.judge(job, ended.report, self._site.result(number), self._options.marks)
+            result = verdict.judge(job, ended.report, written, self._options.marks)
+        written.unlink(missing_ok=True)
         if ended.facts:
             result = replace(result, facts={**result.facts, **ended.facts})
         self._settle(running, result)
@@ -461,7 +463,6 @@ class _Run:
         for build in self._builds_of(process.job):
             # If it is not built now, each of the others says itself what keeps it from being built.
             self._builders.setdefault(build, process.job.id)
-        self._site.result(process.number).unlink(missing_ok=True)
         if task is None:
             self._settle_probe(process, result)
             return
