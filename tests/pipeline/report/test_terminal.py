@@ -13,7 +13,6 @@ from rich.text import Text
 from pipeline.ground.jobs import Platform, State
 from pipeline.ground.results import Result, StageResult
 from pipeline.report.terminal import OutlastingConsole, Terminal
-from pipeline.report.text import one_line
 from pipeline.run.listener import RunInfo, RunSummary
 
 MakeResult = Callable[..., Result]
@@ -66,6 +65,30 @@ def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[R
         "1 job cannot run here; the reason is at the end",
     ]
     assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize("line", ["[b]a[/b] 'x' 12", "畳み込み :smile:", "x" * 300, ""])
+def test_a_file_gets_the_lines_that_rich_would_print(line: str) -> None:
+    ours, theirs = (Console(file=io.StringIO(), width=20) for _ in range(2))
+    Terminal(ours).remark(line)
+    theirs.print(Text(line, style="yellow"), soft_wrap=True)
+    assert isinstance(ours.file, io.StringIO)
+    assert isinstance(theirs.file, io.StringIO)
+    assert ours.file.getvalue() == theirs.file.getvalue()
+
+
+def test_a_reader_that_is_gone_ends_the_lines_and_not_the_run(results: list[Result]) -> None:
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError
+
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:  # rich would give this process another standard output
+            self.quiet = True
+
+    terminal = Terminal(Quiet(file=Gone(), width=80))
+    terminal.job_started(results[0].job, 2, 1)
+    terminal.job_finished(results[0])
 
 
 def test_jobs_that_cannot_run_here_are_told_in_one_line_before_the_first_that_runs(
@@ -209,29 +232,3 @@ def test_a_host_without_a_width_loses_no_line() -> None:
     console = OutlastingConsole(file=io.StringIO(), _environ={"COLUMNS": "0"})
     console.print("run r1")
     assert console.file.getvalue() == "run r1\n"  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize(
-    "line", ["[b]a[/b] 'x' 12", "tile  \t 畳み込み", "bell\x07 \x1b[31mred", "x" * 300, ""]
-)
-def test_a_file_gets_the_lines_that_rich_would_print(line: str) -> None:
-    ours, theirs = (Console(file=io.StringIO(), width=20) for _ in range(2))
-    Terminal(ours).remark(line)
-    theirs.print(Text(one_line(line), style="yellow"), soft_wrap=True)
-    assert isinstance(ours.file, io.StringIO)
-    assert isinstance(theirs.file, io.StringIO)
-    assert ours.file.getvalue() == theirs.file.getvalue()
-
-
-def test_a_reader_that_is_gone_ends_the_lines_and_not_the_run(results: list[Result]) -> None:
-    class Gone(io.StringIO):
-        def write(self, _text: str) -> int:
-            raise BrokenPipeError
-
-    class Quiet(OutlastingConsole):
-        def on_broken_pipe(self) -> None:  # rich would give this process another standard output
-            self.quiet = True
-
-    terminal = Terminal(Quiet(file=Gone(), width=80))
-    terminal.job_started(results[0].job, 2, 1)
-    terminal.job_finished(results[0])
