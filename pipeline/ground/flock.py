@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 _FLAGS = os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW
@@ -56,7 +57,8 @@ def try_lock(path: Path) -> int | None:
             descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
             return None
-        os.fchmod(descriptor, 0o666)  # whatever the umask is
+        with suppress(PermissionError):
+            os.fchmod(descriptor, 0o666)  # whatever the umask is
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(descriptor).st_nlink:

@@ -208,8 +208,8 @@ class _Run:
                 )
                 self._executor.open(self._site, self._selector, told)
                 self._begin_goldens(self._admit_plan())
-                # What stays until the end is not searched for garbage again and again: that took as long as
-                # reading all results.
+                # What stays until the end is not searched for garbage again and again: with thousands of jobs
+                # that took a quarter of a millisecond for each.
                 gc.freeze()
                 stack.callback(gc.unfreeze)
                 self._loop()
