@@ -15,8 +15,17 @@ def counted(count: int, thing: str, things: str = "") -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text on one line: a path that it names may have a line end in it."""
-    return " ".join(text.splitlines())
+    r"""A text on one line, for a terminal: a path or a file's text that it quotes may hold anything.
+
+    What does not print, such as a control of the cursor or of the writing direction, becomes an escape such
+    as `\u202e`.
+    """
+    line = " ".join(text.splitlines())
+    return line if line.isprintable() else "".join(map(_escaped, line))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def shown(value: object) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
+from pipeline.ground.files import check_folder
 from pipeline.ground.jobs import Job
 from pipeline.ground.results import Result
 from pipeline.ground.words import counted
@@ -53,12 +53,18 @@ class ReportFiles:
         self._relative_to = relative_to
 
     def run_started(self, run: RunInfo) -> None:
-        """Remember the run's facts; remove older files, which could be taken for those of a new run."""
+        """Remember the run's facts; make the folders of files that are written elsewhere.
+
+        Older files, which could be taken for those of a new run, are removed.
+        """
         self._run = run
         junit, summary = self._given
         self._junit = junit or run.folder / "junit.xml"
         self._summary = summary or run.folder / "summary.md"
         self._results = run.folder / NAME
+        for path in filter(None, self._given):
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
         for path in (self._junit, self._summary, self._results) if not self._retold else ():
             path.unlink(missing_ok=True)
 
@@ -102,7 +108,7 @@ class ReportFiles:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a report can be written.
+    """Check that a report can be written. Nothing is made.
 
     Raises:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
@@ -112,6 +118,4 @@ def check_writable(path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
             raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass  # this only checks that a file can be made
+        check_folder(path.parent)

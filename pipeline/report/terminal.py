@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -45,18 +44,13 @@ _LAST_ROWS = 3
 """Rows at the end of a screen for the run's folder, its verdict and the prompt."""
 
 
-class OutlastingConsole(Console):
-    """A console that only stops printing when its reader is gone (`| head`); the run goes on."""
+class SizedConsole(Console):
+    """A console that always has a width."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         if self.width < 1:  # COLUMNS=0, as hosts without a terminal have it: rich would print nothing
             self.width = _USUAL_WIDTH
-
-    def on_broken_pipe(self) -> None:
-        """Stop printing; rich would end the process, and with it the run."""
-        with suppress(SystemExit):
-            super().on_broken_pipe()
 
 
 class Terminal:
@@ -222,5 +216,5 @@ def _table(results: Sequence[Result]) -> Table:
         counts = Counter(OUTCOMES[result.state].outcome for result in members)
         cells = (Text(str(counts[o]) if counts[o] else "", style=_STYLES[o]) for o in Outcome)
         seconds = sum(result.seconds for result in members)
-        table.add_row(Text(name), Text(str(len(members))), *cells, Text(f"{seconds:.1f}"))
+        table.add_row(Text(one_line(name)), Text(str(len(members))), *cells, Text(f"{seconds:.1f}"))
     return table

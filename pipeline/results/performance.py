@@ -8,13 +8,14 @@ model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from golden.errors import UserError
-from pipeline.ground.files import read_file
+from pipeline.ground.files import check_folder, read_file
 from pipeline.ground.jobs import State
 from pipeline.ground.results import TIMING, Result
 from pipeline.run.messages import write_atomically
@@ -75,6 +76,12 @@ def load_references(path: Path, *, must_exist: bool = False) -> References:
         raise ReferencesError(f"{path}: {error}; {remedy}") from error
 
 
+def check_references(path: Path) -> None:
+    """Raise `ReferencesError` if `save_references` cannot write this file. Nothing is made."""
+    with _writing(path):
+        check_folder(path.parent)
+
+
 def save_references(path: Path, references: References) -> None:
     """Write references in order, each metric on lines of its own, so that a review shows what changed.
 
@@ -82,10 +89,18 @@ def save_references(path: Path, references: References) -> None:
         ReferencesError: the file cannot be written.
     """
     ordered = {job: dict(sorted(references[job].items())) for job in sorted(references)}
-    try:
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise ReferencesError(f"{path}: cannot be written: {error.strerror}") from error
+        what = f"the references cannot be written: {error.strerror}"
+        raise ReferencesError(f"{path}: {what}; name another file with --references") from error
 
 
 def measured(result: Result) -> Iterator[tuple[str, Reference]]:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from golden.errors import UserError
+from pipeline.ground.files import check_folder
 from pipeline.ground.flock import require_flock
 from pipeline.ground.jobs import Job
 from pipeline.ground.results import OUTCOMES, Outcome
@@ -63,6 +64,18 @@ class RunFolder:
     def close(self) -> None:
         """Let others resume or prune the run."""
         self._lock.release()
+
+
+def check_root(root: Path) -> None:
+    """Check that runs can be kept under `root`, before anything is done for one. Nothing is made.
+
+    Raises:
+        RunFolderError: they cannot.
+    """
+    try:
+        check_folder(root)
+    except OSError as error:
+        raise RunFolderError(f"runs in {root}: {error.strerror}; name another --output") from error
 
 
 def create_run(root: Path, now: datetime) -> RunFolder:

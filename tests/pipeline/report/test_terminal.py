@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pipeline.ground.jobs import Platform, State
 from pipeline.ground.results import Result, StageResult
-from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.report.terminal import SizedConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary
 
 MakeResult = Callable[..., Result]
@@ -204,6 +204,6 @@ def test_a_dumb_terminal_gets_plain_lines(results: list[Result]) -> None:
 
 
 def test_a_host_without_a_width_loses_no_line() -> None:
-    console = OutlastingConsole(file=io.StringIO(), _environ={"COLUMNS": "0"})
+    console = SizedConsole(file=io.StringIO(), _environ={"COLUMNS": "0"})
     console.print("run r1")
     assert console.file.getvalue() == "run r1\n"  # type: ignore[attr-defined]
