@@ -125,6 +125,14 @@ def read_run(root: Path, name: str) -> Record:
     return read_journal(root / find_run(root, name) / JOURNAL)
 
 
+def began_at_all(folder: Path) -> bool:
+    """Whether the journal in a run's folder has its first line, which a full disk may have kept out."""
+    try:
+        return (folder / JOURNAL).stat().st_size > 0
+    except OSError:
+        return False
+
+
 def failed_jobs(record: Record) -> tuple[Job, ...]:
     """Jobs of a run that failed, were not judged, or never ended."""
     bad = (Outcome.FAILURE, Outcome.ERROR)

@@ -237,17 +237,7 @@ def test_a_report_is_not_lost_to_another_that_cannot_be_written(
 @pytest.mark.parametrize(
     "words",
     [
-        (
-            "run",
-            "--id",
-            "absent",
-            "--output",
-            "new/o",
-            "--junit",
-            "new/j/x.xml",
-            "--summary",
-            "new/s/s.md",
-        ),
+        ("run", "--id", "absent", "--output", "new/o", "--junit", "new/j/x.xml", "--summary", "new/s.md"),
         ("report", "merge", "absent.xml", "--out", "new/m/x.xml"),
         ("report", "show", "--output", "new", "--junit", "new/x.xml"),
         ("notify", "absent.xml", "--markdown", "new/n/n.md"),

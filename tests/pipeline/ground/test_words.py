@@ -14,6 +14,8 @@ def test_only_a_name_that_is_close_is_guessed() -> None:
     assert closest("stride2-7", shipped) == "the closest known name is `stride-2-7`"
     assert closest("mine", shipped) == "no known name is close to it"
     assert closest("mine", shipped[:2]) == "write one of `stride-2-0`, `stride-2-1`"
+    assert closest("--plat", ["--plan", "--platform"]) == "the closest known name is `--platform`"
+    assert closest("--geo", ["--ego", "--geometry"]) == "the closest known name is `--geometry`"
     assert closest("mine", []) == "none is known"
     assert close_or_all("mine", shipped).endswith("`stride-2-18`, `stride-2-19`")
 
