@@ -143,7 +143,7 @@ def _usable(paths: Iterable[Path], faults: list[str]) -> Iterator[tuple[Path, Ru
                     faults.append(str(results))
                 elif not is_run_id(results.run):
                     what = f"{results.run!r} is no id of a run"
-                    faults.append(f"{path}: is no report of this pipeline: {what}")
+                    faults.append(f"{path}: is no report of this pipeline: {what}; name one")
                 else:
                     yield path, results
         except UserError as error:

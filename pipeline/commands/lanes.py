@@ -180,7 +180,7 @@ def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
         return _Asked(record.plan, settings, retries, facts, resumed=record.run_id)
     plan = failed_jobs(record)
     if not plan:
-        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}; name another run")
     # The jobs are those of the day that the earlier run settled, and so are their expected failures.
     day = record.facts.get(_DAY, str(arguments.day))
     return _Asked(plan, settings, retries, {_DAY: day, **settings.facts()})

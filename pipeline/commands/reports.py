@@ -71,7 +71,7 @@ def print_excuses(arguments: Namespace) -> int:
         raise InjectedError(f"run {record.run_id} has --inject {fault}: {what}")
     red = [one for one in record.all_results() if OUTCOMES[one.state].outcome in RED]
     if not red:
-        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}; name another run")
     lines = [line for result in red for line in entry(result)]
     empty = all(line.lstrip().startswith("#") for line in lines)
     lines.insert(0, "expected_failures: []" if empty else "expected_failures:")

@@ -6,9 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.settings import Settings
+
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+"""A number that was measured; neither infinite nor no number."""
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""So many things, or bytes. Databases take no more."""
+
+Attempts = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+"""The number of an attempt, or how many there were."""
+
+DeviceId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+"""The physical id of a device."""
 
 
 class Outcome(str, Enum):
@@ -173,8 +188,8 @@ class Region:
     """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
 
     name: str
-    count: int
-    mismatches: int
+    count: Count
+    mismatches: Count
     max_abs: int
 
 
@@ -195,8 +210,8 @@ class Diff:
 
     tensor: str
     shape: tuple[int, ...]
-    count: int
-    mismatches: int
+    count: Count
+    mismatches: Count
     max_abs: int
     actual_sha: str
     golden_sha: str
@@ -234,7 +249,7 @@ class StageResult:
     state: State
     message: str = ""
     details: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     diffs: tuple[Diff, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
@@ -250,7 +265,7 @@ class Attempt:
     device: str
     state: State
     message: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +283,10 @@ class Result:
     state: State
     message: str = ""
     details: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     started: str = ""
-    device: int | None = None
-    attempts: int = 1
+    device: DeviceId | None = None
+    attempts: Attempts = 1
     stages: tuple[StageResult, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[str, ...] = ()
@@ -279,7 +294,7 @@ class Result:
     blames: Blame = Blame.NOTHING
     causes: tuple[str, ...] = ()
     tries: tuple[Attempt, ...] = ()
-    peak_memory: int = 0
+    peak_memory: Count = 0
 
     @property
     def files(self) -> tuple[str, ...]:

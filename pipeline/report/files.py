@@ -53,18 +53,12 @@ class ReportFiles:
         self._relative_to = relative_to
 
     def run_started(self, run: RunInfo) -> None:
-        """Remember the run's facts; make the folders of files that are written elsewhere.
-
-        Older files, which could be taken for those of a new run, are removed.
-        """
+        """Remember the run's facts; remove older files, which could be taken for those of a new run."""
         self._run = run
         junit, summary = self._given
         self._junit = junit or run.folder / "junit.xml"
         self._summary = summary or run.folder / "summary.md"
         self._results = run.folder / NAME
-        for path in filter(None, self._given):
-            with writing(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
         for path in (self._junit, self._summary, self._results) if not self._retold else ():
             path.unlink(missing_ok=True)
 
@@ -85,6 +79,7 @@ class ReportFiles:
         summary = with_resume(summary)
         try:
             with writing(self._summary):
+                self._summary.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self._summary, markdown(summary, self._run.facts).encode())
         finally:
             self._write_junit(summary)

@@ -70,7 +70,8 @@ def load_references(path: Path, *, must_exist: bool = False) -> References:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not must_exist:
             return {}
-        raise ReferencesError(f"{path}: the references cannot be read: {error.strerror}") from error
+        remedy = "name another file, or write it with --update-references"
+        raise ReferencesError(f"{path}: the references cannot be read: {error.strerror}; {remedy}") from error
     except (msgspec.MsgspecError, ValueError) as error:
         remedy = "remove it, then write it anew with --update-references"
         raise ReferencesError(f"{path}: {error}; {remedy}") from error

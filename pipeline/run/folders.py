@@ -193,10 +193,11 @@ def find_run(root: Path, name: str) -> str:
     """
     ids = run_ids(root)
     if name == "last" and not ids:
-        raise RunFolderError(f"{root}: there is no run yet")
+        raise RunFolderError(f"{root}: there is no run yet; begin one, or name another --output")
     run_id = ids[-1] if name == "last" else name
     if run_id not in ids:
-        raise RunFolderError(f"no run {run_id!r} in {root}; the latest are: {', '.join(ids[-3:]) or 'none'}")
+        latest = f"the latest are: {', '.join(ids[-3:])}" if ids else "there is none; name another --output"
+        raise RunFolderError(f"no run {run_id!r} in {root}; {latest}")
     return run_id
 
 
@@ -206,7 +207,8 @@ def _hold(root: Path, run_id: str) -> RunFolder:
         require_flock(root)
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunFolderError(f"run {run_id} in {root} is being written by another process") from None
+        what = "is being written by another process"
+        raise RunFolderError(f"run {run_id} in {root} {what}: wait until it has ended") from None
     except OSError as error:
         raise RunFolderError(
             f"run folder {root / run_id}: {error.strerror}; name another --output"

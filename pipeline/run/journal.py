@@ -134,7 +134,7 @@ class Journal:
             self._sync()
             removed = os.fstat(self._file.fileno()).st_nlink == 0
         if removed:
-            raise JournalError(f"{self._path}: was removed while it was being written")
+            raise JournalError(f"{self._path}: was removed while it was being written; begin a new run")
 
     def _append(self, event: msgspec.Struct) -> None:
         self._write((encode(event),))
@@ -206,7 +206,7 @@ def read_journal(path: Path) -> Record:
     try:
         *lines, torn = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise JournalError(f"{path}: {error.strerror}") from error
+        raise JournalError(f"{path}: cannot be read: {error.strerror}; name another run") from error
     begun: Begun | None = None
     started = ""
     facts: Mapping[str, str] = {}
