@@ -81,7 +81,7 @@ class Terminal:
         if self._kept and len(self._kept) == self._planned:
             self._say(f"nothing is left to run in run {run.run_id}")
         else:
-            self._say(f"run {run.run_id}: {again}{planned}, {run.workers} at a time, in {run.folder}")
+            self._say(f"run {run.run_id}: {again}{planned}, at most {run.workers} at a time, in {run.folder}")
             if self._kept:
                 self._say(f"{counted(len(self._kept), 'job')} had ended before")
         for note in run.notes:

@@ -53,7 +53,7 @@ def watched(console: Console, results: list[Result]) -> str:
 def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[Result]) -> None:
     lines = watched(Console(file=io.StringIO(), width=40), results).splitlines()
     assert lines[:9] == [
-        "run r1: 3 jobs, 2 at a time, in /runs/r1",
+        "run r1: 3 jobs, at most 2 at a time, in /runs/r1",
         "note: locks lie on NFS",
         "started device/emu-a2a3/mc62/fused/small on device 2",
         "started device/emu-a5/mc62/fused/small",

@@ -241,7 +241,7 @@ def test_damaged_result_file_is_no_result(run: Run, make_job: MakeJob) -> None:
 
 def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
     summary = run(make_job(f"kills_keeper:{tmp_path / 'pid'}"), make_job(), jobs=1)
-    assert summary.results[0].state is State.KILLED
+    assert summary.results[0].state is State.INFRASTRUCTURE
     assert summary.results[0].message == "its keeper was killed"
     assert summary.results[1].state is State.PASSED
     assert not alive((tmp_path / "pid").read_text())
@@ -250,7 +250,7 @@ def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJo
 def test_killed_nursery_is_replaced(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
     works = ["kills_nursery", f"kills_keeper:{tmp_path / 'pid'}", "passes"]
     summary = run(*(make_job(work) for work in works), jobs=1)
-    assert [result.state for result in summary.results] == [State.PASSED, State.KILLED, State.PASSED]
+    assert [result.state for result in summary.results] == [State.PASSED, State.INFRASTRUCTURE, State.PASSED]
     assert summary.problems == ()
 
 
