@@ -267,7 +267,7 @@ def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: 
     assert last_run() != broken
     assert list(report(last_run() / "junit.xml")) == ["device/emu-a2a3/bands/fused/small"]
     nothing = pipeline("run", "--failed", "last")
-    assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}\n")
+    assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}; name another run\n")
 
 
 def test_a_fault_is_there_again_where_a_run_is_taken_up(pipeline: Pipeline, last_run: LastRun) -> None:
