@@ -8,21 +8,29 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
-
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.settings import Settings
 
-Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+
+def _within(least: int, most: float) -> object:
+    """The bounds that a number is read with. A toolchain's Python, which has no msgspec, reads no results."""
+    try:
+        from msgspec import Meta
+    except ImportError:
+        return None
+    return Meta(ge=least, le=most)
+
+
+Amount = Annotated[float, _within(0, 1e18)]
 """A number that was measured; neither infinite nor no number."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Count = Annotated[int, _within(0, 2**63 - 1)]
 """So many things, or bytes. Databases take no more."""
 
-Attempts = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Attempts = Annotated[int, _within(1, 2**31 - 1)]
 """The number of an attempt, or how many there were."""
 
-DeviceId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+DeviceId = Annotated[int, _within(0, 2**31 - 1)]
 """The physical id of a device."""
 
 
