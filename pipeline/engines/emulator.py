@@ -16,6 +16,7 @@ from emulator.soc import SOCS, Space
 from golden.specs import Array
 from pipeline.engines.base import Availability, Done, Request
 from pipeline.engines.refusals import refusing
+from pipeline.engines.walks import shared
 from pipeline.faults.injection import program_with
 from pipeline.ground.cuts import cuts_of
 from pipeline.ground.jobs import Platform
@@ -41,12 +42,15 @@ class EmulatorEngine:
     @refusing()
     def check(self, subject: Subject, program: str) -> None:
         """Read the program."""
-        check_main(typed_program(subject, program), subject, program)
+        check_main(_typed(subject, program), subject, program)
 
     @refusing()
     def compile(self, request: Request) -> Done:
         """Walk the program without data; leaves `report.json` and `listing.txt`."""
-        return _done(compile_program(_program(request), SOCS[request.platform.soc]), request)
+        program = _program(request)
+        report = compile_program(program, SOCS[request.platform.soc])
+        _keep(program, request)
+        return _done(report, request)
 
     @refusing()
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
@@ -58,7 +62,15 @@ class EmulatorEngine:
         program = _program(request, arrays)
         tensors = {**arrays, entry.output: output}
         report = run_program(program, SOCS[platform.soc], tensors, platform.variant)
+        _keep(program, request)
         return replace(_done(report, request), outputs={entry.output: output})
+
+
+def _typed(subject: Subject, name: str) -> Program:
+    """The typed program of a declaration: that of a kept walk if there is one."""
+    walks = shared()
+    kept = walks.find(subject, name) if walks is not None else None
+    return kept if kept is not None else typed_program(subject, name)
 
 
 def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Program:
@@ -67,9 +79,16 @@ def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Pro
     if request.fault:
         program = program_with(fault_named(request.fault), subject, name, request.platform.variant)
     else:
-        program = typed_program(subject, name)
+        program = _typed(subject, name)
     check_main(program, subject, name, inputs)
     return program
+
+
+def _keep(program: Program, request: Request) -> None:
+    """Let other jobs have the walk, unless a fault was injected."""
+    walks = shared()
+    if walks is not None and not request.fault:
+        walks.keep(request.subject, request.program, program)
 
 
 def _done(report: Report, request: Request) -> Done:
