@@ -105,6 +105,8 @@ def _array(dtype: str, shape: tuple[int, ...], data: bytes) -> Array:
 
 _REDUCED: Mapping[type, Callable[[Any], _Made]] = {
     Soc: lambda soc: (_soc, (soc.name,)),
+    Space: lambda space: (Space, (space.value,)),  # Pythons differ in how they do it
+    DType: lambda dtype: (DType, (dtype.value,)),
     Window: lambda window: (_window, (window.image, window.kernel, window.stride, window.padding)),
     Tile: lambda tile: (_tile, (tile.place, tile.valid, tile.ended)),
     Tensor: lambda tensor: (Tensor, (tensor.name, tensor.type, None, None)),
