@@ -183,6 +183,7 @@ def test_a_refused_program_is_refused_again(
 
 def test_a_program_with_a_fault_neither_meets_a_walk_nor_leaves_one(folder: Path, tmp_path: Path) -> None:
     kept = keep(folder)
+    before = kept.read_bytes()
     subject = new_subject()
     platform = Platform("emu", "emulator", "a2a3")
     plain = Request("fused", WorkloadName("conv-pair"), subject, platform, tmp_path)
@@ -192,6 +193,7 @@ def test_a_program_with_a_fault_neither_meets_a_walk_nor_leaves_one(folder: Path
         told.append((tmp_path / "listing.txt").read_text())
     assert told[0] != told[1]
     assert entries(folder) == [kept.name]
+    assert kept.read_bytes() == before
 
 
 # -- no walk of anything else is met
@@ -294,6 +296,12 @@ def test_a_damaged_or_foreign_file_is_no_walk(folder: Path, damage: Callable[[Pa
     walks.keep(subject, "fused", typed_program(subject, "fused"))
     again = walks_in(folder).find(new_subject(), "fused")
     assert (again is None) == (damage is DAMAGES["a folder"])
+
+
+def test_another_users_file_is_no_walk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(folder)
+    monkeypatch.setattr("os.geteuid", lambda: 4_000_000_000)
+    assert walks_in(folder).find(new_subject(), "fused") is None
 
 
 def test_a_walk_under_another_name_is_none(folder: Path) -> None:
