@@ -20,7 +20,7 @@ import pytest
 
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Platform, PlatformKind, State
-from pipeline.ground.results import Blame
+from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
 from pipeline.run.cluster import needs, places
 from pipeline.run.cluster.executor import ClusterExecutor
@@ -367,6 +367,21 @@ def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
     assert scene.begin(2, job, tmp_path, "host-a:host", "host-b:host").name == "host-b:host"
     (tell,) = (one for one in scene.hear() if isinstance(one, Tell))
     assert tell.goldens == ()
+
+
+def test_a_resumed_run_knows_the_places_of_what_had_ended(play: Play, make_job: MakeJob) -> None:
+    """They are evidence about those places, as are those of the jobs that it runs itself."""
+    on_device, plain = make_job(devices=[0]), make_job()
+    scene = play([on_device], {"a": survey(0)})
+    there = {"node": "host-a"}
+
+    def place_of(result: Result) -> str:
+        place: str = scene.executor.place_of(result)
+        return place
+
+    assert place_of(Result(on_device, State.PASSED, device=0, facts=there)) == "host-a:emulated-0"
+    assert place_of(Result(plain, State.PASSED, facts=there)) == "host-a:host"
+    assert place_of(Result(plain, State.SKIPPED)) == "", "it ran nowhere"
 
 
 def test_a_job_goes_where_its_kernel_was_built(play: Play, make_job: MakeJob, tmp_path: Path) -> None:

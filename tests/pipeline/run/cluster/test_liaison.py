@@ -15,12 +15,15 @@ import msgspec
 import pytest
 
 from pipeline.run.cluster.messages import (
+    Ask,
     Brought,
     Connect,
     Expect,
     FromLiaison,
     Gone,
+    Granted,
     Hire,
+    Return,
     Said,
     Tell,
     ToLiaison,
@@ -73,6 +76,7 @@ class Ray:
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
+        self.asked: dict[str, Any] = {}
         self.stored: list[bytes] = []
 
     def nodes(self) -> list[Any]:
@@ -81,7 +85,8 @@ class Ray:
     def remote(self, _node: Any) -> Any:
         return self
 
-    def options(self, **_options: object) -> Any:
+    def options(self, **options: object) -> Any:
+        self.asked = options
         return Method(lambda: self._actor)  # type: ignore[arg-type, return-value]
 
     def put(self, content: bytes) -> bytes:
@@ -139,6 +144,14 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
 
 def expect(folder: Path) -> Expect:
     return Expect(NODE, 1, str(folder), str(folder / "jobs/1"), str(folder / "results/1.json"))
+
+
+def test_the_actor_of_a_node_is_on_that_node_and_ends_with_the_run(scene: Scene) -> None:
+    """Ray itself ends it, also if the run is killed. It leaves the processors to the jobs."""
+    assert scene.ray.asked.get("lifetime") is None, "it would be detached"
+    assert scene.ray.asked["num_cpus"] == 0
+    where = scene.ray.asked["scheduling_strategy"]
+    assert (where.node_id, where.soft) == (NODE, False)
 
 
 def test_files_come_home_into_the_folder_of_their_process_alone(scene: Scene, tmp_path: Path) -> None:
@@ -199,3 +212,28 @@ def test_a_golden_that_does_not_arrive_is_the_end_of_its_node(scene: Scene, tmp_
     scene.actor.tell.answers = lambda: Answer(failed)
     scene.tell(Tell(NODE, msgspec.Raw(b"1"), (str(golden),)))
     assert scene.controller.next() == Gone(NODE, "[Errno 28] No space left on device")
+
+
+def test_a_slot_is_asked_for_on_some_nodes_and_given_back(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that Ray has not given yet: else nobody else could have it until the run ends."""
+    groups: dict[str, str] = {}
+
+    def placement_group(bundles: list[Any], bundle_label_selector: list[dict[str, str]]) -> str:
+        (group,) = bundles[0].keys()
+        assert bundle_label_selector == [{"ray.io/node-id": f"in({NODE},x)"}]
+        groups[group] = "CREATED" if group == "there" else "PENDING"
+        return str(group)
+
+    def table(group: str) -> dict[str, Any]:
+        return {"state": groups.get(group, "REMOVED"), "bundles_to_node_id": {0: NODE}}
+
+    monkeypatch.setattr(liaison, "placement_group", placement_group)
+    monkeypatch.setattr(liaison, "placement_group_table", table)
+    monkeypatch.setattr(liaison, "remove_group", groups.pop)
+    scene.tell(Ask(1, {"there": 1.0}, (NODE, "x")), Ask(2, {"never there": 1.0}, (NODE, "x")))
+    assert scene.controller.next() == Granted(1, NODE)
+    assert set(groups) == {"there", "never there"}
+    scene.tell(Return(1), Return(2))
+    assert groups == {}
