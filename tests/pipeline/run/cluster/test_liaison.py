@@ -14,6 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
+pytest.importorskip("ray", reason="Ray is not installed")
+
+from pipeline.run.cluster import liaison
 from pipeline.run.cluster.messages import (
     Ask,
     Brought,
@@ -29,8 +32,6 @@ from pipeline.run.cluster.messages import (
     ToLiaison,
 )
 from pipeline.run.messages import Channel
-
-liaison = pytest.importorskip("pipeline.run.cluster.liaison", reason="Ray is not installed")
 
 NODE = "0a" * 28
 """As Ray names nodes."""

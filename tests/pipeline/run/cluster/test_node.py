@@ -84,7 +84,8 @@ def test_a_node_forks_nothing(start: Start) -> None:
 
 
 def test_what_killed_runs_left_is_removed_after_a_week(start: Start, tmp_path: Path) -> None:
-    kept, removed = [], []
+    kept: list[Path] = []
+    removed: list[Path] = []
     for folder in ("sources", "runs"):
         for days, paths in ((6, kept), (8, removed)):
             path = home(tmp_path) / folder / str(days)

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,9 +19,9 @@ def roster_of(*jobs: Job, **resources: dict[str, float]) -> Roster:
     return roster
 
 
-def survey(able: int, devices: tuple[int, ...] = (), **sources: str) -> Survey:
-    """What a node answers that can run so many kinds of jobs; its files are those here, but for `sources`."""
-    return Survey({"host": "h"}, {**SOURCES, **sources}, (Able(),) * able, {"emu": devices}, 0.0)
+def survey(able: int, devices: tuple[int, ...] = (), others: Mapping[str, str] = {}) -> Survey:
+    """What a node answers that can run so many kinds of jobs; its files are those here, but for `others`."""
+    return Survey({"host": "h"}, {**SOURCES, **others}, (Able(),) * able, {"emu": devices}, 0.0)
 
 
 SOURCES = {"kernels/": "k", "inputs": "i", "workload.mine": "w"}
@@ -35,7 +34,7 @@ def test_a_node_with_other_files_is_not_used(make_job: MakeJob, changed: str) ->
     job = make_job()
     roster = roster_of(job, same=HAS, other=HAS)
     assert roster.admit("same", survey(1), 0.0, ()) == ""
-    refused = roster.admit("other", survey(1, **{changed: "x"}), 0.0, ())
+    refused = roster.admit("other", survey(1, others={changed: "x"}), 0.0, ())
     assert refused == f"has other files: {changed} x (here {SOURCES[changed]})"
     assert roster.reach(job) == ("host-same:host",)
 
@@ -44,9 +43,8 @@ def test_a_job_runs_where_the_file_of_its_workload_is_the_one_here(make_job: Mak
     """Other jobs run on the other nodes too; that no node has it is told with what helps."""
     own = make_job(workload=WorkloadName("mine", "/lab/mine.py"))
     shipped = make_job()
-    without: dict[str, Any] = {"workload.mine": "none"}
     roster = roster_of(own, shipped, same=HAS, other=HAS)
-    assert roster.admit("other", survey(2, **without), 0.0, ()) == ""
+    assert roster.admit("other", survey(2, others={"workload.mine": "unreadable"}), 0.0, ()) == ""
     assert roster.reach(own) == ()
     cannot = roster.available(own)
     assert cannot.reason == "/lab/mine.py is missing or another file on the nodes"
