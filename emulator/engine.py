@@ -47,7 +47,7 @@ def compile_program(program: Program, soc: Soc) -> Report:
         AccessError: a read or write is outside its tile, tensor or image; a read is of bytes never written;
             an output is left partly unwritten.
     """
-    return _walked(program, soc).report
+    return walked(program, soc).report
 
 
 def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant: str = "vreq8") -> Report:
@@ -77,7 +77,7 @@ def run_program(program: Program, soc: Soc, arrays: Mapping[str, Array], variant
     numbers = Numbers(vreq8.READINGS[variant])
     if not program.spoiled:
         try:
-            _walked(program, soc)
+            walked(program, soc)
         except AccessError:  # what comes before it is computed, and may be refused for its data
             numbers.by_steps = True
     return walk_program(program, soc, arrays, numbers)
@@ -100,13 +100,13 @@ def walk_program(program: Program, soc: Soc, arrays: Mapping[str, Array], elemen
     """
     if elements.by_steps or program.spoiled:
         return _Walk(program, soc, arrays, elements, lambda action: action.do(elements)).run()
-    walked = _walked(program, soc)
-    walked.run(arrays, elements)
-    return walked.report
+    found = walked(program, soc)
+    found.run(arrays, elements)
+    return found.report
 
 
 @dataclass(frozen=True)
-class _Walked:
+class Walked:
     """A program that was walked without elements: its actions, and where they find elements in a run."""
 
     report: Report
@@ -129,21 +129,26 @@ class _Walked:
                 memories.hold(None)
 
 
-_walks: dict[tuple[int, int], _Walked] = {}
+_walks: dict[tuple[int, int], Walked] = {}
 """The last walks, by the identities of program and soc: both live as long as their walk, which has them."""
 
 
-def _walked(program: Program, soc: Soc) -> _Walked:
+def walked(program: Program, soc: Soc) -> Walked:
     """The walk without data, which may be an earlier one. Raises as `compile_program`."""
     key = id(program), id(soc)
     if key not in _walks:
         schedule = Schedule()
         walk = _Walk(program, soc, {}, None, schedule.add)
         report = walk.run()
-        if len(_walks) == _KEPT:
-            del _walks[next(iter(_walks))]
-        _walks[key] = _Walked(report, walk.tensors, walk.memories, schedule)
+        keep(Walked(report, walk.tensors, walk.memories, schedule))
     return _walks[key]
+
+
+def keep(found: Walked) -> None:
+    """Let a walk serve what is done with its program and soc from now on, as the last ones do."""
+    if len(_walks) == _KEPT:
+        del _walks[next(iter(_walks))]
+    _walks[id(found.report.program), id(found.report.soc)] = found
 
 
 Perform = Callable[[Action], None]

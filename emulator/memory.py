@@ -35,14 +35,17 @@ class Resident:
 
 @dataclass(frozen=True)
 class MemoryMap:
-    """All tiles of a function, placed. `at` finds a tile by the call that creates it."""
+    """All tiles of a function, placed. `at` finds a tile by the call that creates it.
+
+    `by_call` has them by the identities of these calls.
+    """
 
     residents: tuple[Resident, ...]
-    _by_call: Mapping[int, Resident]
+    by_call: Mapping[int, Resident]
 
     def at(self, call: Call) -> Resident:
         """The tile that this call creates."""
-        return self._by_call[id(call)]
+        return self.by_call[id(call)]
 
     def peak(self, space: Space) -> int:
         """The most bytes of a memory in use: one more than the highest used address."""

@@ -7,7 +7,7 @@ block. Its sums are the same, because they are exact, and no operator reads othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
@@ -37,10 +37,16 @@ class Right:
 class Workspace:
     """Operands in one dtype, in memory that is used again and again: to get new memory takes longer."""
 
-    def __init__(self) -> None:
+    def __init__(self, tables: Mapping[tuple[object, ...], Table] = {}) -> None:
+        """Begin with these tables, by what they are for."""
         self._left: Array = np.empty(0)
         self._rights: dict[Right, Array] = {}
-        self._tables: dict[tuple[object, ...], Table] = {}
+        self._tables = dict(tables)
+
+    @property
+    def tables(self) -> Mapping[tuple[object, ...], Table]:
+        """The tables of img2col that were made, by what they are for."""
+        return self._tables
 
     def begin(self, dtype: npt.DTypeLike) -> None:
         """Keep no operand of the run before. The tables of img2col depend on no data and serve all runs."""
@@ -70,12 +76,14 @@ class Workspace:
         return known
 
     def _block(self, piece: Piece) -> Array:
-        if isinstance(piece, Cut):
-            return piece.block()
+        return piece.block() if isinstance(piece, Cut) else piece.block(self.table(piece))
+
+    def table(self, piece: Unfold) -> Table:
+        """The table of a piece, which is made once."""
         key = (piece.source.resident.type.shape, *piece.positions)
         if key not in self._tables:
             self._tables[key] = piece.table()
-        return piece.block(self._tables[key])
+        return self._tables[key]
 
 
 class Products(NamedTuple):
@@ -113,6 +121,22 @@ class Schedule:
         self._cuts: dict[Tile, Piece] = {}
         self._sums: dict[Tile, _Sums] = {}
         self._meant: dict[tuple[object, ...], Right] = {}
+
+    @property
+    def content(self) -> tuple[list[Action], Workspace]:
+        """All that doing it needs, once there is nothing to add, with the tables of img2col."""
+        for action in self._actions:
+            for piece in action.left if isinstance(action, Products) else ():
+                if isinstance(piece, Unfold):
+                    self._workspace.table(piece)
+        return self._actions, self._workspace
+
+    @classmethod
+    def of(cls, actions: list[Action], workspace: Workspace) -> Schedule:
+        """The schedule with this content."""
+        schedule = cls()
+        schedule._actions, schedule._workspace = actions, workspace
+        return schedule
 
     def do(self, elements: Elements) -> None:
         """Do everything."""

@@ -214,6 +214,17 @@ def test_one_module_alone_imports_ray() -> None:
     assert importers == {"pipeline.run.cluster.liaison"}
 
 
+def test_the_command_line_alone_knows_that_there_are_clusters() -> None:
+    """Reports, evidence and all else of a run are the same wherever its jobs run."""
+    room = "pipeline.run.cluster"
+    knowing = {
+        module for module in SOURCES if any(f"{name}.".startswith(f"{room}.") for name in imports(module))
+    }
+    outside = {module for module in knowing if not f"{module}.".startswith(f"{room}.")}
+    assert outside
+    assert {module.rpartition(".")[0] for module in outside} == {"pipeline.commands"}
+
+
 def test_the_actor_on_a_node_imports_nothing_of_ours() -> None:
     assert not imports("pipeline.run.cluster.node") & set(SOURCES)
 

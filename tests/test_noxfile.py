@@ -38,12 +38,13 @@ INSTALL = """\
 import json, os, runpy, sys, types
 from nox.command import CommandFailed
 calls = []
-def run(*command, external):
+def run(*command, external, success_codes=()):
     calls.append(command)
     if os.environ.get("REACHES") == "nothing":
         raise CommandFailed
 noxfile = runpy.run_path("noxfile.py")
-noxfile["install_cpu_build"](types.SimpleNamespace(run=run, warn=lambda line: calls.append([line])))
+session = types.SimpleNamespace(run=run, warn=lambda line: calls.append([line]))
+noxfile[sys.argv[1]](session)
 print(json.dumps(calls))
 """
 
@@ -105,6 +106,7 @@ def ended(process: subprocess.Popen[str]) -> int:
         (["bench", "--", "list_start"], "python -m benchmarks.list_start"),
         (["mutants", "--", "gather"], "python -m benchmarks.mutants gather"),
         (["nights", "--", "folder"], "python -m benchmarks.nights folder"),
+        (["cluster", "--", "-x"], "python -m pytest tests/pipeline/run/cluster -x"),
     ],
 )
 def test_arguments_reach_what_a_session_calls(words: list[str], call: str, nox: Nox, checkout: Path) -> None:
@@ -114,9 +116,12 @@ def test_arguments_reach_what_a_session_calls(words: list[str], call: str, nox: 
 
 def test_lint_covers_code_workflows_and_scripts(nox: Nox, checkout: Path) -> None:
     assert ended(nox("-s", "lint")) == 0
-    calls = [line.split()[:3] for line in (checkout / "calls").read_text().splitlines()]
+    calls = [line.split() for line in (checkout / "calls").read_text().splitlines()]
     assert [call[0] for call in calls] == ["python", "python", "zizmor", "shellcheck"]
     assert [call[2] for call in calls[:2]] == ["ruff", "ruff"]
+    scripts = {str(script.relative_to(ROOT)) for script in (ROOT / "ci").rglob("*.sh")}
+    assert {"ci/nightly.sh", "ci/slurm.sh"} < scripts
+    assert {*calls[3][1:]} == {*scripts, ".ci/run"}
 
 
 @pytest.mark.parametrize("session", ["compile", "device", "compare", "report"])
@@ -194,9 +199,25 @@ def test_the_cpu_build_of_torch_is_asked_for_first_and_nobody_waits_for_it(
     assert "PIPELINE_TORCH_INDEX" in warning
 
 
-def _installed(checkout: Path, **environment: str) -> list[list[str]]:
+def test_a_new_environment_has_the_cpu_build_before_all_else(checkout: Path) -> None:
+    """What is there already stays: the packages come from the default index, which has GPU builds."""
+    own = checkout / ".nox" / "environment"
+    (own / "made-from").unlink()
+    (own / "lib" / "python3" / "site-packages").mkdir(parents=True)
+    make, cpu_build, packages, compiled = _installed(checkout, "environment")
+    assert make[1:] == ["-m", "venv", "--clear", str(own.relative_to(checkout))]
+    assert "--index-url" in cpu_build
+    assert cpu_build[-1].startswith("torch==")
+    assert "--index-url" not in packages
+    assert packages[-2:] == ["-e", ".[dev]"]
+    assert "compileall" in compiled
+    assert _installed(checkout, "environment") == [], "it is up to date"
+
+
+def _installed(checkout: Path, session: str = "install_cpu_build", **environment: str) -> list[list[str]]:
+    """The commands and warnings of a session's function, called with a stand-in for the session."""
     told = subprocess.run(
-        [sys.executable, "-c", INSTALL],
+        [sys.executable, "-c", INSTALL, session],
         cwd=checkout,
         env={**os.environ, **environment},
         capture_output=True,

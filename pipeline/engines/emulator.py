@@ -16,6 +16,7 @@ from emulator.soc import SOCS, Space
 from golden.specs import Array
 from pipeline.engines.base import Availability, Done, Request
 from pipeline.engines.refusals import refusing
+from pipeline.engines.walks import Walks, shared
 from pipeline.faults.injection import program_with
 from pipeline.ground.cuts import cuts_of
 from pipeline.ground.jobs import Platform
@@ -32,6 +33,10 @@ class EmulatorEngine:
 
     name = "emulator"
 
+    def __init__(self, walks: Walks | None = None) -> None:
+        """`walks` are those that other jobs left; if None, those that this process shares with others."""
+        self._walks = shared() if walks is None else walks
+
     def probe(
         self, platform: Platform, workload: Workload, programs: Sequence[str], *, compile_only: bool = False
     ) -> Availability:
@@ -41,12 +46,15 @@ class EmulatorEngine:
     @refusing()
     def check(self, subject: Subject, program: str) -> None:
         """Read the program."""
-        check_main(typed_program(subject, program), subject, program)
+        check_main(self._typed(subject, program), subject, program)
 
     @refusing()
     def compile(self, request: Request) -> Done:
         """Walk the program without data; leaves `report.json` and `listing.txt`."""
-        return _done(compile_program(_program(request), SOCS[request.platform.soc]), request)
+        program = self._program(request)
+        report = compile_program(program, SOCS[request.platform.soc])
+        self._keep(program, request)
+        return _done(report, request)
 
     @refusing()
     def run(self, request: Request, inputs: Mapping[str, Array]) -> Done:
@@ -55,21 +63,31 @@ class EmulatorEngine:
         entry = subject.program(request.program)
         output = untouched_output(*subject.output_of(entry.name))
         arrays = {name: np.ascontiguousarray(inputs[name]) for name in entry.inputs}
-        program = _program(request, arrays)
+        program = self._program(request, arrays)
         tensors = {**arrays, entry.output: output}
         report = run_program(program, SOCS[platform.soc], tensors, platform.variant)
+        self._keep(program, request)
         return replace(_done(report, request), outputs={entry.output: output})
 
+    def _program(self, request: Request, inputs: Mapping[str, Array] | None = None) -> Program:
+        """The typed program of a request, with the fault it asks for; its `main` takes what is declared."""
+        subject, name = request.subject, request.program
+        if request.fault:
+            program = program_with(fault_named(request.fault), subject, name, request.platform.variant)
+        else:
+            program = self._typed(subject, name)
+        check_main(program, subject, name, inputs)
+        return program
 
-def _program(request: Request, inputs: Mapping[str, Array] | None = None) -> Program:
-    """The typed program of a request, with the fault it asks for; its `main` takes what is declared."""
-    subject, name = request.subject, request.program
-    if request.fault:
-        program = program_with(fault_named(request.fault), subject, name, request.platform.variant)
-    else:
-        program = typed_program(subject, name)
-    check_main(program, subject, name, inputs)
-    return program
+    def _typed(self, subject: Subject, name: str) -> Program:
+        """The typed program of a declaration: that of a kept walk, or else read."""
+        kept = self._walks.find(subject, name) if self._walks is not None else None
+        return typed_program(subject, name) if kept is None else kept
+
+    def _keep(self, program: Program, request: Request) -> None:
+        """Let other jobs have the walk of a program that was not refused, if it has no injected fault."""
+        if self._walks is not None and not request.fault:
+            self._walks.keep(request.subject, request.program, program)
 
 
 def _done(report: Report, request: Request) -> Done:

@@ -10,6 +10,7 @@ import numpy.ma  # `np.unique`, by which outputs are compared, else imports it i
 from emulator.definitions import read_ahead
 from golden.cache import sources_digest
 from pipeline.engines import emulator
+from pipeline.engines.walks import share_walks
 from workloads.registry import SHIPPED, workload_named
 
 __all__ = ["emulator", "numpy"]
@@ -32,3 +33,4 @@ def _read_kernels() -> None:
 
 sources_digest()
 _read_kernels()
+share_walks()

@@ -26,11 +26,11 @@ def alike(
     Returns:
         The error, empty if there is none, and the arrays.
     """
-    by_steps = _outcome(
+    by_steps = outcome(
         lambda own: walk_program(program, soc, own, Numbers(READINGS[variant], by_steps=True)), arrays
     )
     for _ in range(2):
-        kept = _outcome(lambda own: run_program(program, soc, own, variant), arrays)
+        kept = outcome(lambda own: run_program(program, soc, own, variant), arrays)
         assert kept[0] == by_steps[0]
         for name, array in by_steps[1].items():
             np.testing.assert_array_equal(kept[1][name], array, err_msg=name)
@@ -38,7 +38,7 @@ def alike(
     return (said if isinstance(said, str) else ""), own
 
 
-def _outcome(run: Run, arrays: Arrays) -> tuple[object, Arrays]:
+def outcome(run: Run, arrays: Arrays) -> tuple[object, Arrays]:
     """The counts, estimate and memory maps, or the error, and the arrays."""
     own = {name: array.copy() for name, array in arrays.items()}
     try:

@@ -119,6 +119,29 @@ def test_any_order_of_operators_gives_what_it_gives_step_by_step(read: Read, ste
     alike(read(body(steps), **TENSORS), arrays())
 
 
+def test_a_right_operand_is_read_anew_once_its_tile_was_written_in_place(read: Read) -> None:
+    """It is cut from where one was cut before, but has other bytes: the two products share no operand."""
+    program = read(
+        """
+        m = pl.load(x, [0, 0], [64, 64], @Mat)
+        f = pl.load(w, [0, 0], [64, 64], @Mat)
+        a = pl.tile.extract(m, 0, 0, shape=[64, 64], @Left)
+        r = pl.tile.extract(f, 0, 0, shape=[64, 64], @Right)
+        acc = pl.tile.matmul(a, r)
+        f = pl.tile.gather_row(f, w, dst_offset=[0, 0], src_offset=[64, 0], shapes=[64, 64])
+        r = pl.tile.extract(f, 0, 0, shape=[64, 64], @Right)
+        acc = pl.tile.matmul_acc(acc, a, r)
+        z = pl.store(acc, [0, 0], z)
+        """,
+        **{name: TENSORS[name] for name in "xwz"},
+    )
+    given = {name: array for name, array in arrays().items() if name in "xwz"}
+    said, own = alike(program, given)
+    assert not said
+    x, w = given["x"][:64].astype(np.int64), given["w"].astype(np.int64)
+    np.testing.assert_array_equal(own["z"], x @ w[:64] + x @ w[64:])
+
+
 @pytest.mark.parametrize("step", [32, 96, 1056])
 def test_a_deep_k_loop_is_exact_at_the_extremes(read: Read, step: int) -> None:
     """Its sums are above 2**24, which fp32 does not hold."""

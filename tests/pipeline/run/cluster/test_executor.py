@@ -20,7 +20,7 @@ import pytest
 
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Platform, PlatformKind, State
-from pipeline.ground.results import Blame
+from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
 from pipeline.run.cluster import needs, places
 from pipeline.run.cluster.executor import ClusterExecutor
@@ -28,6 +28,7 @@ from pipeline.run.cluster.link import ClusterError
 from pipeline.run.cluster.messages import (
     Able,
     Ask,
+    Beat,
     Brought,
     Busy,
     Connected,
@@ -387,6 +388,91 @@ def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
     assert scene.begin(2, job, tmp_path, "host-a:host", "host-b:host").name == "host-b:host"
     (tell,) = (one for one in scene.hear() if isinstance(one, Tell))
     assert tell.goldens == ()
+
+
+def test_a_resumed_run_knows_the_places_of_what_had_ended(play: Play, make_job: MakeJob) -> None:
+    """They are evidence about those places, as are those of the jobs that it runs itself."""
+    on_device, plain = make_job(devices=[0]), make_job()
+    scene = play([on_device], {"a": survey(0)})
+    there = {"node": "host-a"}
+
+    def place_of(result: Result) -> str:
+        place: str = scene.executor.place_of(result)
+        return place
+
+    assert place_of(Result(on_device, State.PASSED, device=0, facts=there)) == "host-a:emulated-0"
+    assert place_of(Result(plain, State.PASSED, facts=there)) == "host-a:host"
+    assert place_of(Result(plain, State.SKIPPED)) == "", "it ran nowhere"
+
+
+def test_a_job_goes_where_its_kernel_was_built(play: Play, make_job: MakeJob, tmp_path: Path) -> None:
+    """Another job of it, such as one with another profile, needs not build it again."""
+    built, again, other = jobs = [make_job(), make_job(profile="large"), make_job("ends_as:passed")]
+    both_kernels = Survey({"host": "h"}, {}, (Able(), Able()), {}, 0.0)
+    scene = play(jobs, {"a": both_kernels, "b": both_kernels})
+    for node in ("a", "b"):
+        scene.begin(0, built, tmp_path, f"host-{node}:host")
+        scene.grant(node)
+    names = ("host-a:host", "host-b:host")
+    assert scene.begin(1, built, tmp_path, "host-b:host") is not None
+    scene.steward("b", Done(1, REPORT, "", False))
+    scene.settle()
+    place = scene.begin(2, again, tmp_path, *names)
+    assert place.name == "host-b:host"
+    scene.steward("b", Done(2, REPORT, "", False))
+    scene.settle()
+    assert scene.begin(3, other, tmp_path, *names).name == "host-a:host", "nobody has built that one"
+
+
+def test_an_idle_slot_is_given_back_for_a_job_to_which_it_is_of_no_use(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    """Else the run would wait for ever: Ray may have nothing else to give. One that is in use stays."""
+    device, plain = make_job(devices=[0]), make_job(platform=Platform("plain", "emulator", "a2a3"))
+    surveys = {"a": Survey({"host": "h"}, {}, (Able(), Able()), {"emu": (0,)}, 0.0)}
+    scene = play([plain, device], surveys, resources=[{"CPU": 1.0, "emulated": 1.0}])
+    name, needy = "host-a:host", "host-a:emulated-0"
+    scene.begin(1, plain, tmp_path, name)
+    (asked,) = (one for one in scene.hear() if isinstance(one, Ask))
+    scene.say(Granted(asked.slot, "a"))
+    scene.settle()
+    assert scene.begin(1, plain, tmp_path, name) is not None
+    assert scene.begin(2, device, tmp_path, needy) is None
+    assert not [one for one in scene.hear() if isinstance(one, Return | Ask)]
+    scene.steward("a", Done(1, REPORT, "", False))
+    scene.settle()
+    assert scene.begin(2, device, tmp_path, needy) is None
+    back, again = (one for one in scene.hear() if isinstance(one, Return | Ask))
+    assert back == Return(asked.slot)
+    assert isinstance(again, Ask)
+    assert again.resources == {"CPU": 1.0, "emulated": 1.0}
+
+
+def test_a_node_that_says_nothing_is_lost(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although Ray reaches it. Nodes that have nothing else to say say so, and are not lost."""
+    job = make_job()
+    scene = play([job], {"a": survey(), "b": survey()})
+    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.grant("a")
+    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.hear()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 50.0)
+    scene.steward("b", Beat())
+    scene.settle()
+    scene.executor.wake()
+    assert scene.ended == []
+    assert now + 50.0 < scene.executor.wake_at <= now + 60.0, "else nobody would look in time"
+    monkeypatch.setattr(time, "monotonic", lambda: now + 61.0)
+    scene.executor.wake()
+    ((_, ended),) = scene.ended
+    reason = "node host-a was lost: it has said nothing for 60 s"
+    assert (ended.lost.state, ended.lost.message) == (State.INFRASTRUCTURE, reason)
+    assert scene.remarks == [reason]
+    assert Dismiss("a") in scene.hear(), "it may still work, and hold its devices"
+    assert scene.executor.reach(job) == ("host-b:host",)
 
 
 def test_without_any_node_the_run_is_stopped_and_can_be_resumed(

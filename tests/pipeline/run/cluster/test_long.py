@@ -17,15 +17,28 @@ import pytest
 from pipeline.ground.jobs import State
 from pipeline.run import processes
 from pipeline.run.folders import read_run, run_ids
-from tests.pipeline.run.cluster.conftest import a_cluster, begun, rest, results
+from tests.pipeline.run.cluster.conftest import HERE, PATHS, a_cluster, begun, rest, results
 
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[4]
 ELSEWHERE = {
-    *("seconds", "started", "ended", "at_best", "verdict", "host", "node", "command", "reproduce", "notes"),
-    *("device", "devices", "attempts", "attempt_1", "attempt_2", "tries", "peak_memory"),
+    *("seconds", "started", "ended", "at_best", "peak_memory", "node"),
+    *("device", "devices", "attempts", "attempt_1", "attempt_2", "tries"),
 }
 """What depends on time, host and device: a failure is tried on a second device if it is the first on one."""
+
+ELSEWHERE_IN_TEXT = (
+    (r" --executor ray --address [\d.:]+", ""),
+    (r"\d{4}-\d\d-\d\dT[\d:.+]+", "THEN"),
+    (r"(?<=time=\")[\d.]+|(?<=seconds `)[\d.]+|(?<=at best `)[\d.]+|[\d.]+(?= s, exit code)", "S"),
+    (r"(?<=--devices )\d", "N"),
+    *(
+        (rf"\n *<property name=\"{name}\" value=\"{value}\" />", "")
+        for name, value in ((r"note \d", r"node 127\.[^\"]*"), ("seconds|at_best", r"[\d.]*"))
+    ),
+    (rf"(?<=\n)({'|'.join(sorted(ELSEWHERE))})=.*\n", ""),
+)
+"""Patterns of the same in the words and lines of reports, with what takes their place."""
 
 
 def test_jobs_run_on_both_nodes_and_what_they_leave_comes_home(cluster: Any, tmp_path: Path) -> None:
@@ -78,22 +91,64 @@ def test_the_report_of_a_cluster_is_that_of_one_host(cluster: Any, tmp_path: Pat
     rest(on_nodes)
     assert alone.returncode == on_nodes.wait() == 1
     one, other = told(here), told(there)
-    assert one == other
+    for name in ("junit.xml", "summary.md"):
+        assert one[name].splitlines() == other[name].splitlines()
+    notes = other["results.json"].pop("notes")
+    assert {note.split()[1] for note in notes} == {"127.0.0.1", "127.0.0.2"}
+    assert one["results.json"].pop("notes") == []
+    assert one["results.json"] == other["results.json"]
 
 
-def told(output: Path) -> Any:
-    """results.json without what depends on time, host and device."""
+def told(output: Path) -> dict[str, Any]:
+    """The reports, by their names, without what depends on time, host and device."""
     (folder,) = (output / "runs").glob("2*")
-    text = (folder / "results.json").read_text()
-    text = text.replace(str(output), "OUTPUT").replace(folder.name, "RUN")
-    text = re.sub(r"devices? \d( of 127\.0\.0\.\d)?", "device", text)
-    return plain(json.loads(text))
+
+    def text(name: str) -> str:
+        text = (folder / name).read_text().replace(str(output), "OUTPUT").replace(folder.name, "RUN")
+        for pattern, instead in ELSEWHERE_IN_TEXT:
+            text = re.sub(pattern, instead, text)
+        return text
+
+    reports: dict[str, Any] = {name: text(name) for name in ("junit.xml", "summary.md")}
+    return {**reports, "results.json": plain(json.loads(text("results.json")))}
 
 
 def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items() if key not in ELSEWHERE}
     return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def test_what_jobs_tell_of_files_is_what_they_tell_on_one_host(cluster: Any, tmp_path: Path) -> None:
+    """Where the sources are, and their own folders, although a node has both elsewhere."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    works = ("raises:boom", "facts:x")
+    alone(here, *works)
+    rest(cluster.run(there, *works))
+
+    def all_told(root: Path) -> list[str]:
+        text = (root / run_ids(root)[-1] / "journal.jsonl").read_text()
+        assert "conv-pair-node" not in text
+        raised, found = results(root)
+        assert "pipeline/run/worker.py" in raised.details
+        folder = found.facts["folder"].replace(run_ids(root)[-1], "RUN").replace(str(root), "ROOT")
+        return [raised.message, raised.details, folder, str(found.facts["cwd"] == found.facts["folder"])]
+
+    assert all_told(here) == all_told(there)
+
+
+def alone(root: Path, *works: str) -> None:
+    """Run such jobs on this host."""
+    root.mkdir(exist_ok=True)
+    command = [sys.executable, str(HERE / "runner.py"), str(root), str(root / "locks"), *works]
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": PATHS}, capture_output=True)
+
+
+def test_a_golden_is_brought_to_a_node_once(cluster: Any, tmp_path: Path) -> None:
+    """All jobs find the same file, but those that begin before it has arrived: they are sent another one."""
+    alone(tmp_path, "needs_golden")
+    assert rest(cluster.run(tmp_path, "tells_golden*24"))[-1] == "end 0"
+    assert len({one.message for one in results(tmp_path)}) <= 6
 
 
 def test_without_an_address_the_cluster_of_this_host_is_taken(cluster: Any, tmp_path: Path) -> None:
