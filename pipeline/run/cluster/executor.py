@@ -147,9 +147,9 @@ class ClusterExecutor:
                 if connected := isinstance(message, Connected):
                     break
             if not connected:
-                raise ClusterError(
-                    f"{where}: no answer within {_JOINING_SECONDS:g} s{self._link.last_error()}; {head.START}"
-                )
+                late = f"no answer within {_JOINING_SECONDS:g} s"
+                what = "Ray's driver ended before it had joined" if self._link.ended else late
+                raise ClusterError(f"{where}: {what}{self._link.last_error()}; {head.START}")
         for message in self._link.messages(_SURVEYING_SECONDS) if self._nodes else ():
             self._take_in(message)
             if all(node.answered for node in self._nodes.values()):

@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,13 @@ from typing import Any
 
 import msgspec
 import ray
+from ray._raylet import GcsClient
 from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 from ray.util.placement_group import remove_placement_group as remove_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from pipeline.run.cluster import membership
 from pipeline.run.cluster import node as node_module
 from pipeline.run.cluster.head import START
 from pipeline.run.cluster.messages import (
@@ -46,6 +48,12 @@ from pipeline.run.cluster.messages import (
     ToLiaison,
 )
 from pipeline.run.messages import Channel, write_atomically
+
+_ALIVE = 0
+"""The state of a node that lives, in Ray's protocol."""
+
+_ASKING_SECONDS = 5.0
+"""Within which the head says which nodes there are."""
 
 _POLL = 0.2
 _POLL_SLOTS = 0.02
@@ -83,6 +91,9 @@ class Liaison:
     def work(self) -> None:
         """Join the cluster and serve the controller until it closes its end."""
         try:
+            if why := membership.refusal(_raylets(self._connect.address), self._connect.address, os.environ):
+                self._say(Refused(why))
+                return
             ray.init(
                 address=self._connect.address,
                 log_to_driver=False,
@@ -290,6 +301,13 @@ class Liaison:
             self._hired.pop(node, None)
             self._say(Gone(node, "Ray no longer reaches it"))
         self._seen = set(alive)
+
+
+def _raylets(address: str) -> Iterator[membership.Raylet]:
+    """Those of the nodes that live, as the head at an address says. Raises what Ray likes."""
+    for one in GcsClient(address=address).get_all_node_info(timeout=_ASKING_SECONDS).values():
+        if one.state == _ALIVE:
+            yield membership.Raylet(one.node_manager_address, one.node_manager_port, one.raylet_socket_name)
 
 
 def _one_line(error: BaseException) -> str:

@@ -211,9 +211,14 @@ def certificate(folder: Path) -> dict[str, str]:
     return {"RAY_USE_TLS": "1", **files}
 
 
-def compile_lane(cluster: RealCluster, *words: str, **environment: str) -> tuple[int, list[str], float]:
-    """How the command line ends on a cluster, what it prints, and after how many seconds."""
-    shell = ("sh", "-c", 'cd "$1"; shift; exec "$@" 2>&1', "sh", str(HERE.parents[2]))
+def compile_lane(
+    cluster: RealCluster, *words: str, script: str = "", **environment: str
+) -> tuple[int, list[str], float]:
+    """How the command line ends on a cluster, what it prints, and after how many seconds.
+
+    It comes after a script of the shell.
+    """
+    shell = ("sh", "-ec", f'cd "$1"; shift; exec 2>&1\n{script}\nexec "$@"', "sh", str(HERE.parents[2]))
     lane = ("-m", "pipeline", "compile", *words, "--executor", "ray", "--address", cluster.address)
     begun = time.monotonic()
     process = cluster.popen([*shell, sys.executable, *lane], **environment)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -119,11 +119,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
         scene.say(Connected())
         for node, survey in surveys.items():
             scene.steward(node, survey)
-        terms = Terms(
-            *(jobs, tmp_path, tmp_path, 0, {}, Settings(), None, 1.0, (), "", {}),
-            lambda _job: Availability(),
-            memory or {},
-        )
+        terms = terms_of(jobs, tmp_path, memory or {})
         cluster = Cluster("head:1", lambda: (b"", "0"), tmp_path, "", **changes)
         scene.executor = ClusterExecutor(
             terms, cluster, lambda _errors: (process, channel), lambda address, _environment: address
@@ -143,6 +139,14 @@ def play(tmp_path: Path) -> Iterator[Play]:
         process.wait()
         if process.stdin is not None:
             process.stdin.close()
+
+
+def terms_of(jobs: list[Job], folder: Path, memory: Any) -> Terms:
+    return Terms(
+        *(jobs, folder, folder, 0, {}, Settings(), None, 1.0, (), "", {}),
+        lambda _job: Availability(),
+        memory,
+    )
 
 
 def survey(*devices: int, clock: float = 0.0, **facts: str) -> Survey:
@@ -169,6 +173,26 @@ def test_a_node_with_another_version_is_refused_by_name(play: Play, make_job: Ma
 def test_without_a_node_that_is_fit_no_run_begins(play: Play, make_job: MakeJob) -> None:
     with pytest.raises(ClusterError, match=r"no node can be used .host-a: has other versions: numpy none"):
         play([make_job()], {"a": survey()}, facts={"numpy": "2.4"})
+
+
+def test_a_driver_that_ray_aborts_is_told_by_what_it_said_before_its_stack(tmp_path: Path) -> None:
+    said = b"[2026-03-10 04:00:00,000 C 1 1] no raylet\n*** StackTrace Information ***\npython(_start+0x21)\n"
+
+    def start(errors: IO[bytes]) -> Any:
+        ours, theirs = socket.socketpair()
+        errors.write(said)
+        errors.flush()
+        ours.shutdown(socket.SHUT_WR)
+        process = subprocess.Popen(["sleep", "600"])
+        return process, Channel(theirs, msgspec.json.Decoder(FromLiaison))
+
+    cluster = Cluster("head:1", lambda: (b"", "0"), tmp_path, "")
+    with pytest.raises(ClusterError) as refused:
+        ClusterExecutor(terms_of([], tmp_path, {}), cluster, start, lambda address, _environment: address)
+    assert str(refused.value).startswith(
+        "--executor ray: head:1: Ray's driver ended before it had joined"
+        " ([2026-03-10 04:00:00,000 C 1 1] no raylet); "
+    )
 
 
 def test_a_job_asks_for_what_all_nodes_have_that_can_run_it(play: Play, make_job: MakeJob) -> None:

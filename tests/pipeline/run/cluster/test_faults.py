@@ -44,6 +44,12 @@ exec unshare --mount sh -ec '
   exec "$@"' sh "$@"
 """
 
+HIDDEN = """
+exec unshare --mount sh -ec '
+  mount -t tmpfs none {folder}
+  exec "$@"' sh "$@"
+"""
+
 CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -168,6 +174,29 @@ def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster:
     starts = [datetime.fromisoformat(one.started).astimezone(timezone.utc).timestamp() for one in ended]
     assert begun - 1 < min(starts) <= max(starts) < time.time() + 1
     assert all(0.1 < one.seconds < 60 for one in ended)
+
+
+def test_a_host_that_is_no_node_is_told_in_one_line(cluster: Any) -> None:
+    """It reaches the head, and so do jobs; but Ray's own driver would abort there."""
+    cluster.do(CABLE)
+    code, lines, _ = compile_lane(cluster, script=AT_THE_CABLE)
+    assert code == 4
+    (line,) = lines
+    assert line == (
+        "--executor ray: 10.9.0.1:6380: this host is no node of the cluster;"
+        " run `ray start --address=10.9.0.1:6380` here (docs/cluster.md)"
+    )
+
+
+def test_a_host_that_does_not_see_the_files_of_its_node_is_told_in_one_line(cluster: Any) -> None:
+    code, lines, _ = compile_lane(cluster, script=HIDDEN.format(folder=cluster.folder))
+    assert code == 4
+    (line,) = lines
+    assert re.fullmatch(
+        r"--executor ray: 10\.9\.0\.1:6380: the node of this host cannot be reached at \S+/sockets/raylet"
+        r" \(No such file or directory\); end it by `ray stop`, and start it again \(docs/cluster\.md\)",
+        line,
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"RAY_AUTH_TOKEN": "cd" * 32}, {"RAY_AUTH_MODE": "disabled"}])
