@@ -21,7 +21,6 @@ from typing import Any
 
 import msgspec
 import ray
-from ray._raylet import GcsClient
 from ray.exceptions import RayError
 from ray.util.placement_group import PlacementGroup, placement_group, placement_group_table
 from ray.util.placement_group import remove_placement_group as remove_group
@@ -305,7 +304,7 @@ class Liaison:
 
 def _raylets(address: str) -> Iterator[membership.Raylet]:
     """Those of the nodes that live, as the head at an address says. Raises what Ray likes."""
-    for one in GcsClient(address=address).get_all_node_info(timeout=_ASKING_SECONDS).values():
+    for one in ray._raylet.GcsClient(address=address).get_all_node_info(timeout=_ASKING_SECONDS).values():
         if one.state == _ALIVE:
             yield membership.Raylet(one.node_manager_address, one.node_manager_port, one.raylet_socket_name)
 
