@@ -229,12 +229,19 @@ def compile_lane(
 @contextmanager
 def a_cluster(head: str = "127.0.0.1", before: str = "", **environment: str) -> Iterator[RealCluster]:
     """A cluster of one node, after a script of the shell in its namespaces."""
+    with namespaces(head, before, **environment) as cluster:
+        cluster.add_node()
+        yield cluster
+
+
+@contextmanager
+def namespaces(head: str = "127.0.0.1", before: str = "", **environment: str) -> Iterator[RealCluster]:
+    """Those of a cluster that has no node yet, after a script of the shell in them."""
     if reason := cannot():
         pytest.skip(reason)
     cluster = RealCluster(Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp")), head, **environment)
     try:
         cluster.do(before)
-        cluster.add_node()
         yield cluster
     finally:
         cluster.close()
