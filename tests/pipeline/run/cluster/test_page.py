@@ -35,7 +35,7 @@ while ! [ -s {second} ]; do sleep 0.1; done
 
 
 def test_two_hosts_come_to_a_night_as_the_page_says(tmp_path: Path, torch_installed: Any) -> None:
-    """Of a night of two jobs; both hosts have this environment, so that Nox need not make one."""
+    """To one of a few jobs; both hosts have this environment already, so that Nox need not make it."""
     _, section, *_ = (ROOT / "docs/cluster.md").read_text().split("\n## ")
     programs = f"{Path(sys.executable).parent}/"
     blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
