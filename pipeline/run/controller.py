@@ -272,6 +272,8 @@ class _Run:
         return (
             self._places(task.job),
             task.job.kernel,
+            tuple(each.backend for each in task.job.platforms),
+            task.job.profile is None,
             frozenset(self._builds_of(task.job)),
             golden.job.id if golden is not None else "",
         )
@@ -318,7 +320,8 @@ class _Run:
                 if not wanted:
                     self._without_device(self._waiting.take(kind))
                     continue
-                if wanted in busy:
+                wanted = self._executor.ready(task.job, wanted)
+                if not wanted or wanted in busy:
                     continue
                 device = self._executor.take(task.job, wanted)
                 if device is None:

@@ -180,6 +180,9 @@ class Executor(Protocol):
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """Take a free one of these places for a job, the first or the nearest. None if all are busy."""
 
+    def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these places, free or not, where nothing is being built that a job would wait for."""
+
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """Of places that could not be taken just now, those that another run or program holds."""
 

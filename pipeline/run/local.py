@@ -120,6 +120,10 @@ class LocalExecutor:
             job.platform, [number for name in names if (number := number_of(name)) is not None]
         )
 
+    def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+        """See `Executor`. What is built here before a run's other jobs begin is in its options."""
+        return names
+
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`."""
         return self._pool.held_elsewhere(names)

@@ -74,18 +74,20 @@ def _backends(job: Job) -> list[Backend]:
 
 
 def builds(plan: Sequence[Job], to_build: Callable[[str], str] = to_build) -> Mapping[str, Set[str]]:
-    """By job id, what is built once for several jobs of a plan and is not built yet.
+    """By job id, what is built once for several jobs of a plan and is not built yet; see `lacked_by`.
 
-    Jobs that only compile, on no data, need nothing that is built. `to_build` says what a backend lacks.
+    `to_build` says what a backend lacks.
     """
     backends = {platform.backend for job in plan for platform in job.platforms if job.profile is not None}
     lacking = {backend: what for backend in backends if (what := to_build(backend))}
-    needed = {
-        job.id: {lacking[each.backend] for each in job.platforms if each.backend in lacking}
-        for job in plan
-        if job.profile is not None
-    }
-    return {job: what for job, what in needed.items() if what}
+    return {job.id: needs for job in plan if (needs := lacked_by(job, lacking))}
+
+
+def lacked_by(job: Job, lacking: Mapping[str, str]) -> Set[str]:
+    """What a job needs of that which backends lack, by their names; one that only compiles needs nothing."""
+    if job.profile is None:
+        return frozenset()
+    return {lacking[each.backend] for each in job.platforms if each.backend in lacking}
 
 
 def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[str, Set[str]]) -> list[Job]:

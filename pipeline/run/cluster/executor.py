@@ -23,6 +23,7 @@ from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Blame, Result
 from pipeline.run.ahead import GoldensAhead
 from pipeline.run.cluster import head
+from pipeline.run.cluster.builds import Builds
 from pipeline.run.cluster.link import ClusterError, Link, Start, head_at, start_liaison
 from pipeline.run.cluster.messages import (
     Aside,
@@ -111,6 +112,7 @@ class ClusterExecutor:
         self._hired: Counter[str] = Counter()
         self._running: dict[int, tuple[Process, str]] = {}
         self._devices = Devices()
+        self._builds = Builds()
         self._told_of_memory = False
         self._files = GoldenFiles(terms.cache, terms.settings.inputs)
         self._give_up_at = math.inf
@@ -235,13 +237,21 @@ class ClusterExecutor:
         if not name:
             free = (key for name in names if name not in taken and (key := owner(name)))
             if nodes := tuple(dict.fromkeys(free)):
-                self._slots.ask(wanted, nodes, self.workers)
+                # Slots on nodes where it may run soon are of use to it, even if not now.
+                self._slots.ask(wanted, nodes, self.workers, exchange=not self._builds.hinder(job))
             return None
         slot, device = idle[owner(name)], number_of(name)
         self._slots.use(slot)
         if device is not None:
             self._devices.use(name)
         return Place(device, name, slot)
+
+    def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+        """See `Executor`."""
+        hindered = self._builds.hinder(job)
+        if not hindered:
+            return names
+        return tuple(name for name in names if self._roster.owner(name) not in hindered)
 
     def _wanted(self, job: Job, names: Sequence[str]) -> Mapping[str, float]:
         """What a job asks Ray for, to run on one of these places."""
@@ -287,6 +297,7 @@ class ClusterExecutor:
             notes = (str(note) for note in notes_in(self._terms.cache) if str(note) not in node.goldens)
             goldens = (str(entry), *notes)
         node.kernels.add(built_by(process.job))
+        self._builds.begin(process.number, key, process.job)
         self._link.send(Tell(key, msgspec.Raw(encode(run)), goldens))
 
     def cancel(self) -> None:
@@ -374,7 +385,9 @@ class ClusterExecutor:
     def _survey(self, key: str, node: Node, survey: Survey) -> None:
         if why := self._roster.admit(key, survey, time.time(), self.set_aside):
             self._refuse(key, node, why)
-        elif self._site is not None:
+            return
+        self._builds.know(key, survey.lacks)
+        if self._site is not None:
             self._open_node(key, node)
             self._told.remark(str(node))
             self._told.changed()
@@ -410,6 +423,7 @@ class ClusterExecutor:
             self.set_aside.setdefault(name, reason)
         self._told.remark(reason)
         self._slots.lose(key)
+        self._builds.lose(key)
         state = State.INFRASTRUCTURE
         if not any(self._roster.fit()):  # the head has ended, or the network: the run can be resumed
             state = State.INTERRUPTED
@@ -424,6 +438,7 @@ class ClusterExecutor:
 
     def _end(self, number: int, ended: Ended) -> None:
         process, _ = self._running.pop(number)
+        self._builds.end(number, began=not ended.returned)
         place = process.device
         if isinstance(place, Place):
             self._devices.free(place.name)

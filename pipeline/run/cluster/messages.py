@@ -192,6 +192,7 @@ class Survey(msgspec.Struct, frozen=True, tag=True):
         pools: the ids of the devices of each platform, by its name.
         clock: the time of day there, in seconds since the epoch.
         toolchains: what the jobs of each backend compile with, by its name: versions by name.
+        lacks: what the first job on a backend builds there for all later ones, by the backend's name.
     """
 
     facts: Mapping[str, str]
@@ -200,6 +201,7 @@ class Survey(msgspec.Struct, frozen=True, tag=True):
     pools: Mapping[str, tuple[int, ...]]
     clock: float
     toolchains: Mapping[str, Mapping[str, str]] = {}
+    lacks: Mapping[str, str] = {}
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

@@ -71,10 +71,12 @@ class Slots:
         if number in self._slots:
             self._idle.add(number)
 
-    def ask(self, resources: Mapping[str, float], nodes: tuple[str, ...], workers: int) -> None:
-        """Ask for one more of so many; for its sake give back one that is of no use to such a job."""
+    def ask(
+        self, resources: Mapping[str, float], nodes: tuple[str, ...], workers: int, *, exchange: bool
+    ) -> None:
+        """Ask for one more of so many; with `exchange`, give an idle one back for it if there are so many."""
         if len(self._slots) >= workers:
-            if not self._idle:
+            if not self._idle or not exchange:
                 return
             self.give_back(min(self._idle))
         if len(self._asked) < _MOST_PENDING:

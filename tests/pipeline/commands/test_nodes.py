@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_the_clock_of_a_node_is_read_after_compilers_have_run(monkeypatch: pytes
     told = survey(Inspect("", (JOB,), None, None), now=lambda: clock[0])
     assert told.toolchains == {"cann": {"compiler": "g++ 14"}}
     assert told.clock == 1020.0
+
+
+def test_a_node_says_what_it_has_yet_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each backend that jobs need, also beside another one; what is built is not said."""
+    lacking = {"cann": "a library", "emulator": "", "isa": "another one"}
+    monkeypatch.setattr("pipeline.commands.nodes.to_build", lacking.__getitem__)
+    beside = replace(JOB, platform=Platform("emu", "emulator", "a2a3"), other=JOB.platform)
+    assert survey(Inspect("", (beside,), None, None)).lacks == {"cann": "a library"}

@@ -404,3 +404,51 @@ def test_without_any_node_the_run_is_stopped_and_can_be_resumed(
     scene.settle()
     assert scene.stopped == ["no node of the cluster is left; node host-a was lost: power"]
     assert [ended.lost.state for _, ended in scene.ended] == [State.INTERRUPTED]
+
+
+def test_one_job_builds_on_a_node_while_the_others_take_no_place_there(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a node builds once, it says what it lacks. One that could not begin has built nothing."""
+    monkeypatch.setattr(places, "_HELD_SECONDS", 0.0)
+    job, other = make_job(platform=Platform("cann", "cann", "a2a3")), make_job(profile=None)
+    full = msgspec.structs.replace(survey(), able=(Able(), Able()))
+    scene = play([job, other], {"a": msgspec.structs.replace(full, lacks={"cann": "a library"}), "b": full})
+    names = ("host-a:host", "host-b:host")
+
+    def ready(job: Job) -> Any:
+        return scene.executor.ready(job, names)
+
+    def built_by(number: int, how: object) -> None:
+        if number == 1:
+            scene.begin(number, job, tmp_path, "host-a:host")
+            scene.grant("a")
+        scene.begin(number, job, tmp_path, "host-a:host")
+        assert ready(job) == ("host-b:host",)
+        assert ready(other) == names
+        scene.steward("a", how)
+        scene.settle()
+
+    assert ready(job) == names
+    built_by(1, Busy(1, "process 7"))
+    assert ready(job) == names
+    built_by(2, Done(2, REPORT, "", False))
+    scene.begin(3, job, tmp_path, "host-a:host")
+    assert ready(job) == names, "it is built"
+
+
+def test_a_job_that_waits_for_a_build_takes_no_slot_from_others(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    """The slot on the node that builds is idle, and the next job that needs nothing there has it."""
+    job, other = make_job(platform=Platform("cann", "cann", "a2a3")), make_job(profile=None)
+    lacks = msgspec.structs.replace(survey(), able=(Able(), Able()), lacks={"cann": "a library"})
+    scene = play([job, other], {"a": lacks, "b": lacks})
+    for _ in range(2):
+        assert scene.executor.take(job, ("host-a:host", "host-b:host")) is None
+    scene.say(*(Granted(one.slot, "a") for one in scene.hear() if isinstance(one, Ask)))
+    scene.settle()
+    scene.begin(1, job, tmp_path, "host-a:host")
+    assert scene.begin(2, job, tmp_path, *scene.executor.ready(job, ("host-a:host", "host-b:host"))) is None
+    assert [one for one in scene.hear() if isinstance(one, Return | Ask)] == []
+    assert scene.begin(3, other, tmp_path, "host-a:host", "host-b:host").name == "host-a:host"
