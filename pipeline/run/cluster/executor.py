@@ -387,6 +387,7 @@ class ClusterExecutor:
             self._refuse(key, node, why)
             return
         self._builds.know(key, survey.lacks)
+        node.goldens.update(str(self._terms.cache / name) for name in survey.goldens)
         if self._site is not None:
             self._open_node(key, node)
             self._told.remark(str(node))

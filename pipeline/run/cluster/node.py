@@ -76,7 +76,7 @@ class Node:
     def tell(self, line: bytes, names: tuple[str, ...], *goldens: bytes) -> None:
         """Tell the steward a line, after goldens were put into their folder under these names."""
         for name, content in zip(names, goldens, strict=True):
-            written = self._goldens / f".{name}.{threading.get_ident()}"
+            written = self._goldens / f".{name}.{threading.get_ident()}.partial"
             written.write_bytes(content)
             written.replace(self._goldens / name)
         with self._sending, suppress(ConnectionError):

@@ -392,6 +392,24 @@ def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
     assert tell.goldens == ()
 
 
+def test_a_golden_that_a_node_kept_of_an_earlier_run_is_not_sent(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = tmp_path / "one.golden"
+    entry.touch()
+    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
+    job, names = make_job(), ("host-a:host", "host-b:host")
+    scene = play([job] * 2, {"a": survey(), "b": msgspec.structs.replace(survey(), goldens=("one.golden",))})
+    for _ in names:
+        assert scene.executor.take(job, names) is None
+    asked = [one for one in scene.hear() if isinstance(one, Ask)]
+    scene.say(*(Granted(one.slot, node) for one, node in zip(asked, "ab", strict=True)))
+    scene.settle()
+    assert scene.begin(1, job, tmp_path, *names).name == "host-b:host"
+    (tell,) = (one for one in scene.hear() if isinstance(one, Tell))
+    assert tell.goldens == ()
+
+
 def test_without_any_node_the_run_is_stopped_and_can_be_resumed(
     play: Play, make_job: MakeJob, tmp_path: Path
 ) -> None:
