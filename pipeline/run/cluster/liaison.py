@@ -64,9 +64,10 @@ _THREADS = 4
 
 @dataclass
 class _Node:
-    """An actor, and where its sources, goldens and files are there, once it has said so."""
+    """An actor, its node's name, and where its sources, goldens and files are there, once it has said so."""
 
     actor: Any
+    name: str
     places: tuple[str, str, str] | None = None
 
 
@@ -82,6 +83,7 @@ class Liaison:
         self._new: queue.SimpleQueue[tuple[Any, str, Callable[[Any], None]]] = queue.SimpleQueue()
         self._expected: dict[tuple[str, int], Expect] = {}
         self._goldens: dict[str, Any] = {}
+        self._run = ""
         self._asked: dict[int, PlacementGroup] = {}
         self._granted: dict[int, PlacementGroup] = {}
         self._seen: set[str] = set()
@@ -113,11 +115,19 @@ class Liaison:
             self._obey_all([message, *self._control.arrived])
             self._control.arrived.clear()
         self._ended.set()
-        ending = [one.actor.end.remote() for one in self._hired.values()]
+        ending = {one.actor.end.remote(): one for one in self._hired.values()}
         if ending:
-            with suppress(RayError):
-                ray.wait(ending, num_returns=len(ending), timeout=30.0)
+            ended, _ = ray.wait(list(ending), num_returns=len(ending), timeout=30.0)
+            for ref in ended:
+                with suppress(RayError, OSError):
+                    self._keep_log(ending[ref], ray.get(ref))
         ray.shutdown()
+
+    def _keep_log(self, one: _Node, said: bytes) -> None:
+        """Write what the nursery of a node said into the folder of the run."""
+        if said and self._run:
+            with Path(self._run, f"nursery-{one.name}.log").open("ab") as log:
+                log.write(self._at_home(said, one, None))
 
     def _say(self, message: object) -> None:
         with self._sending:
@@ -145,6 +155,7 @@ class Liaison:
                 self._tell(message)
             elif isinstance(message, Expect):
                 self._expected[message.node, message.number] = message
+                self._run = message.run
             elif isinstance(message, Dismiss):
                 if (one := self._hired.pop(message.node, None)) is not None:
                     ray.kill(one.actor)
@@ -168,7 +179,7 @@ class Liaison:
             .options(num_cpus=0, max_concurrency=_THREADS, scheduling_strategy=affinity)
             .remote(self._archive, self._connect.digest, message.name)
         )
-        one = self._hired[message.node] = _Node(actor)
+        one = self._hired[message.node] = _Node(actor, message.name)
 
         def placed(places: tuple[str, str, str]) -> None:
             one.places = places

@@ -36,6 +36,7 @@ _PATIENCE = 20.0
 _ABANDONED = 60.0
 """Seconds without a call of `listen` after which this node takes itself to be cut off, as the run does."""
 _SHOWN = 2000
+_LOGGED = 1024**2
 
 
 class Node:
@@ -82,8 +83,8 @@ class Node:
         with self._sending, suppress(ConnectionError):
             self._socket.sendall(line + b"\n")
 
-    def end(self) -> None:
-        """Let the steward end its processes and itself; returns when it has."""
+    def end(self) -> bytes:
+        """Let the steward end its processes and itself. Gives what its nursery had to say of errors."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         try:
@@ -91,7 +92,11 @@ class Node:
         except subprocess.TimeoutExpired:
             self._steward.kill()
             self._steward.wait()
+        said = b""
+        with suppress(OSError), (self._folder / "nursery.log").open("rb") as log:
+            said = log.read(_LOGGED)
         shutil.rmtree(self._folder, ignore_errors=True)
+        return said
 
     def _heard(self) -> list[tuple[bytes, int, Packed | None]]:
         while b"\n" not in self._rest:

@@ -370,12 +370,18 @@ def test_the_jobs_of_a_lost_node_end_by_its_fault_and_its_places_are_set_aside(
     assert set(scene.executor.reach(job)) == {"host-b:host", "host-a#2:host"}
 
 
+def golden_of_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the golden of all jobs."""
+    entry = folder / "one.golden"
+    entry.touch()
+    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
+    return entry
+
+
 def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
     play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = tmp_path / "one.golden"
-    entry.touch()
-    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
+    entry = golden_of_all(tmp_path, monkeypatch)
     job = make_job()
     scene = play([job] * 4, {"a": survey(), "b": survey()})
     for node in ("a", "b"):
@@ -395,9 +401,7 @@ def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
 def test_a_golden_that_a_node_kept_of_an_earlier_run_is_not_sent(
     play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = tmp_path / "one.golden"
-    entry.touch()
-    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
+    golden_of_all(tmp_path, monkeypatch)
     job, names = make_job(), ("host-a:host", "host-b:host")
     scene = play([job] * 2, {"a": survey(), "b": msgspec.structs.replace(survey(), goldens=("one.golden",))})
     for _ in names:

@@ -154,6 +154,14 @@ def test_a_worker_of_ray_that_is_killed_is_replaced(cluster: Any, tmp_path: Path
     assert processes.wait_until(lambda: not cluster.left(), 60)
 
 
+def test_what_the_nursery_of_a_node_says_comes_home(cluster: Any, tmp_path: Path) -> None:
+    assert rest(cluster.run(tmp_path, "complains:broken", "passes"))[-1] == "end 0"
+    folder = tmp_path / run_ids(tmp_path)[-1]
+    assert (folder / "nursery-10.9.0.1.log").read_text() == "broken"
+    assert rest(cluster.run(tmp_path, "passes"))[-1] == "end 0"
+    assert list((tmp_path / run_ids(tmp_path)[-1]).glob("nursery-*")) == []
+
+
 def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster: Any, tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
