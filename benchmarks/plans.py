@@ -14,7 +14,7 @@ from random import Random
 from statistics import median
 
 from golden.geometry import C0, MC62, Conv, ConvGeometry, Geometry, GeometryError
-from kernels import conv_plan, plan
+from kernels import conv_plan, planner
 from kernels.plan import PlanError
 from pipeline.ground.memory import limits_of
 
@@ -50,7 +50,7 @@ def planned(geometry: Geometry | ConvGeometry, soc: str) -> tuple[str, float]:
     started = time.perf_counter()
     try:
         if isinstance(geometry, Geometry):
-            streams = plan.make_plan(geometry, limits_of(soc)).streams
+            streams = planner.make_plan(geometry, limits_of(soc)).streams
         else:
             streams = conv_plan.make_conv_plan(geometry, limits_of(soc)).streams
         how = streams.in_words(0).partition("rows")[2].removeprefix(", ") or "filters in L1 throughout"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Annotated, TypeVar
 
@@ -175,6 +175,11 @@ class Conv:
         return (width + left + right - self.window_columns) // self.stride_columns + 1
 
 
+def _same(one: Geometry | ConvGeometry, other: Geometry | ConvGeometry) -> bool:
+    """Whether all fields are equal. The instances' own dictionaries may lack those that have a default."""
+    return all(getattr(one, each.name) == getattr(other, each.name) for each in fields(one))
+
+
 def _check_conv(field: str, conv: Conv, height: int, width: int) -> None:
     """Check one convolution of an image; `field` is its name in the geometry."""
     for name, value in (("kernel", conv.kernel), ("stride", conv.stride), ("dilation", conv.dilation)):
@@ -296,7 +301,7 @@ class Geometry:
             self.conv1.device,
             self.conv2.device,
         )
-        return self if vars(packed) == vars(self) else packed
+        return self if _same(packed, self) else packed
 
     @property
     def mid_height(self) -> int:
@@ -393,7 +398,7 @@ class ConvGeometry:
         """
         cin, cout = _whole_blocks(self.cin), _whole_blocks(self.cout)
         packed = _PackedConvGeometry(self.height, self.width, cin, cout, self.conv.device)
-        return self if vars(packed) == vars(self) else packed
+        return self if _same(packed, self) else packed
 
     @property
     def out_height(self) -> int:

@@ -68,7 +68,7 @@ def _read(path: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
             raise InputsError(f"{path}: is a device or a pipe: name a file")
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
-                raise InputsError(f"{path}: is not an .npz file")
+                raise InputsError(f"{path}: is not an .npz file: write it with numpy.savez")
         with np.load(path, allow_pickle=False) as archive:
             wanted = _wanted(specs, archive.files)
             outputs = {spec.name for spec in specs if spec.role is Role.OUTPUT}
@@ -76,10 +76,11 @@ def _read(path: Path, specs: Sequence[TensorSpec]) -> dict[str, Any]:
             _check_sizes(path, archive.zip, wanted)
             return {spec.name: _checked(path, spec, archive[spec.name]) for spec in wanted}
     except OSError as error:
-        raise InputsError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise InputsError(f"{path}: cannot be read: {error.strerror or error}; name another file") from error
     except _MALFORMED as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
-        raise InputsError(f"{path}: is damaged or not made by numpy: {reason}") from error
+        what = f"is damaged or not made by numpy: {reason}"
+        raise InputsError(f"{path}: {what}; write it anew with numpy.savez") from error
 
 
 def _wanted(specs: Sequence[TensorSpec], names: Collection[str]) -> list[TensorSpec]:
@@ -108,7 +109,7 @@ def _check_names(
             f"{path}: array {name!r} is not one of the inputs: the file must hold {', '.join(wanted)}"
         )
     if len(names) != len(set(names)):
-        raise InputsError(f"{path}: holds two arrays of one name")
+        raise InputsError(f"{path}: holds two arrays of one name: write it anew with numpy.savez")
 
 
 def _check_sizes(path: Path, archive: zipfile.ZipFile, specs: Collection[TensorSpec]) -> None:

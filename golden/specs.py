@@ -143,7 +143,7 @@ class Tensors:
 def _check_form(spec: TensorSpec, values: Mapping[str, Array]) -> None:
     array = values.get(spec.name)
     if array is None:
-        raise TensorsError(f"{spec.name}: no array of this name is given")
+        raise TensorsError(f"{spec.name}: no array of this name is given: must be given")
     if array.shape != spec.shape or array.dtype != spec.dtype:
         raise TensorsError(
             f"{spec.name}: is {array.dtype} {list(array.shape)}: must be {spec.dtype} {list(spec.shape)}"

@@ -236,10 +236,11 @@ def _check_channels(one: tuple[str, int], other: tuple[str, int]) -> None:
     if one[1] != other[1]:
         more, less = (one, other) if one[1] > other[1] else (other, one)
         raise Vreq8Error(
-            f"channel {less[1]}: has {more[0]} but no {less[0]} ({one[1]} against {other[1]} channels)"
+            f"channel {less[1]}: has {more[0]} but no {less[0]} ({one[1]} against {other[1]} channels): "
+            "must have both"
         )
     if one[1] == 0:
-        raise Vreq8Error("channel 0: missing, there are no channels at all")
+        raise Vreq8Error("channel 0: missing, there are no channels at all: must be one or more")
 
 
 def _refuse(bad: npt.NDArray[np.bool_], field: str, values: npt.NDArray[np.generic], rule: str) -> None:

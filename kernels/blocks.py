@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from golden.geometry import C0
-from kernels.plan import ConvShape, Plan, Tile, Window, unfolded_padding
+from kernels.plan import Plan, Tile
+from kernels.windows import ConvShape, Window, unfolded_padding
 
 
 def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions: int) -> Any:
@@ -26,10 +27,9 @@ def conv1_tile(pl: Any, shape: ConvShape, tile: Tile, window: Window, positions:
         positions: output positions that all tiles of the feature map compute.
     """
     conv1_shape, conv1_filter = [tile.positions, tile.step], [tile.step, shape.channels]
-    conv1_step, conv1_steps = tile.step, tile.steps
+    conv1_step, conv1_steps, conv1_kernel, conv1_stride = tile.step, tile.steps, shape.kernel, shape.stride
     padded = unfolded_padding(shape, window, tile, positions)
     conv1_image, conv1_padding = (window.held, shape.width), padded
-    conv1_kernel, conv1_stride = shape.kernel, shape.stride
 
     @pl.inline
     def conv1_tile(conv1_map: Any, conv1_taps: Any, conv1_bias: Any, conv1_position: Any) -> Any:

@@ -21,21 +21,6 @@ from kernels.choice import (
     search,
 )
 from kernels.cost import Work
-from kernels.plan import (
-    ConvShape,
-    Window,
-    at_edges,
-    check_band_rows,
-    check_unfolded,
-    check_uniform,
-    conv_shape,
-    counted_bands,
-    held_rows,
-    kinds_of,
-    pass_work,
-    rows_below,
-    window,
-)
 from kernels.tiles import (
     FREE,
     Asked,
@@ -48,11 +33,26 @@ from kernels.tiles import (
     filter_size,
     least_work,
     map_part,
+    pass_work,
     resident_tile,
     staged_parts,
     tables_work,
     tile_in_words,
     tile_uses,
+)
+from kernels.windows import (
+    ConvShape,
+    Window,
+    at_edges,
+    check_band_rows,
+    check_unfolded,
+    check_uniform,
+    conv_shape,
+    counted_bands,
+    held_rows,
+    kinds_of,
+    rows_below,
+    window,
 )
 
 
@@ -127,7 +127,7 @@ class ConvPlan(ConvTiling):
 def make_conv_plan(
     geometry: ConvGeometry, limits: Limits, band_rows: int | None = None, written: Written = FREE
 ) -> ConvPlan:
-    """Tile a convolution by the cheapest plan that fits; everything is as of `kernels.plan.make_plan`."""
+    """Tile a convolution by the cheapest plan that fits; everything is as of `kernels.planner.make_plan`."""
     return _with_bands(considered(geometry, limits, band_rows, written).best)
 
 

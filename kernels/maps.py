@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from golden.geometry import C0, ConvGeometry, Geometry
-from kernels.plan import Tile, Window
+from kernels.tiles import Tile
+from kernels.windows import Window
 
 
 def map_of_x(pl: Any, geometry: Geometry | ConvGeometry, window: Window) -> Any:

@@ -23,7 +23,7 @@ Numbers = tuple[int, ...]
 _RUNS_OF_CONV = 3
 """The most runs of a convolution: windows at the top of the image, at neither edge, and at its bottom.
 
-In each of these the padding is the same (`kernels.plan.at_edges`) and windows move by the same step.
+In each of these the padding is the same (`kernels.windows.at_edges`) and windows move by the same step.
 """
 
 _RUNS_OF_PAIR = 5

@@ -11,9 +11,10 @@ from typing import Any
 from golden.geometry import C0, ConvGeometry
 from kernels.conv_plan import ConvBand, ConvPlan
 from kernels.maps import brings_rows, brings_x
-from kernels.plan import Band, ConvShape, Plan, Tile
+from kernels.plan import Band, Plan, Tile
 from kernels.runs import bands_of_conv, bands_of_pair
 from kernels.streams import blocks_to_gm, blocks_to_l1, computed_planes_to_gm
+from kernels.windows import ConvShape
 
 
 def _mid_and_y(pl: Any, plan: Plan, band: Band, plane: Any) -> Any:

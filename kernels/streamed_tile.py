@@ -6,8 +6,9 @@ from typing import Any
 
 from golden.geometry import C0
 from kernels.maps import brings_packed, brings_x
-from kernels.plan import Plan, Window
+from kernels.plan import Plan
 from kernels.streams import blocks_to_gm
+from kernels.windows import Window
 
 
 def _tile_of(pl: Any, plan: Plan, window: Window, bring: Any) -> Any:

@@ -14,7 +14,8 @@ from typing import Any
 
 from golden.geometry import C0
 from kernels.blocks import conv1_more, conv1_tile, conv2_more, conv2_tile
-from kernels.plan import ConvShape, Tile, Window
+from kernels.tiles import Tile
+from kernels.windows import ConvShape, Window
 
 
 def one_slice(tile: Tile) -> Tile:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import gcd, inf
+from math import inf
 
 from golden.geometry import C0, FRACTAL_ROWS
 from kernels.choice import PlanError, Use
@@ -74,11 +74,6 @@ class Tile:
     def ragged(self, positions: int) -> int:
         """The number of the last tile if it has positions that are not wanted; -1 if all are whole."""
         return -1 if positions % self.positions == 0 else self.count(positions) - 1
-
-
-def row_unit(width: int) -> int:
-    """The fewest rows of an image of `width` columns whose pixels are whole fractals."""
-    return FRACTAL_ROWS // gcd(FRACTAL_ROWS, width)
 
 
 def whole(number: int, unit: int) -> int:
@@ -422,6 +417,29 @@ def map_times(tile: Tile, channels: int, positions: int) -> int:
 def tables_work(channels: int) -> Work:
     """The work of bringing biases and table entries of so many channels into their tables."""
     return Work(l1_tables=CHANNEL_BYTES * channels)
+
+
+def pass_work(
+    tile: Tile, channels: int, read: int, bands: Mapping[tuple[int, int], int], *, once: bool
+) -> Work:
+    """The work of a convolution from GM into GM.
+
+    Args:
+        tile: its ACC tile.
+        channels: of the output.
+        read: channels of the input.
+        bands: positions of a band and the pixels that it reads, and how many bands have them.
+        once: whether the filter and its rows come in once, and not for each band.
+    """
+    depth = tile.step * tile.steps
+    work = tables_work(channels) + Work(gm_l1=filter_size(depth, channels)) if once else Work()
+    for (positions, pixels), number in bands.items():
+        band = conv_work(tile, positions, channels, to_gm=True)
+        band += Work(gm_l1=map_times(tile, channels, positions) * pixels * read)
+        if not once:
+            band += tables_work(channels) + Work(gm_l1=filter_bytes(tile, channels, positions))
+        work += band * number
+    return work
 
 
 def tile_in_words(tile: Tile, channels: int) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 from golden.geometry import C0
 from kernels import streamed
 from kernels.blocks import add_plane, conv1_tile, conv2_tile, load_plane
-from kernels.plan import MAX_PLANES, Band, Plan, Tile, Window
+from kernels.plan import MAX_PLANES, Band, Plan, Tile
+from kernels.windows import Window
 
 
 def one_plane(plan: Plan) -> Tile:

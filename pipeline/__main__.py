@@ -10,19 +10,6 @@ from importlib import import_module
 from types import ModuleType
 
 
-def _open_streams() -> None:
-    """Connect closed standard streams (`>&-`) to the null device.
-
-    Otherwise they are None, and the first files that we open get their descriptors and what is printed.
-    """
-    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor: this one
-            setattr(sys, name, os.fdopen(descriptor, mode))
-
-
 class Later(ModuleType):
     """Stands for a module until one of its names is asked for, and has all of them from then on.
 
@@ -42,24 +29,23 @@ def _guarded() -> int:
     """
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        _open_streams()
+        from pipeline.ground.streams import open_streams
+
+        outlet = open_streams()
         if _lists():
             gc.disable()  # it ends at once; looking for garbage would take a tenth of its time
             sys.modules["numpy"] = Later("numpy")  # it computes nothing, and this would take half of it
-        # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
-        from pipeline.commands.cli import main
-
-        code = main(sys.argv[1:])
+        code = _called()
         sys.stdout.flush()
-        return code
+        # A reader who has enough (`| head`) changes nothing: the command ends as if all had been read.
+        if outlet.error is None or isinstance(outlet.error, BrokenPipeError):
+            return code
+        remedy = "make room there, or send it elsewhere"
+        sys.stderr.write(f"standard output cannot be written: {outlet.error.strerror}; {remedy}\n")
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the clean end
         sys.stderr.write("interrupted\n")
-        return _interrupted()
-    except BrokenPipeError:
-        # The reader has closed the pipe (`| head`); the rest of the buffer goes to the null device.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _interrupted()
     except OSError as error:
         sys.stderr.write(f"cannot go on: {error}\n")  # the host's fault (a full disk): no traceback
@@ -70,6 +56,19 @@ def _guarded() -> int:
     from pipeline.run.states import INTERNAL_ERROR
 
     return INTERNAL_ERROR
+
+
+def _called() -> int:
+    """The exit code of the command line; also if it was read no further than `--help`, or a mistake in it."""
+    # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
+    from pipeline.commands.cli import main
+
+    try:
+        return main(sys.argv[1:])
+    except SystemExit as ended:
+        if isinstance(ended.code, int):
+            return ended.code
+        raise
 
 
 def _lists() -> bool:

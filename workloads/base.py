@@ -15,7 +15,8 @@ from golden.definition import Definition
 from golden.errors import UserError
 from golden.specs import Array, Role, TensorSpec
 from kernels.choice import Account
-from kernels.plan import Limits, Window
+from kernels.plan import Limits
+from kernels.windows import Window
 from workloads.packing import Packing
 from workloads.stages import ProgramRun, Stage, Takes, comparison, own_runs
 

@@ -14,8 +14,10 @@ from golden.conv_pair import MID, Y, layers
 from golden.geometry import C0, Conv, Geometry
 from golden.specs import Array
 from kernels.choice import Account
-from kernels.plan import Band, Limits, Plan, Window, account, make_plan
+from kernels.plan import Band, Limits, Plan
+from kernels.planner import account, make_plan
 from kernels.tiles import Written
+from kernels.windows import Window
 from workloads.base import FaultModel, Frame, Kernel, MoveWindows, TileProgram, Workload
 from workloads.form import (
     Convolution,

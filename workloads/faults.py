@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from golden.chain import INPUT, Layer
 from golden.errors import UserError
 from golden.geometry import C0, SIDES, Conv
-from kernels.plan import Window
+from kernels.windows import Window
 from workloads.form import Convolution, Form, Loading, Part
 
 STEPS = ("load", "layout", "address", "conv1", "requant1", "hand-over", "conv2", "requant2", "store")

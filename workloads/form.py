@@ -13,7 +13,8 @@ from enum import Enum
 from golden.chain import Layer
 from golden.errors import UserError
 from golden.geometry import C0
-from kernels.plan import Tile, Window
+from kernels.plan import Tile
+from kernels.windows import Window
 
 _DESCRIBED = 2
 """The most convolutions of a chain that faults, hypotheses and steps can describe."""

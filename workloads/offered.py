@@ -9,8 +9,9 @@ from golden.specs import Role, Tensors, TensorSpec
 from golden.terms import Sums
 from kernels.choice import Account, Use
 from kernels.cost import Work
-from kernels.plan import Limits, PlanError, Tile, Window
+from kernels.plan import Limits, PlanError, Tile
 from kernels.tensor.plan import Capacities, TilingError
+from kernels.windows import Window
 from workloads.base import FaultModel, Frame, Kernel, TileProgram, Workload
 from workloads.form import Convolution, Form, Loading, Part, in_order, one_step, whole_image
 from workloads.packing import Packing, chain_packing

@@ -99,10 +99,10 @@ def _content(file: str) -> bytes:
             raise WorkloadError(f"{file}: is not a regular file: name a Python file")
         return Path(file).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise WorkloadError(f"{file}: there is no such file") from None
+        raise WorkloadError(f"{file}: there is no such file: name a Python file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise WorkloadError(f"{file}: cannot be read: {reason}") from error
+        raise WorkloadError(f"{file}: cannot be read: {reason}: name another file") from error
 
 
 def _tried(name: str, file: str) -> Verdict:

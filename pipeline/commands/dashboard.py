@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 
 from pipeline.dashboard.site import NAME, dashboard_of
+from pipeline.ground.words import unbroken
 from pipeline.history.named import located, results_named
 from pipeline.history.past import place
 
@@ -23,5 +24,5 @@ def dashboard(arguments: Namespace, environment: Mapping[str, str]) -> int:
     kept = folder if folder.is_dir() else folder.parent
     target = arguments.site or (kept / NAME if folder.is_dir() else folder.with_name(f"{folder.stem}.{NAME}"))
     dashboard_of(results, target.absolute(), kept, place(arguments.output, environment))
-    sys.stdout.write(f"run {results.run}: {target / 'index.html'}\n")
+    sys.stdout.write(f"{unbroken(f'run {results.run}: {target}')}/index.html\n")
     return 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from datetime import datetime, timedelta, timezone
@@ -20,15 +21,16 @@ from rich.text import Text
 from golden.errors import UserError
 from pipeline.commands.options import HISTORY
 from pipeline.commands.selection import tell
-from pipeline.ground.words import counted
+from pipeline.ground.words import counted, unbroken
 from pipeline.history import questions, trends
 from pipeline.history.answers import Ended
-from pipeline.history.past import FILE, ContentError, HistoryError, place
+from pipeline.history.database import LONGEST_STATEMENT
+from pipeline.history.past import FILE, ContentError, HistoryError, may_exist, place
 from pipeline.history.sources import results_at
-from pipeline.history.store import LONGEST_STATEMENT, History, open_history
+from pipeline.history.store import History, open_history
 from pipeline.history.stories import LAST
 from pipeline.report.results import RunResults
-from pipeline.report.terminal import OutlastingConsole
+from pipeline.report.terminal import SizedConsole
 from pipeline.report.text import one_line, short_commit
 from pipeline.run.folders import is_run_id
 from pipeline.run.messages import encode
@@ -110,46 +112,43 @@ def _answer(arguments: Namespace) -> int:
 
 def _import(arguments: Namespace) -> int:
     """Bring in run folders, results and JUnit files. A line tells what cannot be used: exit code 4."""
-    brought, left_out, faults = 0, [], 0
-    with _opened(arguments, make=True) as history:
-        for path in map(Path, arguments.what):
-            for results in _results(path):
+    brought = 0
+    faults: list[str] = []
+    known: list[str] = []
+    usable = _usable(map(Path, arguments.what), faults)
+    first = next(usable, None)
+    if first is not None:  # else no database is made
+        with _opened(arguments, make=True) as history:
+            for path, results in itertools.chain([first], usable):
                 try:
-                    why = _superseded(history, path, results)
-                except _UnusableError as error:
-                    why, faults = str(error), faults + 1
-                left_out += [why] if why else []
-                brought += not why
-    sys.stderr.write("".join(f"{line}\n" for line in left_out))
-    if brought or len(left_out) > faults:
+                    is_new = history.record(results)
+                except ContentError as error:
+                    faults.append(f"{path}: {error}")
+                    continue
+                brought += is_new
+                if not is_new:
+                    known.append(f"{path}: run {results.run} is part of a merged run, which is there")
+    left_out = [*faults, *known]
+    sys.stderr.write("".join(f"{unbroken(line)}\n" for line in left_out))
+    if brought or known:
         sys.stdout.write(f"{counted(brought, 'run')} brought in, {len(left_out)} left out\n")
     return HistoryError.exit_code if faults else 0
 
 
-class _UnusableError(UserError):
-    """What a path names is no run that a history can hold; one line: which path, why."""
-
-
-def _superseded(history: History, path: Path, results: RunResults | UserError) -> str:
-    """Bring a run in; empty, or which run has it already. Raises `_UnusableError`."""
-    if isinstance(results, UserError):
-        raise _UnusableError(str(results))
-    if not is_run_id(results.run):
-        raise _UnusableError(f"{path}: is no report of this pipeline: {results.run!r} is no id of a run")
-    try:
-        if not history.record(results):
-            return f"{path}: run {results.run} is part of a merged run, which is there"
-    except ContentError as error:
-        raise _UnusableError(f"{path}: {error}") from None
-    return ""
-
-
-def _results(path: Path) -> Iterator[RunResults | UserError]:
-    """See `results_at`; a path that has no results at all gives the reason."""
-    try:
-        yield from results_at(path)
-    except UserError as error:
-        yield error
+def _usable(paths: Iterable[Path], faults: list[str]) -> Iterator[tuple[Path, RunResults]]:
+    """The results that paths name, each with its path; why others cannot be used is added to `faults`."""
+    for path in paths:
+        try:
+            for results in results_at(path):
+                if isinstance(results, UserError):
+                    faults.append(str(results))
+                elif not is_run_id(results.run):
+                    what = f"{results.run!r} is no id of a run"
+                    faults.append(f"{path}: is no report of this pipeline: {what}; name one")
+                else:
+                    yield path, results
+        except UserError as error:
+            faults.append(str(error))
 
 
 def _prune(arguments: Namespace) -> int:
@@ -167,7 +166,7 @@ def _prune(arguments: Namespace) -> int:
 
 def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[History]:
     where = place(arguments.output, os.environ)
-    if isinstance(where, Path) and not (make or where.exists()):
+    if not (make or may_exist(where)):
         remedy = "name another --output, or bring runs in: python -m pipeline history import"
         usual = where == place(arguments.output, {})
         shown = arguments.output / FILE if usual else where
@@ -178,7 +177,7 @@ def _opened(arguments: Namespace, *, make: bool) -> AbstractContextManager[Histo
 
 def _print(found: Sequence[Any]) -> None:
     """A row for each answer, a column for each of its facts. In a file names stay whole, to be found."""
-    console = OutlastingConsole()
+    console = SizedConsole()
     names = [each.name for each in fields(found[0])]
     table = Table(*names, box=None, pad_edge=False)
     for one in found:

@@ -20,7 +20,7 @@ from pipeline.engines.registry import BACKENDS, engine_for
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.results import OUTCOMES
 from pipeline.ground.subject import workload_of
-from pipeline.ground.words import counted
+from pipeline.ground.words import counted, unbroken
 from pipeline.matrix.expand import COMPARED, expand
 from pipeline.run.devices import LENT, choose_ids, parse_ids
 from pipeline.run.task import require
@@ -33,10 +33,10 @@ def examine_host(arguments: Namespace) -> int:
     matrix = read_matrix(arguments.matrix)
     jobs = expand(matrix, arguments.day)
     for line in examine(jobs, availability, installed(os.environ)):
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(f"{unbroken(line)}\n")
     problems = toolchain.preflight(list(matrix.platforms.values()), os.environ)
     for problem in problems:
-        sys.stdout.write(f"problem: {problem}\n")
+        sys.stdout.write(f"problem: {unbroken(problem)}\n")
     lacking = {job.platform.name for job in jobs if job.platform.required and not availability(job)}
     for name in sorted(lacking):
         sys.stdout.write(f"problem: platform {name} is required, and not all of its jobs can run\n")

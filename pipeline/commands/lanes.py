@@ -37,18 +37,19 @@ from pipeline.ground.patterns import Pattern
 from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings, take_up
 from pipeline.ground.subject import subject_of
-from pipeline.ground.words import counted
+from pipeline.ground.words import counted, unbroken
 from pipeline.history.named import located
 from pipeline.history.past import OFF, VARIABLE, Folders, Measured, ends_of_folder, place
 from pipeline.history.recall import past_of
 from pipeline.history.recording import record_run
 from pipeline.matrix.schema import Retries
 from pipeline.matrix.select import EmptySelectionError
-from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.report.terminal import SizedConsole, Terminal
 from pipeline.results.baseline import known, read_baseline
 from pipeline.results.performance import (
     TRACKED,
     References,
+    check_references,
     load_references,
     measured,
     save_references,
@@ -57,7 +58,7 @@ from pipeline.results.performance import (
 from pipeline.results.review import History, review
 from pipeline.run.controller import resume_run, run_jobs
 from pipeline.run.devices import lock_folder
-from pipeline.run.folders import failed_jobs, prune_runs, read_run
+from pipeline.run.folders import check_root, failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens, prune_goldens
 from pipeline.run.listener import Listener
 from pipeline.run.options import Host, RunOptions
@@ -100,6 +101,7 @@ def run_lane(
     # This comes first: if a mistake is found later, no older report is left in the place of this run's.
     files = report_files(arguments)
     refuse_unheeded(arguments)
+    check_root(_runs(arguments))
     asked = _asked(arguments)
     settings = asked.settings
     if settings.inject:
@@ -110,6 +112,8 @@ def run_lane(
     path = arguments.references or Path(settings.references or REFERENCES)
     named = arguments.references is not None or settings.references is not None
     references = load_references(path, must_exist=named and not arguments.update_references)
+    if arguments.update_references:
+        check_references(path)
     where, runs = place(arguments.output, os.environ), Folders(_runs(arguments), asked.resumed)
     baseline = None
     if settings.baseline:
@@ -128,7 +132,7 @@ def run_lane(
     facts = {**options.facts, SOURCES_DIGEST: shared_digest(sources)}
     options = replace(options, sources=sources, facts=facts, target=target or options.target)
     # The terminal comes last: it can then say that the files could not be written.
-    listeners: list[Listener] = [files, Terminal(OutlastingConsole())]
+    listeners: list[Listener] = [files, Terminal(SizedConsole())]
     host = Host(availability, clock)
     if on_cluster:
         host = replace(host, executor=cluster_executor(arguments, options))
@@ -175,7 +179,7 @@ def _asked_again(arguments: Namespace, given: Mapping[str, Any]) -> _Asked:
         return _Asked(record.plan, settings, retries, facts, resumed=record.run_id)
     plan = failed_jobs(record)
     if not plan:
-        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}; name another run")
     # The jobs are those of the day that the earlier run settled, and so are their expected failures.
     day = record.facts.get(_DAY, str(arguments.day))
     return _Asked(plan, settings, retries, {_DAY: day, **settings.facts()})
@@ -231,11 +235,12 @@ def _macs_of(job: Job) -> float:
 def _update_references(path: Path, references: References, results: Sequence[Result], *, whole: bool) -> None:
     """Print how the references change, then write them."""
     new, changes = updated(references, results, whole=whole)
-    sys.stdout.write("".join(f"{change}\n" for change in changes))
+    sys.stdout.write("".join(f"{unbroken(change)}\n" for change in changes))
     if changes:
         save_references(path, new)
-        sys.stdout.write(f"{path}: {counted(len(changes), 'reference')} written\n")
+        said = f"{counted(len(changes), 'reference')} written"
     elif any(True for result in results for _ in measured(result)):
-        sys.stdout.write(f"{path}: nothing changes\n")
+        said = "nothing changes"
     else:
-        sys.stdout.write(f"{path}: no job of this run has a metric that is tracked ({', '.join(TRACKED)})\n")
+        said = f"no job of this run has a metric that is tracked ({', '.join(TRACKED)})"
+    sys.stdout.write(f"{unbroken(f'{path}: {said}')}\n")

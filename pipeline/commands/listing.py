@@ -8,6 +8,7 @@ from argparse import Namespace
 
 from pipeline.commands.selection import read_matrix, select_jobs
 from pipeline.ground.jobs import Lane
+from pipeline.ground.words import unbroken
 from pipeline.matrix.select import FilterError
 
 _INSTEAD = {
@@ -67,4 +68,4 @@ def _faults() -> list[str]:
 
 
 def _write(lines: list[str]) -> None:
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("".join(f"{unbroken(line)}\n" for line in lines))

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.commands.settings import refuse_loop
 from pipeline.ground.files import destination
 from pipeline.history.named import located, results_named
-from pipeline.history.past import HistoryError, place
+from pipeline.history.past import HistoryError, may_exist, place
 from pipeline.matrix.select import FilterError
 from pipeline.notify import webhook
 from pipeline.notify.checks import annotated
@@ -42,6 +42,7 @@ def notify(arguments: Namespace, environment: Mapping[str, str]) -> int:
     text = markdown(results, _moves(results, where))
     if arguments.markdown is not None:
         with writing(arguments.markdown):
+            arguments.markdown.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(arguments.markdown, text.encode())
     elif not arguments.annotations and url is None:
         sys.stdout.write(text)
@@ -63,7 +64,7 @@ def _refuse_input(path: Path, read: Sequence[Path | str | None]) -> None:
 
 def _moves(results: RunResults, where: str | Path) -> Moves:
     """What the history says that this run changed; if it cannot, why."""
-    if isinstance(where, Path) and not where.exists():
+    if not may_exist(where):
         return Moves(unknown="there is no history here")
     from pipeline.history.questions import fixed, run_named, slower
     from pipeline.history.store import open_history

@@ -12,13 +12,14 @@ from pathlib import Path
 from golden.errors import UserError
 from pipeline.commands.settings import refuse_loop, refuse_overwriting, report_files
 from pipeline.ground.results import OUTCOMES
+from pipeline.ground.words import unbroken
 from pipeline.history.named import located
 from pipeline.history.past import place
 from pipeline.matrix.select import EmptySelectionError
 from pipeline.report.files import check_writable
 from pipeline.report.merge import merge
 from pipeline.report.results import retold
-from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.report.terminal import SizedConsole, Terminal
 from pipeline.report.text import safe
 from pipeline.results.baseline import judged, known, read_baseline
 from pipeline.results.excuses import entry
@@ -45,7 +46,7 @@ def show_report(arguments: Namespace) -> int:
         results = {job: known(judged(one), baseline) for job, one in record.results.items()}
         record = replace(record, results=results, facts={**record.facts, "baseline": name})
     run, summary = retold(record, root / record.run_id)
-    listeners: list[Listener] = [Terminal(OutlastingConsole())]
+    listeners: list[Listener] = [Terminal(SizedConsole())]
     with tempfile.TemporaryDirectory() as scratch:
         if arguments.junit or arguments.summary:
             files = report_files(arguments, retold=True)
@@ -70,15 +71,15 @@ def print_excuses(arguments: Namespace) -> int:
         raise InjectedError(f"run {record.run_id} has --inject {fault}: {what}")
     red = [one for one in record.all_results() if OUTCOMES[one.state].outcome in RED]
     if not red:
-        raise EmptySelectionError(f"nothing failed in run {record.run_id}")
+        raise EmptySelectionError(f"nothing failed in run {record.run_id}; name another run")
     lines = [line for result in red for line in entry(result)]
     empty = all(line.lstrip().startswith("#") for line in lines)
     lines.insert(0, "expected_failures: []" if empty else "expected_failures:")
     if inputs := record.settings.inputs:
         lines.insert(
-            0, safe(f"# Run {record.run_id} has --inputs {inputs}: these entries are for such runs alone.")
+            0, f"# Run {record.run_id} has --inputs {inputs}: these entries are for such runs alone."
         )
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write("".join(f"{safe(line)}\n" for line in lines))
     return 0
 
 
@@ -97,5 +98,6 @@ def merge_reports(arguments: Namespace) -> int:
     check_writable(arguments.out)
     span, newest = arguments.within, arguments.newest
     merged = merge(arguments.files, arguments.out, arguments.shards, within=span, newest=newest)
-    sys.stdout.write(f"{arguments.out}: {merged}\n")
+    told = f"{arguments.out}: {merged}".split("\n")
+    sys.stdout.write("".join(f"{unbroken(line)}\n" for line in told))
     return merged.exit_code

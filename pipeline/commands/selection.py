@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pipeline.ground.jobs import Job, Lane, Platform
 from pipeline.ground.subject import subject_of
+from pipeline.ground.words import unbroken
 from pipeline.matrix.expand import COMPARED, expand, on_inputs, settled
 from pipeline.matrix.load import load
 from pipeline.matrix.pairing import pair_up, parse_engines
@@ -116,4 +117,4 @@ def _durations(output: Path, today: date) -> Mapping[str, float]:
 
 def tell(line: str) -> None:
     """Say something about the history, which changes nothing about a run."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{unbroken(line)}\n")

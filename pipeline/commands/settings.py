@@ -38,7 +38,8 @@ def settings_given(arguments: Namespace) -> dict[str, Any]:
     }
     if given["output"] == str(OUTPUT.absolute()):
         del given["output"]
-    if "references" in given and not arguments.references.exists():
+    # `Path` raises if the name is too long, or may not be looked for.
+    if "references" in given and not os.path.exists(arguments.references):  # noqa: PTH110
         given["references"] = None
     return given
 

@@ -20,7 +20,7 @@ from pipeline.engines.base import CompileError
 from pipeline.engines.cann.search import search, search_of
 from pipeline.engines.process import HELPERS
 from pipeline.ground.subject import geometry_of
-from pipeline.ground.words import closest, shown
+from pipeline.ground.words import closest, shown, unbroken
 from pipeline.matrix.select import FilterError
 from workloads.registry import workload_named
 
@@ -40,10 +40,10 @@ def main(arguments: Sequence[str]) -> int:
         with HELPERS:
             _search(options.geometry, options.matrix, options.budget)
     except UserError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{unbroken(str(error))}\n")
         return error.exit_code
     except CompileError as error:
-        sys.stderr.write(f"{str(error).splitlines()[0]}\n")
+        sys.stderr.write(f"{unbroken(str(error).splitlines()[0])}\n")
         return 1
     return 0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from golden.errors import UserError
 from pipeline.ground.jobs import State
 from pipeline.ground.results import OUTCOMES, Outcome
+from pipeline.history.past import may_exist
 
 if TYPE_CHECKING:  # they import SQLAlchemy
     from pipeline.history.answers import Change, Ended, Flaky, Gone, Measured, Moved
@@ -69,7 +70,7 @@ class Earlier:
 
 def earlier_of(where: str | Path, run_id: str) -> Earlier:
     """Ask the history at `where` about a run. A history that cannot answer is `unknown`, and no error."""
-    if isinstance(where, Path) and not where.exists():
+    if not may_exist(where):
         return Earlier("there is no history here")
     # Imported here: a host without a history needs no SQLAlchemy.
     from pipeline.history.noise import measured

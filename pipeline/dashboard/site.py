@@ -32,6 +32,7 @@ from pipeline.report.notices import notices
 from pipeline.report.overview import MEANING, overview
 from pipeline.report.results import RunResults
 from pipeline.report.text import bounded, facts_of, likely, one_line, safe, short_commit
+from pipeline.run.folders import began_at_all
 
 if TYPE_CHECKING:  # imported when a page is written
     import jinja2
@@ -313,4 +314,7 @@ def write_of_run(folder: Path, where: str | Path, tell: Callable[[str], object])
         dashboard_of(read_results(folder / DOCUMENT), folder / NAME, folder, where)
     except (Exception, KeyboardInterrupt) as error:  # a Ctrl-C here too changes no run: it has ended
         said = str(error) if isinstance(error, ReportError) else f"{type(error).__name__}: {error}"
-        tell(f"{one_line(f'dashboard: {said}')}; write it again: python -m pipeline dashboard {folder}")
+        remedy = f"write it again: python -m pipeline dashboard {folder}"
+        if not began_at_all(folder):
+            said, remedy = f"nothing of run {folder.name} could be kept", "begin a new run"
+        tell(f"{one_line(f'dashboard: {said}')}; {remedy}")

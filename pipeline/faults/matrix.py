@@ -22,7 +22,7 @@ from pipeline.ground.jobs import Job, Lane, State
 from pipeline.ground.results import JobContext
 from pipeline.ground.settings import Settings
 from pipeline.ground.subject import subject_of, workload_of
-from pipeline.ground.words import counted
+from pipeline.ground.words import counted, unbroken
 from pipeline.matrix.expand import expand, settled
 from pipeline.matrix.load import load
 from pipeline.matrix.select import Filters, select
@@ -221,7 +221,7 @@ def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.w
             write(f"  {table(row)}\n" if row.fault else f"\n{row.geometry}\n")
             rows.append(row)
     except UserError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{unbroken(str(error))}\n")
         return error.exit_code
     totals = Totals(rows)
     write("\n" + "\n".join(totals.lines) + "\n")

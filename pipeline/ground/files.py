@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -16,6 +17,23 @@ def read_file(path: Path) -> bytes:
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
     return path.read_bytes()
+
+
+def check_folder(folder: Path) -> None:
+    """Check that files can be made in a folder, which need not be there yet. Nothing is made.
+
+    Raises:
+        OSError: it is no folder, cannot be made, or takes no files.
+    """
+    try:
+        folder.stat()
+    except FileNotFoundError:
+        if folder.is_symlink() or folder == folder.parent:
+            raise
+        check_folder(folder.parent)
+        return
+    with tempfile.TemporaryFile(dir=folder):
+        pass  # it has no name, or no longer
 
 
 def destination(path: Path) -> Path:

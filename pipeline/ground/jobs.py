@@ -60,7 +60,7 @@ class PlatformKind(str, Enum):
     HOST = "host"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Platform:
     """Where jobs run: backend (engine), the soc whose limits apply, the variant of requantisation, devices.
 
@@ -83,7 +83,7 @@ class Platform:
         return self.kind is PlatformKind.CARD
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ExpectedFailure:
     """A known failure of a job: the reason, a link to its issue, and which failure is excused.
 
@@ -97,7 +97,7 @@ class ExpectedFailure:
     fingerprint: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WorkloadName:
     """A workload's name in the matrix, and the absolute path of the user's file that declares it.
 
@@ -108,7 +108,7 @@ class WorkloadName:
     file: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Job:
     """One job of the plan. `id` is the same every night: it has no device, seed of the night or time in it.
 

@@ -6,9 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Annotated
 
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.settings import Settings
+
+
+def _within(least: int, most: float) -> object:
+    """The bounds that a number is read with. A toolchain's Python, which has no msgspec, reads no results."""
+    try:
+        from msgspec import Meta
+    except ImportError:
+        return None
+    return Meta(ge=least, le=most)
+
+
+Amount = Annotated[float, _within(0, 1e18)]
+"""A number that was measured; neither infinite nor no number."""
+
+Count = Annotated[int, _within(0, 2**63 - 1)]
+"""So many things, or bytes. Databases take no more."""
+
+Attempts = Annotated[int, _within(1, 2**31 - 1)]
+"""The number of an attempt, or how many there were."""
+
+DeviceId = Annotated[int, _within(0, 2**31 - 1)]
+"""The physical id of a device."""
 
 
 class Outcome(str, Enum):
@@ -159,7 +182,7 @@ class Metric:
     model: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Mismatch:
     """One wrong element: its index, the actual and the expected value, both widened."""
 
@@ -168,17 +191,17 @@ class Mismatch:
     expected: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Region:
     """Mismatches within one part of an output (a band, a channel): `mismatches` of `count` elements."""
 
     name: str
-    count: int
-    mismatches: int
+    count: Count
+    mismatches: Count
     max_abs: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Diff:
     """One output compared with its golden. `problem` is set if they cannot be compared at all (shape, dtype).
 
@@ -190,13 +213,14 @@ class Diff:
     mismatch is at (row, column) instead of (row, column, channel). `single` is the one value that all wrong
     elements have, where the golden has several there. `tiles` are the ACC tiles, where they are known and
     something is wrong. `crcs` are checksums of what the output holds in each channel, then in each of these.
+    Regions and checksums are empty where nothing is wrong, which is most of thousands of outputs.
     `facts` say what is surprising about the difference, each in a few words.
     """
 
     tensor: str
     shape: tuple[int, ...]
-    count: int
-    mismatches: int
+    count: Count
+    mismatches: Count
     max_abs: int
     actual_sha: str
     golden_sha: str
@@ -234,7 +258,7 @@ class StageResult:
     state: State
     message: str = ""
     details: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     diffs: tuple[Diff, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
@@ -250,7 +274,7 @@ class Attempt:
     device: str
     state: State
     message: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,10 +292,10 @@ class Result:
     state: State
     message: str = ""
     details: str = ""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     started: str = ""
-    device: int | None = None
-    attempts: int = 1
+    device: DeviceId | None = None
+    attempts: Attempts = 1
     stages: tuple[StageResult, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     artefacts: tuple[str, ...] = ()
@@ -279,7 +303,7 @@ class Result:
     blames: Blame = Blame.NOTHING
     causes: tuple[str, ...] = ()
     tries: tuple[Attempt, ...] = ()
-    peak_memory: int = 0
+    peak_memory: Count = 0
 
     @property
     def files(self) -> tuple[str, ...]:

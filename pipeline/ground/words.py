@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 _PARTS = 6
 _SHOWN = 60
 _FEW = 8
+_TELLING = 4
+"""Characters of a beginning that tell which name is meant."""
 
 
 def counted(count: int, thing: str, things: str = "") -> str:
@@ -15,8 +17,17 @@ def counted(count: int, thing: str, things: str = "") -> str:
 
 
 def unbroken(text: str) -> str:
-    """A text on one line: a path that it names may have a line end in it."""
-    return " ".join(text.splitlines())
+    r"""A text on one line, for a terminal: a path or a file's text that it quotes may hold anything.
+
+    What does not print, such as a control of the cursor or of the writing direction, becomes an escape such
+    as `\u202e`.
+    """
+    line = " ".join(text.splitlines())
+    return line if line.isprintable() else "".join(map(_escaped, line))
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]
 
 
 def shown(value: object) -> str:
@@ -37,11 +48,12 @@ def closest(name: str, known: Iterable[str]) -> str:
 
 
 def close_or_all(name: str, known: Iterable[str]) -> str:
-    """Say which known name a wrong one resembles; if it resembles none, list all that are known."""
+    """Say which known name a wrong one begins or resembles; if there is none, list all that are known."""
     import difflib  # imported here, because only a mistake needs it
 
     names = list(known)
-    nearest = difflib.get_close_matches(name, names, n=1)
+    longer = [each for each in names if len(name) >= _TELLING and each.startswith(name)]
+    nearest = difflib.get_close_matches(name, longer or names, n=1, cutoff=0.0 if longer else 0.6)
     return f"the closest known name is `{nearest[0]}`" if nearest else _all(names)
 
 

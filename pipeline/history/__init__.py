@@ -1,8 +1,9 @@
 """How jobs ended in all runs, in a database; docs/history.md. Importing the package imports no SQLAlchemy.
 
-`past` says what a run asks of earlier runs; run folders answer it, or the database (`recall`). `store` has
-the database itself (`tables` and `migrations` say what is in it), `sources` reads what can be imported,
-`recording` brings a run in at its end, and `questions` answers what people ask in the morning::
+`past` says what a run asks of earlier runs; run folders answer it, or the database (`recall`). `store` keeps
+the runs in it (`database` connects to it, `writer` writes a run, `tables` and `migrations` say what is in
+it), `sources` reads what can be imported, `recording` brings a run in at its end, and `questions` answers
+what people ask in the morning::
 
     from pipeline.history import questions
     from pipeline.history.past import place

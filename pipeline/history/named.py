@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pipeline.history.past import HistoryError, legible
+from pipeline.history.past import HistoryError, legible, may_exist
 from pipeline.history.sources import of_folder, of_report
 from pipeline.report.document import ReportError
 from pipeline.report.results import NAME, RunResults, read_results
@@ -31,7 +31,7 @@ def located(written: str, root: Path, place: str | Path | None = None) -> str:
     if exists and (not path.is_dir() or any((path / name).exists() for name in (NAME, JOURNAL))):
         return str(path)
     why = "name a run (its id, or last), the folder of a run, a results.json or a JUnit file of this pipeline"
-    if place is not None and (not isinstance(place, Path) or place.exists()):
+    if place is not None and may_exist(place):
         from pipeline.history.questions import run_named
         from pipeline.history.store import open_history
 

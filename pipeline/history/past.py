@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,11 @@ def place(output: Path, environment: Mapping[str, str]) -> str | Path:
         return output.absolute() / FILE
     file = _SQLITE_FILE.fullmatch(named)
     return Path(file[1]) if file and named.isprintable() else named
+
+
+def may_exist(place: str | Path) -> bool:
+    """Whether a history may be at `place`: False if that is a file that is not there, or cannot be seen."""
+    return not isinstance(place, Path) or os.path.exists(place)  # noqa: PTH110 (`Path` raises for the latter)
 
 
 class HistoryError(UserError):

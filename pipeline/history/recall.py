@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from golden.errors import UserError
 from pipeline.ground.jobs import State
-from pipeline.history.past import DEPTH, MEASURED, End, Folders, Measured, Past, state_of
+from pipeline.history.past import DEPTH, MEASURED, End, Folders, Measured, Past, may_exist, state_of
 from pipeline.report.text import one_line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def past_of(place: str | Path, folders: Folders, now: datetime, tell: Callable[[
 
     If the database cannot be used, `tell` is told once why, and the folders answer.
     """
-    if isinstance(place, Path) and not place.exists():
+    if not may_exist(place):
         return folders
     return Remembered(place, folders, f"{now:%Y%m%d-%H%M%S}-g", tell)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from golden.errors import UserError
 from pipeline.history.sources import of_folder
+from pipeline.report.results import NAME
 from pipeline.report.text import one_line
-from pipeline.run.folders import run_ids
+from pipeline.run.folders import began_at_all, run_ids
 
 
 def record_run(
@@ -39,7 +40,11 @@ def record_run(
 
 
 def _told(tell: Callable[[str], object], said: str, run: Path) -> None:
-    tell(
-        f"{said}; the report of run {run.name} is whole; the next run brings it in, "
-        f"or `python -m pipeline history import {run}`"
-    )
+    remedy = f"the next run brings it in, or `python -m pipeline history import {run}`"
+    if (run / NAME).exists():  # it is the last of the report's files
+        kept = f"the report of run {run.name} is whole; {remedy}"
+    elif began_at_all(run):
+        kept = f"the report of run {run.name} could not be written, its journal was kept; {remedy}"
+    else:
+        kept = f"nothing of run {run.name} could be kept: make room, or name another --output"
+    tell(f"{said}; {kept}")

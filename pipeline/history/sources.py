@@ -64,7 +64,7 @@ def of_report(path: Path) -> RunResults:
     try:
         check(root)
     except ReportError as error:
-        raise ReportError(f"{path}: is no report of this pipeline: {error}") from None
+        raise ReportError(f"{path}: is no report of this pipeline: {error}; name one") from None
     told = reread(root, path)
     if beside(path).exists():
         results = read_results(beside(path))

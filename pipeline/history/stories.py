@@ -12,8 +12,8 @@ from pipeline.ground.jobs import State
 from pipeline.ground.words import closest
 from pipeline.history.answers import Ended, Run
 from pipeline.history.past import HistoryError, legible, state_of
-from pipeline.history.store import History, utc
-from pipeline.history.tables import devices, fingerprints, jobs, results, runs
+from pipeline.history.store import History
+from pipeline.history.tables import devices, fingerprints, jobs, results, runs, utc
 
 LAST = 30
 """How many earlier runs a question looks at, if it is not told."""

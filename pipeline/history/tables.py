@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 from sqlalchemy import (
@@ -177,3 +178,8 @@ timings = Table(
     _of("names", "model_id"),
     sqlite_with_rowid=False,
 )
+
+
+def utc(moment: datetime) -> datetime:
+    """A time as the database gives it, with its zone."""
+    return moment.replace(tzinfo=timezone.utc)

@@ -60,7 +60,8 @@ def pair_up(jobs: Sequence[Job], one: Platform, two: Platform) -> tuple[Job, ...
     shared = [work for work in mine if work in its]
     if not shared:
         raise EmptySelectionError(
-            f"no geometry and profile is in the device lane of both {one.name} and {two.name}"
+            f"no geometry and profile is in the device lane of both {one.name} and {two.name}; "
+            "choose others, or add them in an overlay"
         )
     holder, other = (two, one) if two.on_cards else (one, two)
     return tuple(

@@ -35,7 +35,9 @@ def plan_of(matrix: Matrix, job_id: str) -> list[str]:
     except PlanError as error:
         return [f"{head}: cannot be tiled: {error}"]
     if account is None:
-        raise FilterError(f"workload {subject.workload.name} gives no account of its plans")
+        raise FilterError(
+            f"workload {subject.workload.name} gives no account of its plans; name a job of another"
+        )
     packed = [f"packing: {words}"] if (words := subject.packing.words) else []
     free = replace(subject, plan_options={}).account if subject.plan_options else None
     own = _own_choice(account, free, limits_of(subject.soc).rates) if free else []

@@ -67,7 +67,7 @@ def address(file: Path | None, environment: Mapping[str, str]) -> Url | None:
             return None
         url = parse_url(written)
     except OSError as error:
-        raise AddressError(f"{where}: {error.strerror}") from None
+        raise AddressError(f"{where}: cannot be read: {error.strerror}; name another file") from None
     except (LocationParseError, UnicodeError):
         url = Url()
     if url.scheme not in ("https", "http") or not url.host or len(written.split()) != 1:

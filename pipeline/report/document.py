@@ -6,6 +6,7 @@ made, written and read back one after the other, and never held all at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import itertools
 import os
@@ -30,6 +31,7 @@ FILE_LIMIT = 30_000_000
 
 OUTCOME_TAGS = (Outcome.SKIPPED.value, Outcome.ERROR.value, Outcome.FAILURE.value)
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _RECORD_TAG = "system-out"
 _TIME = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?", re.ASCII)
 _BODIES = (*OUTCOME_TAGS, _RECORD_TAG)
@@ -81,7 +83,7 @@ class _PlainTree(ET.TreeBuilder):
     """Refuses a document type, which could have entities to expand and files to fetch."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:
-        raise ReportError("has a document type, which no JUnit report needs")
+        raise ReportError("has a document type, which no JUnit report needs; leave it out")
 
 
 def read(path: Path) -> ET.Element:
@@ -89,9 +91,10 @@ def read(path: Path) -> ET.Element:
     try:
         return ET.parse(io.BytesIO(read_file(path)), ET.XMLParser(target=_PlainTree())).getroot()
     except OSError as error:
-        raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ReportError(f"{path}: cannot be read: {error.strerror}; name another file") from None
     except (ET.ParseError, LookupError, ValueError) as error:  # the last two: an unknown encoding
-        raise ReportError(f"{path}: is not well-formed XML: {error}") from None
+        what = f"is not well-formed XML: {error}"
+        raise ReportError(f"{path}: {what}; write the report anew, or leave it out") from None
     except ReportError as error:
         raise ReportError(f"{path}: {error}") from None
 
@@ -334,7 +337,9 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReportError(f"{path}: the report cannot be written: {error.strerror or error}") from None
+        remedy = "make room there, or name another place" if error.errno in _FULL else "name another place"
+        what = f"the report cannot be written: {error.strerror or error}"
+        raise ReportError(f"{path}: {what}; {remedy}") from None
 
 
 def publish(path: Path, write: Callable[[IO[bytes]], object], totals: Totals) -> None:

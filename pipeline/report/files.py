@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
+from pipeline.ground.files import check_folder
 from pipeline.ground.jobs import Job
 from pipeline.ground.results import Result
 from pipeline.ground.words import counted
@@ -79,6 +79,7 @@ class ReportFiles:
         summary = with_resume(summary)
         try:
             with writing(self._summary):
+                self._summary.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(self._summary, markdown(summary, self._run.facts).encode())
         finally:
             self._write_junit(summary)
@@ -102,7 +103,7 @@ class ReportFiles:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a report can be written.
+    """Check that a report can be written. Nothing is made.
 
     Raises:
         ReportError: it cannot, or something else than a file is there, such as `/dev/null`.
@@ -112,6 +113,4 @@ def check_writable(path: Path) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path.exists() and not path.is_file():
             raise ReportError(f"{path}: is a device or a pipe: name a file, or leave it out")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass  # this only checks that a file can be made
+        check_folder(path.parent)

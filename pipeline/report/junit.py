@@ -10,6 +10,7 @@ from pathlib import Path
 
 import junit_xml
 
+from pipeline.ground.computed import Computed
 from pipeline.ground.results import OUTCOMES, Outcome, Result
 from pipeline.report.cases import RUN_SUITE, Attachments, Case, cases_of, problem_case, states_of, suite_of
 from pipeline.report.document import OUTCOME_TAGS, Suite, Totals, publish, with_message, write_document
@@ -47,11 +48,15 @@ def suites_of(
     results: Sequence[Result], facts: Mapping[str, str], attachments: Attachments, problems: Sequence[str]
 ) -> list[Suite]:
     """The suites of a run's report; see `write`."""
-    members: dict[str, list[Result]] = {}
-    for result in sorted(results, key=lambda result: result.job.id):
-        members.setdefault(suite_of(result), []).append(result)
+    members: dict[str, list[int]] = {}
+    for _, number, name in sorted((one.job.id, number, suite_of(one)) for number, one in enumerate(results)):
+        members.setdefault(name, []).append(number)
     suites = [
-        Suite(_suite(name, facts), partial(_elements, ended, attachments)) for name, ended in members.items()
+        Suite(
+            _suite(name, facts),
+            partial(_elements, Computed(lambda number: results[number], ended), attachments),
+        )
+        for name, ended in members.items()
     ]
     if problems:
         suites.append(Suite(_suite(RUN_SUITE, facts), lambda: [_element(problem_case(problems))]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pipeline.ground.jobs import State
@@ -27,20 +27,32 @@ class Notice:
         return (*self.details[:_SHOWN], *([f"and {more} more"] if more > 0 else []))
 
 
-def notices(results: Sequence[Result]) -> Iterator[Notice]:
+def notices(results: Iterable[Result]) -> Iterator[Notice]:
     """Notices of a run's results, the most urgent first."""
-    if gone := [result for result in results if RAN_IN in result.facts]:
-        ran = (f"{result.job.id}: ran in run {result.facts[RAN_IN]}" for result in gone)
-        yield Notice(f"{counted(len(gone), 'job')} ran before and cannot run now", tuple(ran))
-    if known := [result for result in results if result.state is State.KNOWN_FAILURE]:
-        runs = " and ".join(dict.fromkeys(result.facts[KNOWN_IN] for result in known))
+    gone: list[str] = []
+    known: list[str] = []
+    late: list[str] = []
+    foreign = 0
+    for result in results:
+        if RAN_IN in result.facts:
+            gone.append(f"{result.job.id}: ran in run {result.facts[RAN_IN]}")
+        if result.state is State.KNOWN_FAILURE:
+            known.append(result.facts[KNOWN_IN])
+        if result.state is State.PASSED and result.attempts > 1:
+            late.append(_late(result))
+        foreign += sum(
+            name.startswith(REFERENCE) and fact.startswith(NOT_COMPARED)
+            for name, fact in result.facts.items()
+        )
+    if gone:
+        yield Notice(f"{counted(len(gone), 'job')} ran before and cannot run now", tuple(gone))
+    if known:
+        runs = " and ".join(dict.fromkeys(known))
         yield Notice(f"{counted(len(known), 'failure')} not counted: the baseline {runs} has the same")
-    if late := [result for result in results if result.state is State.PASSED and result.attempts > 1]:
-        yield Notice(f"{counted(len(late), 'job')} passed only on a later attempt", tuple(map(_late, late)))
-    facts = [item for result in results for item in result.facts.items()]
-    foreign = [name for name, fact in facts if name.startswith(REFERENCE) and fact.startswith(NOT_COMPARED)]
+    if late:
+        yield Notice(f"{counted(len(late), 'job')} passed only on a later attempt", tuple(late))
     if foreign:
-        what = f"{counted(len(foreign), 'metric')} not compared: the references are of another device model"
+        what = f"{counted(foreign, 'metric')} not compared: the references are of another device model"
         yield Notice(what)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pipeline.diff import render
@@ -149,17 +149,18 @@ class Overview:
         return f"{'no job is red' if executed else 'nothing was executed'}: {states or 'no jobs'}"
 
 
-def overview(results: Sequence[Result]) -> Overview:
+def overview(results: Iterable[Result]) -> Overview:
     """Count and group the results of a run."""
-    counts = Counter(result.state for result in results)
-
-    def ended(outcome: Outcome) -> list[Result]:
-        return [result for result in results if OUTCOMES[result.state].outcome is outcome]
-
+    counts: Counter[State] = Counter()
+    ended: dict[Outcome, list[Result]] = {outcome: [] for outcome in Outcome}
+    for result in results:
+        counts[result.state] += 1
+        if (outcome := OUTCOMES[result.state].outcome) is not Outcome.PASSED:
+            ended[outcome].append(result)
     return Overview(
         states={state: counts[state] for state in State if counts[state]},
-        broken=_grouped([*ended(Outcome.FAILURE), *ended(Outcome.ERROR)]),
-        skipped=_grouped(ended(Outcome.SKIPPED)),
+        broken=_grouped([*ended[Outcome.FAILURE], *ended[Outcome.ERROR]]),
+        skipped=_grouped(ended[Outcome.SKIPPED]),
     )
 
 

@@ -8,12 +8,23 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 
 from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
-from pipeline.ground.results import OUTCOMES, Attempt, Metric, Outcome, Result, Source, StageResult
+from pipeline.ground.results import (
+    OUTCOMES,
+    Amount,
+    Attempt,
+    Attempts,
+    Count,
+    DeviceId,
+    Metric,
+    Outcome,
+    Result,
+    Source,
+    StageResult,
+)
 from pipeline.ground.settings import Settings
 from pipeline.report.document import OUTCOME_TAGS, ReportError, outcome, properties_of
 from pipeline.report.results import RunResults, results_of
@@ -30,10 +41,6 @@ _OF_THE_CASE = (
 """Facts of a case that are fields of a `Result`."""
 
 
-_Amount = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
-"""A number that was measured; neither infinite nor no number."""
-
-
 class FactError(ReportError):
     """What a case says of itself cannot be read."""
 
@@ -41,11 +48,13 @@ class FactError(ReportError):
 class _Measured(msgspec.Struct, frozen=True):
     """The facts of a case that are numbers of a `Result`."""
 
-    seconds: _Amount = 0.0
-    attempts: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 1
-    peak_memory: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+    device: DeviceId | None = None
+    seconds: Amount = 0.0
+    attempts: Attempts = 1
+    peak_memory: Count = 0
 
 
+_ANEW = "write the report anew, from its run"
 _STATES = frozenset(state.value for state in State)
 _LANES = tuple(f"{lane.value}/" for lane in Lane)
 """What the names of jobs begin with; other cases tell problems of a run or of a merge."""
@@ -66,13 +75,15 @@ def reread(root: ET.Element, path: Path) -> RunResults:
             facts.setdefault(name, {}).update(dict.fromkeys(text.split("; ") if name == "run" else [text]))
     runs = sorted(facts.get("run", ()))
     if not runs or not all(map(is_run_id, runs)):
-        raise ReportError(f"{path}: does not say of which runs it is: it is no JUnit file of this pipeline")
+        raise ReportError(
+            f"{path}: does not say of which runs it is: it is no JUnit file of this pipeline; name one"
+        )
     cases = [case for suite in root for case in suite.iter("testcase")]
     problems = [case for case in cases if not case.get("name", "").startswith(_LANES)]
     try:
         jobs = tuple(_results(case for case in cases if case.get("name", "").startswith(_LANES)))
     except FactError as error:
-        raise FactError(f"{path}: {error}; write the report anew, from its run") from None
+        raise FactError(f"{path}: {error}; {_ANEW}") from None
     said = {name: "; ".join(values) for name, values in facts.items()}
     states = [job.state for job in jobs] + [State.NO_RESULT] * bool(problems)
     parts = tuple(runs) if len(runs) > 1 else ()
@@ -89,9 +100,10 @@ def reread(root: ET.Element, path: Path) -> RunResults:
     )
     told = tuple(_outcome_text(case)[0] for case in problems)
     try:
-        seconds = msgspec.convert(root.get("time", "0"), _Amount, strict=False)
+        seconds = msgspec.convert(root.get("time", "0"), Amount, strict=False)
     except msgspec.ValidationError:
-        raise FactError(f"{path}: its time is {root.get('time')!r}, not a number of seconds") from None
+        what = f"its time is {root.get('time')!r}, not a number of seconds"
+        raise FactError(f"{path}: {what}; {_ANEW}") from None
     return results_of(
         info, RunSummary(info.run_id, path.parent, jobs, exit_code(states), seconds, problems=told), parts
     )
@@ -129,9 +141,9 @@ def _results(cases: Iterator[ET.Element]) -> Iterator[Result]:
 
 def _result(name: str, state: State, message: str, details: str, facts: Mapping[str, str]) -> Result:
     job = _job(name, facts)
-    device = next((int(each) for each in facts.get("device", "").split("+") if each.isdecimal()), None)
+    told = next((each for each in facts.get("device", "").split("+") if each.isdecimal()), None)
     try:
-        measured = msgspec.convert(facts, _Measured, strict=False)
+        measured = msgspec.convert({**facts, "device": told}, _Measured, strict=False)
     except msgspec.ValidationError as error:
         raise FactError(f"case {name}: a fact is no number as it must be: {error}") from None
     stages: dict[str, list[Metric]] = {}
@@ -144,7 +156,7 @@ def _result(name: str, state: State, message: str, details: str, facts: Mapping[
         message if OUTCOMES[state].outcome is not Outcome.PASSED else "",
         details,
         measured.seconds,
-        device=device,
+        device=measured.device,
         attempts=measured.attempts,
         stages=tuple(StageResult(stage, state, metrics=tuple(each)) for stage, each in stages.items()),
         facts={key: value for key, value in facts.items() if key not in _OF_THE_CASE},
@@ -192,7 +204,7 @@ def _metrics(case: str, prefix: str, facts: Mapping[str, str]) -> Iterator[Metri
     for name in TRACKED:
         if written := facts.get(prefix + name):
             try:
-                value = msgspec.convert(written.split(" ")[0], _Amount, strict=False)
+                value = msgspec.convert(written.split(" ")[0], Amount, strict=False)
             except msgspec.ValidationError:
                 raise FactError(f"case {case}: its {prefix}{name} is {written!r}, no number") from None
             yield Metric(name, value, *units[name])

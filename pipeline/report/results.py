@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from pipeline.commands.facts import VERSIONS
+from pipeline.ground.computed import Computed
 from pipeline.ground.files import read_file
-from pipeline.ground.results import OUTCOMES, Outcome, Result
+from pipeline.ground.results import OUTCOMES, Amount, Outcome, Result
 from pipeline.ground.settings import Settings
 from pipeline.report.cases import BODY_LIMIT, PASSED_OUTPUT_LIMIT
 from pipeline.report.document import ReportError, writing
@@ -34,6 +36,9 @@ VERSION: Literal[1] = 1
 """The version of the form. It changes if a field goes or means another thing, not if one is added."""
 
 
+_AS_WRITTEN = "take the file as its run wrote it"
+
+
 class RunResults(msgspec.Struct, frozen=True, kw_only=True):
     """A run and how each of its jobs ended.
 
@@ -48,8 +53,8 @@ class RunResults(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[str, ...] = ()
     started: str
     ended: str | None = None
-    seconds: float
-    exit_code: int
+    seconds: Amount
+    exit_code: Annotated[int, msgspec.Meta(ge=0, le=255)]
     verdict: str
     host: str
     commit: str
@@ -61,7 +66,7 @@ class RunResults(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
     set_aside: dict[str, str] = {}
     undecided: dict[str, str] = {}
-    jobs: tuple[Result, ...]
+    jobs: Sequence[Result]
 
 
 def results_of(run: RunInfo, summary: RunSummary, parts: tuple[str, ...] = ()) -> RunResults:
@@ -88,7 +93,7 @@ def results_of(run: RunInfo, summary: RunSummary, parts: tuple[str, ...] = ()) -
         problems=summary.problems,
         set_aside=dict(summary.set_aside),
         undecided=dict(summary.undecided),
-        jobs=tuple(map(_shortened, summary.results)),
+        jobs=Computed(_shortened, summary.results),
     )
 
 
@@ -134,9 +139,9 @@ def read_results(path: Path) -> RunResults:
             raise ReportError(f"{path}: {what}: read it with the pipeline that wrote it, or a newer one")
         return msgspec.json.decode(data, type=RunResults)
     except OSError as error:
-        raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ReportError(f"{path}: cannot be read: {error.strerror}; name another") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise ReportError(f"{path}: is no {NAME} of this pipeline: {error}") from None
+        raise ReportError(f"{path}: is no {NAME} of this pipeline: {error}; {_AS_WRITTEN}") from None
 
 
 def beside(junit: Path) -> Path:

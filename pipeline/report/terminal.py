@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence, Set
-from contextlib import suppress
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Set
 from typing import Any
 
 from rich.console import Console
@@ -45,18 +44,13 @@ _LAST_ROWS = 3
 """Rows at the end of a screen for the run's folder, its verdict and the prompt."""
 
 
-class OutlastingConsole(Console):
-    """A console that only stops printing when its reader is gone (`| head`); the run goes on."""
+class SizedConsole(Console):
+    """A console that always has a width."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         if self.width < 1:  # COLUMNS=0, as hosts without a terminal have it: rich would print nothing
             self.width = _USUAL_WIDTH
-
-    def on_broken_pipe(self) -> None:
-        """Stop printing; rich would end the process, and with it the run."""
-        with suppress(SystemExit):
-            super().on_broken_pipe()
 
 
 class Terminal:
@@ -70,6 +64,8 @@ class Terminal:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._styled = console.is_terminal or console.color_system is not None
+        self._width = console.width
         self._progress: Progress | None = None
         self._planned = 0
         self._finished = 0
@@ -87,7 +83,7 @@ class Terminal:
         if self._kept and len(self._kept) == self._planned:
             self._say(f"nothing is left to run in run {run.run_id}")
         else:
-            self._say(f"run {run.run_id}: {again}{planned}, {run.workers} at a time, in {run.folder}")
+            self._say(f"run {run.run_id}: {again}{planned}, at most {run.workers} at a time, in {run.folder}")
             if self._kept:
                 self._say(f"{counted(len(self._kept), 'job')} had ended before")
         for note in run.notes:
@@ -138,6 +134,7 @@ class Terminal:
 
         The most urgent group comes first. If it is off the screen at the end, two lines there repeat it.
         """
+        self._width = self._console.width  # the window may have another size by now
         if self._progress is not None:
             self._progress.stop()
         else:
@@ -205,22 +202,27 @@ class Terminal:
     def _say(self, line: str, style: str = "", indent: str = "") -> None:
         """Print a line as it is: no markup is read, nothing is wrapped."""
         text = Text(indent + one_line(line), style=style)
-        self._rows += 1 + text.cell_len // self._console.width
-        self._console.print(text, soft_wrap=True)
+        self._rows += 1 + text.cell_len // self._width
+        if self._styled:
+            self._console.print(text, soft_wrap=True)
+        else:  # rich needs a quarter of a millisecond to find that out, and each job has two lines
+            self._console.file.write(f"{text.plain}\n")
+            self._console.file.flush()
 
 
-def _table(results: Sequence[Result]) -> Table:
+def _table(results: Iterable[Result]) -> Table:
     """Jobs by suite and outcome."""
     table = Table()
     table.add_column("suite", overflow="fold")
     for column in ("jobs", *(outcome.value for outcome in Outcome), "seconds"):
         table.add_column(column, justify="right")
-    suites: dict[str, list[Result]] = {}
+    counts: defaultdict[str, Counter[Outcome]] = defaultdict(Counter)
+    seconds: defaultdict[str, float] = defaultdict(float)
     for result in results:
-        suites.setdefault(suite_of(result), []).append(result)
-    for name, members in sorted(suites.items()):
-        counts = Counter(OUTCOMES[result.state].outcome for result in members)
-        cells = (Text(str(counts[o]) if counts[o] else "", style=_STYLES[o]) for o in Outcome)
-        seconds = sum(result.seconds for result in members)
-        table.add_row(Text(name), Text(str(len(members))), *cells, Text(f"{seconds:.1f}"))
+        name = suite_of(result)
+        counts[name][OUTCOMES[result.state].outcome] += 1
+        seconds[name] += result.seconds
+    for name, ended in sorted(counts.items()):
+        cells = (Text(str(ended[o]) if ended[o] else "", style=_STYLES[o]) for o in Outcome)
+        table.add_row(Text(name), Text(str(ended.total())), *cells, Text(f"{seconds[name]:.1f}"))
     return table

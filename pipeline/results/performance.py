@@ -8,13 +8,14 @@ model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from golden.errors import UserError
-from pipeline.ground.files import read_file
+from pipeline.ground.files import check_folder, read_file
 from pipeline.ground.jobs import State
 from pipeline.ground.results import TIMING, Result
 from pipeline.run.messages import write_atomically
@@ -69,10 +70,17 @@ def load_references(path: Path, *, must_exist: bool = False) -> References:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not must_exist:
             return {}
-        raise ReferencesError(f"{path}: the references cannot be read: {error.strerror}") from error
+        remedy = "name another file, or write it with --update-references"
+        raise ReferencesError(f"{path}: the references cannot be read: {error.strerror}; {remedy}") from error
     except (msgspec.MsgspecError, ValueError) as error:
         remedy = "remove it, then write it anew with --update-references"
         raise ReferencesError(f"{path}: {error}; {remedy}") from error
+
+
+def check_references(path: Path) -> None:
+    """Raise `ReferencesError` if `save_references` cannot write this file. Nothing is made."""
+    with _writing(path):
+        check_folder(path.parent)
 
 
 def save_references(path: Path, references: References) -> None:
@@ -82,10 +90,18 @@ def save_references(path: Path, references: References) -> None:
         ReferencesError: the file cannot be written.
     """
     ordered = {job: dict(sorted(references[job].items())) for job in sorted(references)}
-    try:
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, msgspec.json.format(msgspec.json.encode(ordered), indent=2) + b"\n")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise ReferencesError(f"{path}: cannot be written: {error.strerror}") from error
+        what = f"the references cannot be written: {error.strerror}"
+        raise ReferencesError(f"{path}: {what}; name another file with --references") from error
 
 
 def measured(result: Result) -> Iterator[tuple[str, Reference]]:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from golden import profiles
 from pipeline.commands.options import LANES, OUTPUT
+from pipeline.ground.computed import Computed
 from pipeline.ground.jobs import INPUTS, Job, Lane, State
-from pipeline.ground.results import REPRODUCE
+from pipeline.ground.results import REPRODUCE, Result
 from pipeline.ground.settings import Settings
 from pipeline.run.listener import RunSummary
 
@@ -56,13 +57,13 @@ def with_resume(summary: RunSummary) -> RunSummary:
     output = summary.folder.parent.parent
     settings = Settings(output=None if output == OUTPUT.absolute() else str(output))
     rest = ["--resume", summary.run_id, *settings.words()]
-    results = tuple(
-        replace(result, facts={**result.facts, REPRODUCE: _call(result.job, rest)})
-        if result.state is State.INTERRUPTED
-        else result
-        for result in summary.results
-    )
-    return replace(summary, results=results)
+
+    def told(result: Result) -> Result:
+        if result.state is not State.INTERRUPTED:
+            return result
+        return replace(result, facts={**result.facts, REPRODUCE: _call(result.job, rest)})
+
+    return replace(summary, results=Computed(told, summary.results))
 
 
 def _call(job: Job, words: Sequence[str]) -> str:

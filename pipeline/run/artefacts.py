@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.ground.jobs import Job
-from pipeline.ground.results import OUTCOMES, Outcome, Result
+from pipeline.ground.results import OUTCOMES, Outcome, Result, StageResult
 
 
 class _Kept(NamedTuple):
@@ -23,16 +23,22 @@ class _Kept(NamedTuple):
 
 
 def relocated(result: Result, folder: Path, run_folder: Path) -> Result:
-    """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder`."""
+    """The result, with paths of artefacts relative to `run_folder` instead of to the job's `folder` in it."""
     if not result.files:
         return result
 
-    def place(artefact: str) -> str:
-        path = folder / artefact
-        return str(path.relative_to(run_folder) if path.is_relative_to(run_folder) else path)
+    home = folder.relative_to(run_folder)
 
-    stages = (replace(stage, artefacts=tuple(map(place, stage.artefacts))) for stage in result.stages)
-    return replace(result, artefacts=tuple(map(place, result.artefacts)), stages=tuple(stages))
+    def place(artefact: str) -> str:
+        path = home / artefact
+        inside = path.is_absolute() and path.is_relative_to(run_folder)
+        return str(path.relative_to(run_folder) if inside else path)
+
+    def placed(stage: StageResult) -> StageResult:
+        return replace(stage, artefacts=tuple(map(place, stage.artefacts))) if stage.artefacts else stage
+
+    stages = tuple(map(placed, result.stages))
+    return replace(result, artefacts=tuple(map(place, result.artefacts)), stages=stages)
 
 
 def without_artefacts(result: Result) -> Result:

@@ -59,7 +59,7 @@ def parse_ids(text: str, source: str) -> tuple[int, ...]:
         ids.append(int(part))
     twice = [number for number, count in Counter(ids).items() if count > 1]
     if twice:
-        raise DeviceError(f"{source}={text!r}: device {twice[0]} is named twice")
+        raise DeviceError(f"{source}={text!r}: device {twice[0]} is named twice; name it once")
     return tuple(ids)
 
 

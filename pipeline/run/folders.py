@@ -15,6 +15,7 @@ from urllib.parse import quote
 from filelock import FileLock, Timeout
 
 from golden.errors import UserError
+from pipeline.ground.files import check_folder
 from pipeline.ground.flock import require_flock
 from pipeline.ground.jobs import Job
 from pipeline.ground.results import OUTCOMES, Outcome
@@ -37,7 +38,7 @@ def name_of_job(job_id: str) -> str:
 
     Of an id that is too long for the name of a file, it is the beginning and a hash.
     """
-    name = quote(job_id, safe="@").replace("%2F", "+")
+    name = quote(job_id, safe="@/").replace("/", "+")
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[: LONGEST_NAME - 17]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
@@ -58,11 +59,23 @@ class RunFolder:
 
     def job_folder(self, job: Job) -> Path:
         """Folder of a job's artefacts; see `name_of_job`."""
-        return self.path / "jobs" / name_of_job(job.id)
+        return Path(self.path, "jobs", name_of_job(job.id))
 
     def close(self) -> None:
         """Let others resume or prune the run."""
         self._lock.release()
+
+
+def check_root(root: Path) -> None:
+    """Check that runs can be kept under `root`, before anything is done for one. Nothing is made.
+
+    Raises:
+        RunFolderError: they cannot.
+    """
+    try:
+        check_folder(root)
+    except OSError as error:
+        raise RunFolderError(f"runs in {root}: {error.strerror}; name another --output") from error
 
 
 def create_run(root: Path, now: datetime) -> RunFolder:
@@ -110,6 +123,14 @@ def read_run(root: Path, name: str) -> Record:
         JournalError: its journal cannot be used.
     """
     return read_journal(root / find_run(root, name) / JOURNAL)
+
+
+def began_at_all(folder: Path) -> bool:
+    """Whether the journal in a run's folder has its first line, which a full disk may have kept out."""
+    try:
+        return (folder / JOURNAL).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def failed_jobs(record: Record) -> tuple[Job, ...]:
@@ -172,10 +193,11 @@ def find_run(root: Path, name: str) -> str:
     """
     ids = run_ids(root)
     if name == "last" and not ids:
-        raise RunFolderError(f"{root}: there is no run yet")
+        raise RunFolderError(f"{root}: there is no run yet; begin one, or name another --output")
     run_id = ids[-1] if name == "last" else name
     if run_id not in ids:
-        raise RunFolderError(f"no run {run_id!r} in {root}; the latest are: {', '.join(ids[-3:]) or 'none'}")
+        latest = f"the latest are: {', '.join(ids[-3:])}" if ids else "there is none; name another --output"
+        raise RunFolderError(f"no run {run_id!r} in {root}; {latest}")
     return run_id
 
 
@@ -185,7 +207,8 @@ def _hold(root: Path, run_id: str) -> RunFolder:
         require_flock(root)
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunFolderError(f"run {run_id} in {root} is being written by another process") from None
+        what = "is being written by another process"
+        raise RunFolderError(f"run {run_id} in {root} {what}: wait until it has ended") from None
     except OSError as error:
         raise RunFolderError(
             f"run folder {root / run_id}: {error.strerror}; name another --output"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -82,6 +83,7 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
 
 
 _SYNC_INTERVAL = 0.5
+_FINISHED = msgspec.json.Decoder(Finished)
 _LINES = msgspec.json.Decoder(Begun | Resumed | Started | Remark | Finished | Closed)
 
 
@@ -92,6 +94,8 @@ class Journal:
     end of the run and results are also synced to the disk, in case the machine crashes. Results are synced at
     most every half second, because a sync takes as long as a tiny job. What cannot be written (a full disk)
     raises `JournalError`.
+
+    It gives results back, so that a run need not keep those of thousands of jobs in memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -99,6 +103,9 @@ class Journal:
         self._path = path
         self._synced = -_SYNC_INTERVAL
         self._file = path.open("ab")
+        self._starts: dict[str, int] = {}
+        self._unwritten: dict[str, Result] = {}
+        self._reader: BinaryIO | None = path.open("rb")
         if self._file.tell():
             whole = path.read_bytes().rfind(b"\n") + 1
             self._file.truncate(whole)
@@ -122,7 +129,11 @@ class Journal:
 
     def job_finished(self, result: Result) -> None:
         """See `Listener`."""
+        job, start = result.job.id, self._file.tell()
+        self._unwritten[job] = result
         self._append(Finished(result))
+        self._starts[job] = start
+        del self._unwritten[job]
         if time.monotonic() - self._synced >= _SYNC_INTERVAL:
             self._sync()
 
@@ -134,7 +145,35 @@ class Journal:
             self._sync()
             removed = os.fstat(self._file.fileno()).st_nlink == 0
         if removed:
-            raise JournalError(f"{self._path}: was removed while it was being written")
+            raise JournalError(f"{self._path}: was removed while it was being written; begin a new run")
+
+    def has(self, job: Job) -> bool:
+        """Whether a job has ended since this journal was opened."""
+        return job.id in self._starts or job.id in self._unwritten
+
+    def result(self, job: Job) -> Result:
+        """The result of a job that has ended since then.
+
+        Raises:
+            JournalError: somebody else has changed the file.
+        """
+        if unwritten := self._unwritten.get(job.id):
+            return unwritten
+        try:
+            # While the run goes on, the file may be removed, and the reports must be written none the less.
+            with nullcontext(self._reader) if self._reader is not None else self._path.open("rb") as file:
+                file.seek(self._starts[job.id])
+                result = _FINISHED.decode(file.readline()).result
+        except (OSError, msgspec.DecodeError, ValueError) as error:
+            remedy = "begin a new run, and let nothing else write there"
+            raise JournalError(f"{self._path}: was changed while the run used it; {remedy}") from error
+        return replace(result, job=job)
+
+    def close(self) -> None:
+        """Keep the file open no longer. Results can still be asked for."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
     def _append(self, event: msgspec.Struct) -> None:
         self._write((encode(event),))
@@ -206,7 +245,7 @@ def read_journal(path: Path) -> Record:
     try:
         *lines, torn = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise JournalError(f"{path}: {error.strerror}") from error
+        raise JournalError(f"{path}: cannot be read: {error.strerror}; name another run") from error
     begun: Begun | None = None
     started = ""
     facts: Mapping[str, str] = {}

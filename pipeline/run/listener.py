@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +41,9 @@ class RunInfo:
 class RunSummary:
     """How a run ended. `results`, one per job in plan order, name only the artefacts that were kept.
 
+    The results of a run are read from its journal when they are asked for: go through them once for all that
+    you want to know, and keep few.
+
     `set_aside` says why the run stopped using devices, by the names of their locks (`npu-0`); `undecided`
     names devices on which all jobs failed and that could not be told from the kernels.
     `dropped` are ids of jobs whose artefacts exceeded the limit. `problems` are faults of the pipeline
@@ -49,7 +53,7 @@ class RunSummary:
 
     run_id: str
     folder: Path
-    results: tuple[Result, ...]
+    results: Sequence[Result]
     exit_code: int
     seconds: float
     set_aside: Mapping[str, str] = field(default_factory=dict)
@@ -87,14 +91,29 @@ class Broadcast:
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self._listeners = listeners
+        self._kept: list[Callable[[Listener], None]] | None = None
         self.problems: list[str] = []
 
     def remark(self, text: str) -> None:
         """Tell each listener a remark."""
         self.tell(lambda listener: listener.remark(text))
 
+    @contextmanager
+    def afterwards(self) -> Iterator[None]:
+        """While entered, events are kept; on leaving they are passed on, in their order."""
+        kept = self._kept = []
+        try:
+            yield
+        finally:
+            self._kept = None
+            for event in kept:
+                self.tell(event)
+
     def tell(self, event: Callable[[Listener], None]) -> None:
         """Call `event` for each listener, in order."""
+        if self._kept is not None:
+            self._kept.append(event)
+            return
         for listener in self._listeners:
             try:
                 event(listener)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from pipeline.engines.registry import BACKENDS, Backend, to_build
 from pipeline.ground.jobs import Job
@@ -106,7 +106,7 @@ def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[
 
 
 def at_best(
-    results: Sequence[Result],
+    results: Iterable[Result],
     workers: int,
     reach: Mapping[str, Sequence[str]],
     waited: Mapping[str, Set[str]],

@@ -122,13 +122,14 @@ def judge_lost(job: Job, fault: str, gave_up: bool) -> Result:
     """The result of a job whose keeper ended without a report.
 
     `gave_up`: the keeper was ended because it no longer answered. `fault`: the error that the keeper or the
-    nursery reported; empty if it was killed.
+    nursery reported, which is one of the pipeline itself; empty if it was killed. That says nothing about the
+    job: its host is blamed.
     """
     if gave_up:
         return Result(job, State.TIMED_OUT, f"did not end within {job.timeout:g} s; its keeper did not reply")
     if fault:
         return Result(job, State.NO_RESULT, "its keeper failed", fault)
-    return Result(job, State.KILLED, "its keeper was killed")
+    return Result(job, State.INFRASTRUCTURE, "its keeper was killed", blames=Blame.HOST)
 
 
 def merge_repeats(results: Sequence[Result]) -> Result:

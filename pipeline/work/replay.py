@@ -71,7 +71,8 @@ def replay(record: Record, run_folder: Path, job_id: str, cache: Path) -> Result
     for work, stage in steps:
         if stage.name not in stages:
             raise ReplayError(
-                f"run {record.run_id} has no stage {stage.name}: its workload was changed since"
+                f"run {record.run_id} has no stage {stage.name}: its workload was changed since; "
+                "check out the run's commit"
             )
         stages[stage.name] = _again(work, stage, stages[stage.name], folder)
     result = concluded(job, list(stages.values()), steps, known.facts)
@@ -90,7 +91,8 @@ def _again(work: Comparison, stage: Stage, then: StageResult, folder: Path) -> S
             output = _kept(folder / stage.name / actual_file(diff.tensor))
         if digest(output) != diff.actual_sha:
             raise ReplayError(
-                f"{stage.name}: its output is no longer {diff.actual_sha}, which the run recorded"
+                f"{stage.name}: its output is no longer {diff.actual_sha}, which the run recorded; "
+                "run the job again"
             )
         work.outputs[stage.name] = output
         if PROVED in then.facts and then.facts[PROVED] != work.verdict(stage).proved:
@@ -107,9 +109,9 @@ def _kept(path: Path) -> Array:
     try:
         return cast(Array, np.load(path, allow_pickle=False))
     except OSError as error:
-        raise ReplayError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise ReplayError(f"{path}: cannot be read: {error.strerror or error}; run the job again") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ReplayError(f"{path}: is damaged: {error}") from error
+        raise ReplayError(f"{path}: is damaged: {error}; run the job again") from error
 
 
 def account(result: Result) -> str:

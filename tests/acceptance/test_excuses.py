@@ -218,7 +218,7 @@ def test_nothing_is_printed_for_a_run_in_which_nothing_failed(pipeline: Pipeline
     assert pipeline(*SMALL).code == 0
     outcome = pipeline("report", "excuses")
     assert (outcome.code, outcome.out) == (5, "")
-    assert outcome.err == f"nothing failed in run {last_run().name}\n"
+    assert outcome.err == f"nothing failed in run {last_run().name}; name another run\n"
 
 
 def test_a_rule_for_a_profile_is_not_about_a_users_tensors(

@@ -232,3 +232,49 @@ def test_a_report_is_not_lost_to_another_that_cannot_be_written(
     for command in (("report", "show"), ("run", *ONE)):
         assert "cannot be written" in refused(*command, "--junit", "junit.xml", "--summary", place)
         assert (workspace / "junit.xml").read_text() == "last night's"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--id", "absent", "--output", "new/o", "--junit", "new/j/x.xml", "--summary", "new/s.md"),
+        ("report", "merge", "absent.xml", "--out", "new/m/x.xml"),
+        ("report", "show", "--output", "new", "--junit", "new/x.xml"),
+        ("notify", "absent.xml", "--markdown", "new/n/n.md"),
+        ("dashboard", "absent.xml", "--site", "new/d"),
+        ("history", "import", "absent.xml", "--output", "new/h"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder(words: tuple[str, ...], refused: Refused, workspace: Path) -> None:
+    before = {*workspace.iterdir()}
+    refused(*words)
+    assert {*workspace.iterdir()} == before
+
+
+@pytest.mark.parametrize("output", ["matrix.yaml", "/proc", "n" * 300])
+def test_an_output_that_takes_no_runs_is_told_before_a_cluster_is_asked(
+    output: str, refused: Refused
+) -> None:
+    said = refused("run", *ONE, "--output", output, "--executor", "ray", "--address", "192.0.2.1:6379")
+    assert said.startswith("runs in ")
+    assert said.endswith("; name another --output")
+
+
+def test_references_that_cannot_be_written_are_told_before_the_run(refused: Refused, workspace: Path) -> None:
+    said = refused("run", *ONE, "--update-references", "--references", "/proc/none/references.json")
+    assert "the references cannot be written: " in said
+    assert not (workspace / "out" / "runs").exists()
+
+
+def test_text_of_a_file_cannot_turn_a_terminals_line(refused: Refused, pipeline: Pipeline) -> None:
+    case = '<testcase classname="c" name="n"/>'
+    totals = 'tests="1" failures="0" errors="0" skipped="0"'
+    report = f'<testsuites {totals}><testsuite name="s" {totals}>{case}</testsuite></testsuites>'
+    properties = '<properties><property name="git" value="\u202e{}"/></properties>'
+    for name in ("one.xml", "two.xml"):
+        Path(name).write_text(report.replace("<testcase", properties.format(name) + "<testcase"))
+    merged = pipeline("report", "merge", "one.xml", "two.xml", "--out", "all\x1b[31m.xml")
+    assert merged.out.startswith(r"all\x1b[31m.xml: ")
+    assert r"git is \u202eone.xml (one.xml)" in merged.out
+    assert all(line.isprintable() for line in merged.out.splitlines())
+    assert r"\u202e" in refused("report", "show", "\u202e")

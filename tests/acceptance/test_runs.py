@@ -54,7 +54,7 @@ def test_a_run_is_shown_with_the_seconds_that_it_took(pipeline: Pipeline, last_r
 def test_one_of_a_thing_is_not_told_as_several(pipeline: Pipeline, last_run: LastRun) -> None:
     outcome = pipeline("run", *ONE, "--inject", "unwritten")
     junit, summary = last_run() / "junit.xml", last_run() / "summary.md"
-    assert f"run {last_run().name}: 1 job, 1 at a time" in outcome.out
+    assert f"run {last_run().name}: 1 job, at most 1 at a time" in outcome.out
     assert "1 of 1 job is red: 1 mismatch" in outcome.out
     merged = pipeline("report", "merge", junit, "--out", "merged.xml")
     assert merged.out == "merged.xml: 1 case, 1 failure, 0 errors, 0 skipped\n"
@@ -267,7 +267,7 @@ def test_what_failed_is_run_again(pipeline: Pipeline, report: Report, last_run: 
     assert last_run() != broken
     assert list(report(last_run() / "junit.xml")) == ["device/emu-a2a3/bands/fused/small"]
     nothing = pipeline("run", "--failed", "last")
-    assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}\n")
+    assert (nothing.code, nothing.err) == (5, f"nothing failed in run {last_run().name}; name another run\n")
 
 
 def test_a_fault_is_there_again_where_a_run_is_taken_up(pipeline: Pipeline, last_run: LastRun) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import pytest
 
 from golden.geometry import MC62, Conv, ConvGeometry, GemmGeometry, Geometry, GeometryError
@@ -226,6 +227,12 @@ def test_the_device_of_a_geometry_that_needs_no_packing_is_itself() -> None:
     conv = ConvGeometry(24, 16, 64, 96, Conv(3, 2, 1))
     assert conv.device is conv
     assert MC62.device is MC62
+    # As a matrix is read: a shape that it leaves out is then an attribute of the class alone.
+    read = msgspec.convert(
+        {name: value for name, value in vars(conv).items() if name != "groups"}, ConvGeometry
+    )
+    assert read == conv
+    assert read.device is read
 
 
 def test_a_device_whose_zeros_pass_the_worst_sum_is_none_the_less_one() -> None:

@@ -119,7 +119,7 @@ def test_two_arrays_of_one_name_are_refused(tmp_path: Path, arrays: dict[str, An
     path = saved(tmp_path, arrays)
     with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr("x.npy", archive.read("x.npy"))
-    assert refusal(path) == "holds two arrays of one name"
+    assert refusal(path) == "holds two arrays of one name: write it anew with numpy.savez"
 
 
 @pytest.mark.parametrize(
@@ -161,15 +161,15 @@ def test_values_are_checked(tmp_path: Path, arrays: dict[str, Any]) -> None:
 def test_files_that_are_no_npz_are_refused_in_one_line(
     tmp_path: Path, arrays: dict[str, Any], cases: Path
 ) -> None:
-    assert refusal(tmp_path / "nowhere.npz") == "cannot be read: No such file or directory"
-    assert refusal(tmp_path) == "cannot be read: Is a directory"
+    assert refusal(tmp_path / "nowhere.npz") == "cannot be read: No such file or directory; name another file"
+    assert refusal(tmp_path) == "cannot be read: Is a directory; name another file"
     other = tmp_path / "text.npz"
     other.write_text("x: 1\n")
-    assert refusal(other) == "is not an .npz file"
+    assert refusal(other) == "is not an .npz file: write it with numpy.savez"
     other.write_bytes(b"")
-    assert refusal(other) == "is not an .npz file"
+    assert refusal(other) == "is not an .npz file: write it with numpy.savez"
     np.save(tmp_path / "one.npy", arrays["x"])
-    assert refusal(tmp_path / "one.npy") == "is not an .npz file"
+    assert refusal(tmp_path / "one.npy") == "is not an .npz file: write it with numpy.savez"
     with zipfile.ZipFile(other, "w") as archive:
         archive.writestr("readme.txt", "hello")
     assert refusal(other).startswith("array 'x' is missing")

@@ -86,7 +86,7 @@ def test_an_array_of_another_form_is_refused(name: str, array: np.ndarray, messa
 def test_a_missing_array_is_refused_by_its_name() -> None:
     values = dict(tensors().values)
     del values["bias2"]
-    with pytest.raises(TensorsError, match=r"^bias2: no array of this name is given$"):
+    with pytest.raises(TensorsError, match=r"^bias2: no array of this name is given: must be given$"):
         Tensors(SPECS, values)
     for part in ("scales1", "offsets1"):
         values = dict(tensors().values)

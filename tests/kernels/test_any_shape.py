@@ -11,7 +11,8 @@ import pytest
 from benchmarks.plans import drawn_pair, drawn_single
 from golden.geometry import Conv, ConvGeometry, Geometry
 from kernels.conv_plan import make_conv_plan
-from kernels.plan import Limits, PlanError, make_plan
+from kernels.plan import Limits, PlanError
+from kernels.planner import make_plan
 
 C0 = 32
 SMALLEST_PIECE = C0 * C0 + C0 * (4 + 8)

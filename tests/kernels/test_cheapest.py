@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.plans import drawn_pair, drawn_single
 from golden.geometry import Conv, ConvGeometry, Geometry
-from kernels import conv_plan, plan
+from kernels import conv_plan, planner, windows
 from kernels.choice import STREAMED, TOLD
 from kernels.plan import Limits, PlanError, Tile
 from kernels.tiles import FREE, Written, conv_work, least_work
@@ -27,7 +27,7 @@ def every_plan(geometry: Any, limits: Limits, *written: Any) -> Iterator[Any]:
     """The plans of all kinds in bands of all heights that fit."""
     pair = isinstance(geometry, Geometry)
     ways, tile = (
-        (plan.ways(geometry), plan.tile_bands)
+        (planner.ways(geometry), planner.tile_bands)
         if pair
         else (conv_plan.ways(geometry), conv_plan.tile_conv_bands)
     )
@@ -41,7 +41,7 @@ def every_plan(geometry: Any, limits: Limits, *written: Any) -> Iterator[Any]:
 
 def made(geometry: Any, limits: Limits, *written: Any) -> Any:
     if isinstance(geometry, Geometry):
-        return plan.make_plan(geometry, limits, None, *written)
+        return planner.make_plan(geometry, limits, None, *written)
     return conv_plan.make_conv_plan(geometry, limits, None, *written)
 
 
@@ -76,14 +76,14 @@ def test_rules_hold_for_all_bands_though_only_those_that_differ_are_tried() -> N
     for _ in range(12):
         for each in every_plan(drawn_pair(random, 40, 64), limits):
             for band in each.bands:
-                plan.check_unfolded("mid", each.shape2, band.mid, each.conv2, band.rows)
-                plan.check_unfolded("x", each.shape1, band.x, each.conv1, band.mid.rows)
+                windows.check_unfolded("mid", each.shape2, band.mid, each.conv2, band.rows)
+                windows.check_unfolded("x", each.shape1, band.x, each.conv1, band.mid.rows)
             for _, rows, x in each.pass1:
-                plan.check_unfolded("x", each.shape1, x, each.conv1, rows)
+                windows.check_unfolded("x", each.shape1, x, each.conv1, rows)
             if not each.streamed:
-                plan.check_uniform(each.band_rows, [band.mid for band in each.bands])
-                plan.check_uniform(each.band_rows, [band.x for band in each.bands])
-                plan.check_uniform(each.band_rows, [x for _, _, x in each.pass1])
+                windows.check_uniform(each.band_rows, [band.mid for band in each.bands])
+                windows.check_uniform(each.band_rows, [band.x for band in each.bands])
+                windows.check_uniform(each.band_rows, [x for _, _, x in each.pass1])
 
 
 def some_written(random: Random, depth: int, channels: int) -> Written:
@@ -191,16 +191,16 @@ def test_a_piece_that_the_fused_kernel_could_hold_is_no_larger_than_pass1_can() 
     needed = 10 * 16 * 64 + (576 + 12) * 32
     for l1, in_slices in ((needed, False), (needed - 1, True)):
         little = replace(limits_of("a2a3"), l1=l1)
-        assert (plan.tile_bands(geometry, little, 2, STREAMED).conv1.slices > 1) == in_slices
+        assert (planner.tile_bands(geometry, little, 2, STREAMED).conv1.slices > 1) == in_slices
 
 
 def test_blocks_of_conv1_are_c1_planes_where_mid_comes_by_planes() -> None:
     shapes, limits = Geometry(9, 7, 64, 128, 64, Conv(3, 1, 1), Conv(3, 1, 1)), limits_of("a2a3")
-    by_planes = [each for each in plan.ways(shapes) if each.mid]
+    by_planes = [each for each in planner.ways(shapes) if each.mid]
     for streams in by_planes:
-        assert plan.tile_bands(shapes, limits, 3, streams, (Written(columns=32), FREE)).conv1.columns == 32
+        assert planner.tile_bands(shapes, limits, 3, streams, (Written(columns=32), FREE)).conv1.columns == 32
         with pytest.raises(PlanError) as caught:
-            plan.tile_bands(shapes, limits, 3, streams, (Written(columns=64), FREE))
+            planner.tile_bands(shapes, limits, 3, streams, (Written(columns=64), FREE))
         assert str(caught.value) == "block_columns1 is 64: where mid comes by planes it must be 32"
         assert caught.value.option == "block_columns1"
     assert len(by_planes) == 2
@@ -247,7 +247,7 @@ def test_long_strides_are_no_reason_to_refuse(width: int, stride: int) -> None:
     found = conv_plan.make_conv_plan(shapes, limits)
     for band in found.bands:
         wanted = band.rows * shapes.out_width
-        below = plan.unfolded_padding(found.shape, band.x, found.tile, wanted)[1]
+        below = windows.unfolded_padding(found.shape, band.x, found.tile, wanted)[1]
         asked = found.tile.count(wanted) * found.tile.positions
         rows = below + band.x.held + band.x.padding[0]
         assert below <= 255

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from golden.geometry import Conv, ConvGeometry
 from kernels.conv_plan import make_conv_plan, tile_conv_bands
-from kernels.plan import Limits, PlanError, Window
+from kernels.plan import Limits, PlanError
+from kernels.windows import Window
 
 SAME = Conv(3, 1, 1)
 GEOMETRY = ConvGeometry(24, 16, 32, 32, SAME)

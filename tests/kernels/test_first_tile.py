@@ -8,7 +8,8 @@ from emulator.engine import Report
 from emulator.memory import MemoryMap
 from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
-from kernels.plan import Limits, Plan, make_plan
+from kernels.plan import Limits, Plan
+from kernels.planner import make_plan
 from workloads.conv_pair import WORKLOAD
 from workloads.tiling import CONTRACT
 

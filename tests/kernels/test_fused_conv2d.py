@@ -14,7 +14,8 @@ from emulator.program import Program
 from emulator.soc import SOCS, Space
 from golden.conv_pair import DEFINITION
 from golden.geometry import MC62, Conv, Geometry
-from kernels.plan import Limits, Plan, tile_bands
+from kernels.plan import Limits, Plan
+from kernels.planner import tile_bands
 from workloads.conv_pair import WORKLOAD
 from workloads.tiling import CONTRACT
 

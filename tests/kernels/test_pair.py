@@ -19,7 +19,8 @@ from golden.conv_pair import DEFINITION
 from golden.geometry import Conv, Geometry
 from kernels.choice import RESIDENT, STREAMED, Streams
 from kernels.cost import Work
-from kernels.plan import Limits, Plan, PlanError, make_plan, tile_bands, ways
+from kernels.plan import Limits, Plan, PlanError
+from kernels.planner import make_plan, tile_bands, ways
 from workloads.conv_pair import WORKLOAD
 
 Compiled = Callable[[str, Plan], Report]

@@ -13,7 +13,8 @@ from emulator.errors import SourceError
 from emulator.soc import Space
 from golden.geometry import MC62, Conv, Geometry
 from kernels import unfused_conv2d
-from kernels.plan import Limits, Plan, make_plan
+from kernels.plan import Limits, Plan
+from kernels.planner import make_plan
 from workloads.conv_pair import WORKLOAD
 from workloads.tiling import CONTRACT
 

@@ -12,7 +12,8 @@ from emulator.program import Program
 from emulator.soc import SOCS, Soc
 from golden.geometry import MC62, Conv, Geometry
 from kernels.choice import RESIDENT, STREAMED, Streams
-from kernels.plan import Plan, tile_bands
+from kernels.plan import Plan
+from kernels.planner import tile_bands
 from kernels.tiles import FREE, Written
 from pipeline.ground.memory import limits_of
 from workloads.conv_pair import WORKLOAD

@@ -16,7 +16,8 @@ from emulator.memory import place
 from emulator.program import Call, Program, TileType, flat
 from emulator.soc import SOCS, Soc, Space
 from golden.geometry import Conv, Geometry
-from kernels.plan import PlanError, tile_bands, ways
+from kernels.plan import PlanError
+from kernels.planner import tile_bands, ways
 from lowering.instructions import LoweringError
 from lowering.minimise import program_flags
 from lowering.runner import runner

@@ -1,8 +1,10 @@
-"""What tests of a job's work share."""
+"""What tests of the pipeline share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,22 @@ from pipeline.matrix.expand import COMPARED
 from pipeline.work.stages import execute
 
 SMALL = Geometry(24, 32, 32, 32, 32, Conv(3, 2, 1), Conv(3, 1, 1))
+
+
+@pytest.fixture
+def full_disk() -> Callable[[], AbstractContextManager[None]]:
+    """In its context no file of this process can grow: not even those with which SQLite locks."""
+
+    @contextmanager
+    def full() -> Iterator[None]:
+        usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+    return full
 
 
 @pytest.fixture(scope="session")

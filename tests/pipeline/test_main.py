@@ -53,14 +53,34 @@ def test_a_command_lines_exit_code_is_the_processs(tmp_path: Path) -> None:
     assert ended.returncode == 4
 
 
-def test_a_reader_who_has_enough_gets_no_traceback() -> None:
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("list", 0),
+        ("list --help", 0),
+        ("report merge red.xml --out all.xml", 1),
+    ],
+)
+def test_a_reader_who_has_enough_changes_no_exit_code(tmp_path: Path, words: str, code: int) -> None:
     """As in `list | head`."""
+    red = '<testcase classname="c" name="n"><failure message="m" type="mismatch">m</failure></testcase>'
+    totals = 'tests="1" failures="1" errors="0" skipped="0"'
+    suite = f'<testsuite name="s" {totals}>{red}</testsuite>'
+    (tmp_path / "red.xml").write_text(f"<testsuites {totals}>{suite}</testsuites>")
+    (tmp_path / "matrix.yaml").symlink_to(ROOT / "matrix.yaml")
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "pipeline", "list"]
-    ended = subprocess.run(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipeline", *words.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     os.close(writing)
-    assert (ended.returncode, ended.stderr) == (2, "")
+    assert (ended.returncode, ended.stderr) == (code, "")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
@@ -73,11 +93,20 @@ def test_closed_standard_streams_change_no_exit_code(closed: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this host has no /dev/full")
-def test_output_that_cannot_be_written_is_one_line() -> None:
+@pytest.mark.parametrize("words", ["list", "--help", "doctor"])
+def test_output_that_cannot_be_written_is_one_line(words: str) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "pipeline", "list"]
+        command = [sys.executable, "-m", "pipeline", words]
         ended = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (ended.returncode, ended.stderr) == (3, "cannot go on: [Errno 28] No space left on device\n")
+    said = "standard output cannot be written: No space left on device; make room there, or send it elsewhere"
+    assert (ended.returncode, ended.stderr) == (3, f"{said}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this host has no /dev/full")
+def test_errors_that_cannot_be_written_change_no_exit_code() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "pipeline", "list", "--geometry", "mc63"]
+        assert subprocess.run(command, cwd=ROOT, stderr=full, check=False).returncode == 4
 
 
 def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -> None:

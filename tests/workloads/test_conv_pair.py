@@ -7,7 +7,8 @@ import pytest
 
 import emulator.language
 from golden.geometry import Conv, Geometry
-from kernels.plan import Limits, tile_bands
+from kernels.plan import Limits
+from kernels.planner import tile_bands
 from workloads.base import Frame
 from workloads.conv_pair import WORKLOAD
 

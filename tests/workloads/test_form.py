@@ -11,7 +11,8 @@ from emulator.operands import Binary, LoopVar, Ref, evaluate
 from emulator.program import Call, For, Function, If, Program, Statement
 from golden import conv, conv_pair
 from golden.geometry import Conv, ConvGeometry, Geometry
-from kernels.plan import Limits, Tile, Window
+from kernels.plan import Limits, Tile
+from kernels.windows import Window
 from pipeline.faults.origins import origins, requantised_by
 from workloads.base import Workload
 from workloads.form import Convolution, Form, Loading

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from golden.conv_pair import layers
-from kernels.plan import Window
+from kernels.windows import Window
 from pipeline.ground.subject import Subject
 from workloads import conv_pair
 from workloads.form import Form, FormError, Part

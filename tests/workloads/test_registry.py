@@ -93,8 +93,8 @@ def test_types_of_two_files_of_one_name_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    assert refusal(f"{tmp_path}/none.py") == f"{tmp_path}/none.py: there is no such file"
-    assert refusal(f"{tmp_path}/none") == f"{tmp_path}/none: there is no such file"
+    assert refusal(f"{tmp_path}/none.py") == f"{tmp_path}/none.py: there is no such file: name a Python file"
+    assert refusal(f"{tmp_path}/none") == f"{tmp_path}/none" + ": there is no such file: name a Python file"
 
 
 def test_a_file_that_misses_another_is_told_from_a_missing_one(tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_a_pipe_a_device_and_a_name_that_is_too_long(tmp_path: Path) -> None:
     for path in (tmp_path / "pipe.py", Path("/dev/zero")):
         assert refusal(str(path)) == f"{path}: is not a regular file: name a Python file"
     long = f"{tmp_path}/{'long' * 100}.py"
-    assert refusal(long) == f"{long}: cannot be read: File name too long"
-    assert refusal(f"{tmp_path}/a\0b.py").endswith(": cannot be read: embedded null byte")
+    assert refusal(long) == f"{long}: cannot be read: File name too long: name another file"
+    assert refusal(f"{tmp_path}/a\0b.py").endswith(": cannot be read: embedded null byte: name another file")
 
 
 def test_what_a_file_prints_is_dropped(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

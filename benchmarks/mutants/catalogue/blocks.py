@@ -99,8 +99,8 @@ MUTANTS = (
     ),
     _conv1(
         "img2col: columns are not strided",
-        "conv1_stride = shape.kernel, shape.stride",
-        "conv1_stride = shape.kernel, (2, 1)",
+        "tile.steps, shape.kernel, shape.stride",
+        "tile.steps, shape.kernel, (2, 1)",
     ),
     _conv1(
         "img2col: rows and columns of the image are swapped",

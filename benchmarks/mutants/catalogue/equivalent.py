@@ -22,11 +22,13 @@ from benchmarks.mutants.catalogue.fused import one_map
 from benchmarks.mutants.catalogue.issue import CONTINUED
 from benchmarks.mutants.mutant import Edit
 
-_FUSED, _TWO, _BLOCKS, _PLAN, _GEMM = (
+_FUSED, _TWO, _BLOCKS, _PLAN, _PLANNER, _WINDOWS, _GEMM = (
     "fused_conv2d.py",
     "unfused_conv2d.py",
     "blocks.py",
     "plan.py",
+    "planner.py",
+    "windows.py",
     "gemm.py",
 )
 _CONV1_K = ("conv1_position,\n                conv1_k *", "conv1_taps,\n                conv1_k *")
@@ -141,7 +143,7 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: K steps of 32 in conv1",
         WHOLE_K,
-        Edit(_PLAN, "written=written[0]", "written=replace(written[0], step=C0)"),
+        Edit(_PLANNER, "written=written[0]", "written=replace(written[0], step=C0)"),
     ),
     equivalent(
         "equivalent, plan: pass1's bands are half as high",
@@ -157,7 +159,7 @@ MUTANTS = (
         "equivalent, plan: two rows more than needed are loaded of each map",
         (*WITH_CONV1, "pass2"),
         Edit(
-            _PLAN,
+            _WINDOWS,
             "held = min(rows_read(conv, rows), height)",
             "held = min(rows_read(conv, rows) + 2, height)",
         ),
@@ -165,8 +167,8 @@ MUTANTS = (
     equivalent(
         "equivalent, plan: an ACC tile of two image rows",
         (*WITH_CONV1, "pass2"),
-        Edit(_PLAN, "written=written[0]", "written=replace(written[0], positions=32)"),
-        Edit(_PLAN, "written=written[1]", "written=replace(written[1], positions=32)"),
+        Edit(_PLANNER, "written=written[0]", "written=replace(written[0], positions=32)"),
+        Edit(_PLANNER, "written=written[1]", "written=replace(written[1], positions=32)"),
     ),
     equivalent(
         "equivalent, pass2: the first band last",

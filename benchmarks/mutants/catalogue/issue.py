@@ -15,7 +15,8 @@ from benchmarks.mutants.catalogue.cases import (
 )
 from benchmarks.mutants.mutant import Edit
 
-_FUSED, _TWO, _BLOCKS, _PLAN = "fused_conv2d.py", "unfused_conv2d.py", "blocks.py", "plan.py"
+_FUSED, _TWO, _BLOCKS = "fused_conv2d.py", "unfused_conv2d.py", "blocks.py"
+_PLAN, _WINDOWS = "plan.py", "windows.py"
 _LAST = "last_of_y(x, f1, b1, s1, f2, b2, s2, y, last_x, last_y)"
 _CONV1_K = "conv1_taps,\n                conv1_k * conv1_step,"
 _CONV2_K = "conv2_taps,\n                conv2_k * conv2_step,"
@@ -176,8 +177,8 @@ MUTANTS = (
         "conv1, img2col: stride (1, 2), rows are not strided",
         ("fused", "pass1"),
         _BLOCKS,
-        "conv1_stride = shape.kernel, shape.stride",
-        "conv1_stride = shape.kernel, (1, 2)",
+        "tile.steps, shape.kernel, shape.stride",
+        "tile.steps, shape.kernel, (1, 2)",
     ),
     fault(
         "conv2, K loop: the last C1 plane of mid is read as the one before",
@@ -202,7 +203,7 @@ MUTANTS = (
     fault(
         "plan, window: the shift is not brought back into step with the stride",
         ("fused", "pass1"),
-        _PLAN,
+        _WINDOWS,
         "top = -shift if shift < 0 else -shift % conv.stride_rows",
         "top = max(-shift, 0)",
         case=RAGGED,
@@ -210,7 +211,7 @@ MUTANTS = (
     fault(
         "plan, window: the start is clipped one row early",
         ("fused", "pass1", "pass2"),
-        _PLAN,
+        _WINDOWS,
         "max(first, 0), size - held)",
         "max(first, 0), size - held - 1)",
     ),
@@ -224,7 +225,7 @@ MUTANTS = (
     fault(
         "plan, window: left padding one more, right padding one less",
         (*WITH_CONV1, "pass2"),
-        _PLAN,
+        _WINDOWS,
         "padding = (top, bottom, left, right)",
         "padding = (top, bottom, left + 1, right - 1)",
     ),

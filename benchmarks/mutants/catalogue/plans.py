@@ -29,71 +29,81 @@ def _of_tile(name: str, programs: tuple[str, ...], old: str, new: str, case: Cas
     return _of(f"ACC tile: {name}", programs, old, new, case, "tiles.py")
 
 
+def _of_window(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
+    return _of(name, programs, old, new, case, "windows.py")
+
+
+def _of_planner(name: str, programs: tuple[str, ...], old: str, new: str, case: Case = INTERIOR) -> Mutant:
+    return _of(name, programs, old, new, case, "planner.py")
+
+
 MUTANTS = (
-    _of("window: no padding below", ("fused", "pass2"), "bottom = max(0, end - start - held)", "bottom = 0"),
-    _of(
+    _of_window(
+        "window: no padding below", ("fused", "pass2"), "bottom = max(0, end - start - held)", "bottom = 0"
+    ),
+    _of_window(
         "window: ends one row too early",
         ("fused", "pass2"),
         "- above + conv.kernel_rows\n",
         "- above + conv.kernel_rows - 1\n",
     ),
-    _of(
+    _of_window(
         "window: no padding above",
         (*WITH_CONV1, "pass2"),
         "top = -shift if shift < 0 else -shift % conv.stride_rows",
         "top = 0",
     ),
-    _of(
+    _of_window(
         "window: one row of padding above in every band",
         ("fused", "pass1"),
         "top = -shift if shift < 0 else -shift % conv.stride_rows",
         "top = 1",
     ),
-    _of(
+    _of_window(
         "window: paddings above and below are swapped",
         (*WITH_CONV1, "pass2"),
         "padding = (top, bottom, left, right)",
         "padding = (bottom, top, left, right)",
     ),
-    _of(
+    _of_window(
         "window: left padding one less, right padding one more",
         (*WITH_CONV1, "pass2"),
         "padding = (top, bottom, left, right)",
         "padding = (top, bottom, left - 1, right + 1)",
     ),
-    _of(
+    _of_window(
         "window: the skip is counted without the padding above",
         ("fused", "pass1"),
         "(shift + top) // conv.stride_rows",
         "max(shift, 0) // conv.stride_rows",
         RAGGED,
     ),
-    _of(
+    _of_window(
         "window: the skip is in rows of the input",
         ("fused", "pass1"),
         "(shift + top) // conv.stride_rows",
         "(shift + top)",
         RAGGED,
     ),
-    _of(
+    _of_window(
         "window: the first row is counted without the padding",
         (*WITH_CONV1, "pass2"),
         "first = row * conv.stride_rows - above",
         "first = row * conv.stride_rows",
     ),
-    _of(
+    _of_window(
         "window: rows are not strided",
         ("fused", "pass1"),
         "first = row * conv.stride_rows - above",
         "first = row - above",
     ),
-    _of(
+    _of_window(
         "window: the start is not kept inside the image",
         ("fused", "pass2"),
         "min(max(first, 0), size - held)",
         "max(first, 0)",
     ),
-    _of(
+    _of_window(
         "window: the start is kept inside an image one row lower",
         (*WITH_CONV1, "pass2"),
         "min(max(first, 0), size - held)",
@@ -150,19 +160,19 @@ MUTANTS = (
         "rows = height",
         RAGGED,
     ),
-    _of(
+    _of_window(
         "rows read: the kernel is one row too small",
         _TWO_BY_TWO,
         "return (rows - 1) * conv.stride_rows + conv.kernel_rows",
         "return (rows - 1) * conv.stride_rows + conv.kernel_rows - 1",
     ),
-    _of(
+    _of_window(
         "rows read: the stride is that of one row",
         ("fused", "pass1"),
         "return (rows - 1) * conv.stride_rows + conv.kernel_rows",
         "return (rows - 1) + conv.kernel_rows",
     ),
-    _of(
+    _of_window(
         "rows held: rounded down to whole fractals",
         WITH_CONV2,
         "return held, whole(held + beyond, row_unit(width)) - held",
@@ -196,21 +206,21 @@ MUTANTS = (
         "return positions - (self.count(positions) - 1) * self.positions - 1",
         SHORT_TILE,
     ),
-    _of(
+    _of_planner(
         "conv1: the depth is that of conv2",
         WHOLE_K,
         "geometry.depth1,\n        geometry.cmid,\n        written=written[0]",
         "geometry.depth2,\n        geometry.cmid,\n        written=written[0]",
         STRIDE_1_2,
     ),
-    _of(
+    _of_planner(
         "conv1: the depth is that of conv2, which is more",
         WHOLE_K,
         "geometry.depth1,\n        geometry.cmid,\n        written=written[0]",
         "geometry.depth2,\n        geometry.cmid,\n        written=written[0]",
         RAGGED,
     ),
-    _of(
+    _of_planner(
         "conv2: the depth is that of conv1",
         WITH_CONV2,
         "geometry.depth2,\n        geometry.cout,\n        written=written[1]",
@@ -235,19 +245,19 @@ MUTANTS = (
         "self.geometry.mid_width, channels)",
         "self.geometry.width, channels)",
     ),
-    _of(
+    _of_window(
         "both convolutions: kernel and stride are swapped",
         (*WITH_CONV1, "pass2"),
         "(conv.kernel_rows, conv.kernel_columns), (conv.stride_rows, conv.stride_columns)",
         "(conv.stride_rows, conv.stride_columns), (conv.kernel_rows, conv.kernel_columns)",
     ),
-    _of(
+    _of_window(
         "both convolutions: the kernel's height is one less",
         (*WITH_CONV1, "pass2"),
         "(conv.kernel_rows, conv.kernel_columns), ",
         "(conv.kernel_rows - 1, conv.kernel_columns), ",
     ),
-    _of(
+    _of_window(
         "both convolutions: columns are not strided",
         WITH_CONV1,
         "(conv.stride_rows, conv.stride_columns)",

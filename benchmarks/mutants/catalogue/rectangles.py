@@ -18,7 +18,7 @@ _BOTH = (*WITH_CONV1, "pass2")
 
 
 def _of(name: str, programs: tuple[str, ...], old: str, new: str) -> Mutant:
-    return fault(f"rectangles, {name}", programs, "plan.py", old, new, RECTANGLES)
+    return fault(f"rectangles, {name}", programs, "windows.py", old, new, RECTANGLES)
 
 
 MUTANTS = (

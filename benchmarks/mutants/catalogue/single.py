@@ -134,7 +134,7 @@ MUTANTS = (
         "plan: no padding above",
         "top = -shift if shift < 0 else -shift % conv.stride_rows",
         "top = 0",
-        "plan.py",
+        "windows.py",
     ),
     _gemm("K loop: b lags one step behind", _LOOP_RIGHT, _LOOP_RIGHT.replace("k * step", "(k - 1) * step")),
     _gemm("K loop: a lags one step behind", _LOOP_LEFT, _LOOP_LEFT.replace("k * step", "(k - 1) * step")),

@@ -1,7 +1,7 @@
 """A convolution as a tile program computes it: bands, the buffer each reads, tiles, weights, requantisation.
 
-Written from the specification and `kernels.plan`, in index arithmetic, so that any few positions of an output
-can be computed alone.
+Written from the specification and `kernels.windows`, in index arithmetic, so that any few positions of an
+output can be computed alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from golden import chain, vreq8
 from golden.geometry import C0
 from golden.specs import Int8, Int32
-from kernels.plan import Window
+from kernels.windows import Window
 from workloads.form import Convolution, Loading
 
 Ints = npt.NDArray[np.int64]

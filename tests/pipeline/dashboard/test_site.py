@@ -397,6 +397,7 @@ def test_what_a_killed_writer_left_goes_once_nobody_writes(
 
 def test_what_goes_wrong_at_the_end_of_a_run_is_one_line(tmp_path: Path) -> None:
     told: list[str] = []
+    (tmp_path / "journal.jsonl").write_text("{}\n")
     write_of_run(tmp_path, tmp_path / "history.sqlite", told.append)
     (line,) = told
     assert line.startswith(f"dashboard: {tmp_path / 'results.json'}: cannot be read")

@@ -159,7 +159,7 @@ def test_a_program_without_a_form_is_skipped_and_run_and_compared_without_a_faul
 BROKEN = """
 from dataclasses import replace
 
-from kernels.plan import tile_bands
+from kernels.planner import tile_bands
 from pipeline.ground.memory import limits_of
 from workloads import conv_pair
 

@@ -17,7 +17,8 @@ from golden import layout, vreq8
 from golden.conv_pair import compute
 from golden.geometry import Conv, Geometry
 from golden.specs import Tensors
-from kernels.plan import Plan, Tile, Window
+from kernels.plan import Plan, Tile
+from kernels.windows import Window
 from pipeline.engines.base import CompileError, Request
 from pipeline.engines.emulator import EmulatorEngine
 from pipeline.faults.host import spoiled_output

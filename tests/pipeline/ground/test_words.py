@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pipeline.ground.words import close_or_all, closest, counted, listed
+from pipeline.ground.words import close_or_all, closest, counted, listed, unbroken
 
 
 def test_one_thing_is_told_from_none_and_from_several() -> None:
@@ -14,8 +14,15 @@ def test_only_a_name_that_is_close_is_guessed() -> None:
     assert closest("stride2-7", shipped) == "the closest known name is `stride-2-7`"
     assert closest("mine", shipped) == "no known name is close to it"
     assert closest("mine", shipped[:2]) == "write one of `stride-2-0`, `stride-2-1`"
+    assert closest("--plat", ["--plan", "--platform"]) == "the closest known name is `--platform`"
+    assert closest("--geo", ["--ego", "--geometry"]) == "the closest known name is `--geometry`"
     assert closest("mine", []) == "none is known"
     assert close_or_all("mine", shipped).endswith("`stride-2-18`, `stride-2-19`")
+
+
+def test_nothing_that_a_line_quotes_moves_the_cursor_or_turns_the_text() -> None:
+    assert unbroken("a\nb\x1b[2Jc\u202ed\udcff\u2028e") == r"a b\x1b[2Jc\u202ed\udcff e"
+    assert unbroken("Ångström 漢字 … `x`") == "Ångström 漢字 … `x`"
 
 
 def test_numbers_are_listed_in_short() -> None:

@@ -16,16 +16,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from golden.errors import UserError
 from pipeline.ground.jobs import Job, Lane, Platform, PlatformKind, State, WorkloadName
 from pipeline.ground.results import FINGERPRINT, OUTCOMES, Result
 from pipeline.ground.settings import Settings
 from pipeline.history import tables
-from pipeline.history.store import History
+from pipeline.history.past import HistoryError
+from pipeline.history.store import History, open_history
 from pipeline.report.results import RunResults, results_of
 from pipeline.results.fingerprint import RED
 from pipeline.run.listener import RunInfo, RunSummary
 
 NIGHT = datetime(2026, 3, 1, 4, tzinfo=timezone.utc)
+SHA, OTHER = "ab" * 32, "cd" * 32
 
 REMEDY = "needs a PostgreSQL server: apt-get install postgresql"
 
@@ -127,3 +130,12 @@ def contents(history: History) -> list[list[tuple[Any, ...]]]:
     with history.reading() as connection:
         facts = ("runs", "versions", "results", "attempts", "stages", "diffs", "metrics", "timings")
         return [sorted(told(connection, names[name]).values(), key=repr) for name in facts]
+
+
+def refusal(place: str | Path, **waiting: float) -> str:
+    """The line with which a history is refused."""
+    with pytest.raises(HistoryError) as refused, open_history(place, **waiting) as history:
+        history.record(night(0, ended("a")))
+    assert "\n" not in str(refused.value)
+    assert UserError.exit_code == 4
+    return str(refused.value)

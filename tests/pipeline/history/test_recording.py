@@ -165,6 +165,21 @@ def test_a_history_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
             )
 
 
+def test_a_report_that_was_lost_is_not_called_whole(tmp_path: Path) -> None:
+    """As on a full disk, which first takes the results, then the journal."""
+    run = run_in(tmp_path / "runs", [ended("a", "x")])
+    told: list[str] = []
+    (run / "results.json").unlink()
+    record_run(UNREACHABLE, run.parent, run.name, told.append, patience=0.1)
+    (run / "journal.jsonl").write_bytes(b"")
+    record_run(UNREACHABLE, run.parent, run.name, told.append, patience=0.1)
+    write_of_run(run, tmp_path / "h.sqlite", told.append)
+    lost, gone, dashboard = told
+    assert f"; the report of run {run.name} could not be written, its journal was kept; the next run " in lost
+    assert gone.endswith(f"; nothing of run {run.name} could be kept: make room, or name another --output")
+    assert dashboard == f"dashboard: nothing of run {run.name} could be kept; begin a new run"
+
+
 def test_what_jobs_took_when_they_were_measured_last_is_remembered(tmp_path: Path) -> None:
     """A killed job took what it took for another reason; what was not known stays so."""
     jobs = [ended("a", seconds=2.0, peak_memory=5_000_000_000), ended("b", seconds=3.0)]

@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import resource
 import shutil
-import socket
 import sqlite3
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import closing
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -21,20 +16,17 @@ from alembic.script import ScriptDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from golden.errors import UserError
 from pipeline.ground.jobs import State
 from pipeline.ground.results import Attempt, Diff, Metric, Source, StageResult
-from pipeline.history import questions, store, tables
+from pipeline.history import questions, tables
 from pipeline.history.answers import Run
-from pipeline.history.past import ContentError, HistoryError
-from pipeline.history.store import open_history
-from pipeline.report.results import RunResults
+from pipeline.history.past import HistoryError
+from pipeline.history.store import History, open_history
 
-from .conftest import NIGHT, contents, ended, job_named, night
+from .conftest import NIGHT, OTHER, SHA, contents, ended, night, refusal
 
 ROOT = Path(__file__).parents[3]
 MIGRATIONS = ROOT / "pipeline" / "history" / "migrations"
-SHA, OTHER = "ab" * 32, "cd" * 32
 
 METRICS = st.lists(
     st.builds(
@@ -100,46 +92,6 @@ def test_what_is_brought_in_twice_and_in_any_order_is_there_once(tmp_path: Path)
         check()
 
 
-def test_all_of_a_run_is_there(place: str | Path) -> None:
-    metrics = (
-        Metric("cycles", 86901, "cycles", Source.COST_MODEL),
-        Metric("device_us", 12.5, "us", Source.DEVICE_CLOCK, model="910B"),
-    )
-    diffs = (Diff("y", (2, 32), 64, 3, 10, OTHER, SHA), Diff("mid", (2, 32), 64, 0, 0, SHA, SHA))
-    one = ended(
-        "a",
-        "mismatch fused unwritten",
-        message="bad \x00 \udcff text",
-        seconds=2.5,
-        device=1,
-        peak_memory=5_000_000_000,
-        stages=(StageResult("fused", State.MISMATCH, seconds=2.0, diffs=diffs, metrics=metrics),),
-        tries=(Attempt("npu-0", State.INFRASTRUCTURE, "507018"), Attempt("npu-1", State.MISMATCH, "", 2.5)),
-    )
-    with open_history(place) as history:
-        history.record(night(0, one))
-        runs, versions, results, attempts, stages, all_diffs, counts, timings = contents(history)
-    ((run, *_),) = runs
-    assert run == "20260301-040000-0000000000"
-    assert [version[1:] for version in versions] == [("python", "3.11.7")]
-    ((_, job, state, seconds, device, fingerprint, backends, message, entry, peak_memory),) = results
-    assert job == ("device/a2a3/g/k/a", "device", "a2a3", "g", "k", "a")
-    assert (state, seconds, device, entry) == ("mismatch", 2.5, ("h1", "npu-1"), None)
-    assert (fingerprint, backends) == (("mismatch fused unwritten",), ("pypto",))
-    assert (message, peak_memory) == ("bad text", 5_000_000_000)
-    assert [(one[1], one[2], one[3], one[5]) for one in attempts] == [
-        (1, ("h1", "npu-0"), "infrastructure", "507018"),
-        (2, ("h1", "npu-1"), "mismatch", None),
-    ]
-    assert [stage[1:] for stage in stages] == [(("fused",), "mismatch", 2.0)]
-    assert [diff[2:] for diff in all_diffs] == [
-        (("y",), ("golden",), 64, 3, 10, SHA, OTHER),
-        (("mid",), ("golden",), 64, 0, 0, SHA, None),
-    ]
-    assert [count[1:] for count in counts] == [(("cycles",), 86901)]
-    assert [timing[1:] for timing in timings] == [(("device_us",), 12.5, ("910B",))]
-
-
 def test_a_run_that_was_resumed_is_as_it_ended_last(place: str | Path) -> None:
     with open_history(place) as history:
         history.record(night(0, ended("a", State.INTERRUPTED), ended("b")))
@@ -148,7 +100,7 @@ def test_a_run_that_was_resumed_is_as_it_ended_last(place: str | Path) -> None:
     assert one.states == {"passed": 2}
 
 
-def named(history: store.History) -> Run:
+def named(history: History) -> Run:
     return questions.run_named(history)
 
 
@@ -204,32 +156,6 @@ def test_a_reader_does_not_wait_for_a_writer(place: str | Path) -> None:
             assert named(other).id == "20260301-040000-0000000000"
 
 
-def refusal(place: str | Path, **waiting: float) -> str:
-    """The line with which a history is refused."""
-    with pytest.raises(HistoryError) as refused, open_history(place, **waiting) as history:
-        history.record(night(0, ended("a")))
-    assert "\n" not in str(refused.value)
-    assert UserError.exit_code == 4
-    return str(refused.value)
-
-
-def test_a_locked_database_is_told_in_one_line(place: str | Path) -> None:
-    with open_history(place) as history, history.writing():
-        said = refusal(place, patience=0.1)
-    assert "locked" in said or "lock timeout" in said
-    assert said.endswith("try again when the command that writes it has ended")
-
-
-def test_what_is_no_database_is_told_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "history.sqlite"
-    path.write_text("last night's notes, which are long enough to be taken for a page of a database\n" * 20)
-    remedy = "; set PIPELINE_HISTORY to one that can be used, or to off"
-    assert refusal(path) == f"history {path}: file is not a database{remedy}"
-    (tmp_path / "folder").mkdir()
-    folder = tmp_path / "folder"
-    assert refusal(folder) == f"history {folder}: unable to open database file{remedy}"
-
-
 def test_a_database_that_lost_its_form_says_what_helps(place: str | Path) -> None:
     with open_history(place) as history, history.writing() as connection:
         connection.exec_driver_sql("DELETE FROM alembic_version")
@@ -237,68 +163,6 @@ def test_a_database_that_lost_its_form_says_what_helps(place: str | Path) -> Non
         "does not say which form it has: it is damaged: move it away, and bring runs in again with "
         "`history import`"
     )
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process can grow: not even those with which SQLite locks."""
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, usual[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
-
-
-def test_on_a_full_disk_a_history_can_be_asked_and_not_written(tmp_path: Path) -> None:
-    path = tmp_path / "a #?%41.sqlite"
-    with open_history(path) as history:
-        history.record(night(0, ended("a")))
-    with full_disk():
-        with open_history(path) as history:
-            known = history.run_ids()
-        said = refusal(path)
-    assert known == (night(0).run,)
-    assert said.endswith("or its disk is full: make room there, or name another")
-
-
-@pytest.mark.parametrize("secret", ["a", "secret", "failed"])
-def test_what_a_database_says_does_not_show_a_password(secret: str) -> None:
-    urls = [f"postgresql://ann:{secret}@h/nights", f"postgresql://ann@h/nights?password={secret}"]
-    for url in map(store._parsed, urls):
-        with pytest.raises(HistoryError) as refused, store._named(url):
-            raise OSError("connection failed: ann, secret: at last")
-        said = str(refused.value).removeprefix(store._shown(url))
-        assert said == (
-            ": OSError; what it says is not shown, because the password may be in it; "
-            "set PIPELINE_HISTORY to one that can be used, or to off"
-        )
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://ann:secret@127.0.0.1:1/nights",
-        "postgresql://ann@127.0.0.1:1/nights?password=secret",
-        "postgresql://ann:secret@127.0.0.1:1/nights?nonsense=1",
-        "postgresql://ann:secret@[::1/nights",
-        "mysql://ann:secret@host/nights",
-        "sqlite://",  # of a history in memory nothing is left
-        "secret",
-        "sqlite+aiosqlite:////tmp/secret",
-        "sqlite+pysqlcipher://:secret@/tmp/h",
-        "sqlite://ann:secret@host/tmp/h",
-        "sqlite:///:memory:",
-        "sqlite:///file:secret",
-        "sqlite:////tmp/secret?timeout=abc",
-        "sqlite:////tmp/secret\x00",
-        "postgresql+asyncpg://ann:secret@host/nights",
-    ],
-)
-def test_no_message_has_a_password(url: str) -> None:
-    said = refusal(url, patience=1)
-    assert "secret" not in said
-    assert said.startswith(("history postgresql://ann", "PIPELINE_HISTORY: is no URL of a history; write "))
 
 
 @pytest.mark.parametrize("table", ["places (name)", "runs (id)", "alembic_version (version_num)"])
@@ -312,105 +176,6 @@ def test_a_database_of_another_program_stays_as_it_is(table: str, tmp_path: Path
     assert refusal(path) == f"history {path}: is a database of another program; name another"
     if not table.startswith("alembic"):
         assert path.read_bytes() == before
-
-
-def test_a_database_that_lost_a_table_or_has_no_room_says_what_helps(tmp_path: Path) -> None:
-    path = tmp_path / "h.sqlite"
-
-    def fill(history: store.History) -> None:
-        with history.writing() as connection:
-            connection.exec_driver_sql("PRAGMA max_page_count = 1")
-            connection.exec_driver_sql("INSERT INTO names VALUES (1, ?)", ("x" * 100_000,))
-
-    with open_history(path) as history, pytest.raises(HistoryError, match="full: make room"):
-        fill(history)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("DROP TABLE devices")
-    assert refusal(path).endswith("bring runs in again with `history import`")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://ann:my@secret@host/nights",
-        "postgresql://ann:my@secret/secret@host/nights",
-        "postgresql://ann:my@host/secret?secret@host/nights",
-        "postgresql://an/n:secret@host/nights",
-        "postgresql://ann:my#secret@secret@host/nights",
-    ],
-)
-def test_a_url_that_may_show_a_part_of_its_password_is_refused_unseen(url: str) -> None:
-    said = refusal(url, patience=1)
-    assert "secret" not in said
-    assert "write @ as %40" in said or "is no URL of a history" in said
-
-
-def test_the_parameters_of_a_url_are_heeded(server: str) -> None:
-    url = f"postgresql://history@/postgres?host={server}&connect_timeout=3"
-    given = f"{url}&sslmode=require&application_name=nights&options=-c%20work_mem%3D512kB"
-    engine = store._engine(store._parsed(given), 7.0, 7.0)
-    with engine.connect() as connection:
-        told = [
-            connection.exec_driver_sql(f"SHOW {name}").scalar_one()
-            for name in ("application_name", "work_mem", "lock_timeout")
-        ]
-    engine.dispose()
-    assert told == ["nights", "512kB", "7s"]
-    assert 'invalid sslmode value: "never"; set PIPELINE_HISTORY to' in refusal(f"{url}&sslmode=never")
-    assert refusal(f"{url}&autocommit=1").endswith('invalid connection option "autocommit"; leave it out')
-    assert refusal(f"{url.replace('=3', '=soon')}").count("bad value for connect_timeout: 'soon'; set ")
-
-
-@pytest.fixture
-def proxy(server: str) -> Iterator[tuple[int, threading.Event]]:
-    """The port of a proxy for the server; once the event is set, it takes everything and forwards nothing."""
-    silent, open_ends = threading.Event(), list[socket.socket]()
-
-    def forward(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                if not silent.is_set():
-                    target.sendall(data)
-            target.shutdown(socket.SHUT_RDWR)
-
-    def accept(listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                near, far = listener.accept()[0], socket.socket(socket.AF_UNIX)
-                far.connect(f"{server}/.s.PGSQL.5432")
-                open_ends.extend((near, far))
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=forward, args=ends, daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, args=[listener], daemon=True).start()
-
-        def close() -> None:
-            for end in open_ends:
-                with suppress(OSError):
-                    end.shutdown(socket.SHUT_RDWR)
-
-        rescue = threading.Timer(30, close)  # a test whose client waits for ever fails
-        rescue.start()
-        yield listener.getsockname()[1], silent
-        rescue.cancel()
-        close()
-
-
-def test_a_server_that_falls_silent_is_given_up(server: str, proxy: tuple[int, threading.Event]) -> None:
-    port, silent = proxy
-    url = f"postgresql://history@127.0.0.1:{port}/postgres"
-    with open_history(url, silence=0.2) as history:
-        assert history.run_ids() == ()
-        silent.set()
-        with pytest.raises(HistoryError, match=r"nothing for 0\.2 s") as refused:
-            history.run_ids()
-    assert str(refused.value).startswith(f"history {url}: the server ")
-
-
-def test_a_wrong_password_is_told_without_it(server: str) -> None:
-    assert "nowhere" in refusal(f"postgresql://history:secret@/nowhere?host={server}")
-    assert "secret" not in refusal(f"postgresql://history:secret@/nowhere?host={server}")
 
 
 def newer(folder: Path) -> Path:
@@ -488,31 +253,6 @@ def test_a_file_that_was_pruned_is_smaller(tmp_path: Path) -> None:
     with open_history(path) as history:
         history.prune(keep=1)
     assert path.stat().st_size < before / 2
-
-
-def saying(**changes: Any) -> RunResults:
-    """A night with a diff that says something else."""
-    diff = replace(Diff("y", (1, 1), 1, 1, 1, SHA, OTHER), **changes)
-    return night(0, ended("a", stages=(StageResult("fused", State.MISMATCH, diffs=(diff,)),)))
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        saying(mismatches=10**30),
-        saying(actual_sha="zz"),
-        saying(golden_sha="a"),
-        msgspec.structs.replace(night(0), exit_code=10**20),
-        msgspec.structs.replace(night(0), jobs=(replace(ended("a"), state=State.PLANNED),)),
-        night(0, replace(ended("a"), job=job_named("\udcff"))),
-    ],
-)
-def test_what_no_history_can_hold_is_refused_and_others_come_in(bad: RunResults, place: str | Path) -> None:
-    with open_history(place) as history:
-        with pytest.raises(ContentError, match=f"^run {bad.run}: its results cannot be brought in: "):
-            history.record(bad)
-        assert history.record(night(1, ended("a")))
-        assert history.run_ids() == (night(1).run,)
 
 
 def test_what_has_no_id_of_a_run_is_refused(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_workload_without_an_account_is_refused_in_one_line(tmp_path: Path) ->
         "geometries: {own: {workload: own, m: 32, k: 64, n: 32}}\n"
         "lanes: {compile: {include: [{platforms: [emu-a2a3], geometries: [own], kernels: [gemm]}]}}\n"
     )
-    with pytest.raises(FilterError, match=r"^workload own gives no account of its plans$"):
+    with pytest.raises(FilterError, match=r"^workload own gives no account of its plans; name a job of"):
         plan_of(load([ROOT / "matrix.yaml", overlay]), "compile/emu-a2a3/own/gemm")
 
 

@@ -207,7 +207,7 @@ def test_an_address_on_the_command_line_is_refused_and_not_told() -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=f"--webhook {tmp_path}/none: No such file"):
+    with pytest.raises(UserError, match=f"--webhook {tmp_path}/none: cannot be read: No such file.*; name "):
         address(tmp_path / "none", {})
 
 

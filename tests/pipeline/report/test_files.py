@@ -77,9 +77,11 @@ def test_a_summary_that_cannot_be_written_does_not_take_the_junit_file_along(
     tmp_path: Path, result_of: MakeResult
 ) -> None:
     files = ReportFiles(tmp_path / "x.xml", tmp_path / "there" / "s.md")
-    (tmp_path / "there").rmdir()
-    with pytest.raises(ReportError, match=r"s\.md: the report cannot be written: No such file or directory"):
-        tell(files, tmp_path / "run", result_of("device/emu/mc62/fused/small"))
+    files.run_started(run_info(tmp_path))
+    (tmp_path / "there").touch()
+    result = result_of("device/emu/mc62/fused/small")
+    with pytest.raises(ReportError, match=r"s\.md: the report cannot be written: File exists"):
+        files.run_finished(RunSummary("r1", tmp_path, (result,), 0, 1.0))
     assert junitparser.JUnitXml.fromfile(str(tmp_path / "x.xml")).tests == 1
 
 

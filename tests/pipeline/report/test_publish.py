@@ -57,7 +57,10 @@ def test_a_full_disk_leaves_no_half_file_and_says_so_in_one_line(tmp_path: Path)
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
     )
-    assert ran.stdout == f"{tmp_path / 'junit.xml'}: the report cannot be written: File too large\n"
+    assert (
+        ran.stdout
+        == f"{tmp_path / 'junit.xml'}: the report cannot be written: File too large; name another place\n"
+    )
     assert ran.stderr == ""
     assert list(tmp_path.iterdir()) == []
 

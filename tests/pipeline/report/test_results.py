@@ -131,7 +131,7 @@ def test_the_document_has_all_that_is_known_of_a_run(
 def test_a_document_is_read_as_it_was_written(tmp_path: Path, wrong: Result) -> None:
     path = beside(tell(tmp_path / "run", wrong))
     results = read_results(path)
-    assert results.jobs == (wrong,)
+    assert list(results.jobs) == [wrong]
     write_results(tmp_path / "again.json", results)
     assert read_results(tmp_path / "again.json") == results
 
@@ -166,11 +166,29 @@ def test_what_is_no_such_document_is_refused_in_one_line(text: str | None, told:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("peak_memory", "-1"), ("peak_memory", "1e23"), ("peak_memory", "1" + 23 * "0")),
+        *(("seconds", "-1"), ("seconds", "NaN"), ("seconds", "1e400"), ("seconds", "1e300")),
+        *(("attempts", "0"), ("attempts", "-5"), ("device", "-1"), ("device", "1" + 23 * "0")),
+    ],
+)
+def test_a_number_that_no_run_has_is_refused(name: str, value: str, tmp_path: Path, wrong: Result) -> None:
+    path = beside(tell(tmp_path / "run", replace(wrong, seconds=1.25, attempts=2, device=3, peak_memory=5)))
+    document = path.read_text()
+    edited, changed = re.subn(rf'(?<="jobs":\[)(.*?"{name}":)[0-9.]+(?=[,}}])', rf"\g<1>{value}", document)
+    assert changed == 1
+    path.write_text(edited)
+    with pytest.raises(ReportError, match=r"^\S+results.json: is no .*; take the file as its run wrote it$"):
+        read_results(path)
+
+
 def test_a_run_whose_report_cannot_be_written_leaves_no_results(tmp_path: Path, wrong: Result) -> None:
     """They would say another exit code than the terminal."""
     files = ReportFiles(None, tmp_path / "there" / "s.md")
-    (tmp_path / "there").rmdir()
     files.run_started(RunInfo(RUN, tmp_path, (wrong.job,), "", 1))
+    (tmp_path / "there").touch()
     with pytest.raises(ReportError):
         files.run_finished(RunSummary(RUN, tmp_path, (wrong,), 1, 1.0))
     assert not (tmp_path / "results.json").exists()
@@ -221,6 +239,7 @@ def test_a_junit_file_of_another_tool_is_refused(tmp_path: Path) -> None:
     [
         *("peak_memory=x", "peak_memory=", "peak_memory=-1", "peak_memory=1" + 23 * "0", "peak_memory=1.5"),
         *("seconds=abc", "seconds=nan", "seconds=-1", "attempts=0", "attempts=two", "y.cycles=many cycles"),
+        "device=9999999999",
     ],
 )
 def test_a_fact_that_is_no_number_is_told_with_its_case(

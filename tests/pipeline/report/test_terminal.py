@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from pipeline.ground.jobs import Platform, State
 from pipeline.ground.results import Result, StageResult
-from pipeline.report.terminal import OutlastingConsole, Terminal
+from pipeline.report.terminal import SizedConsole, Terminal
 from pipeline.run.listener import RunInfo, RunSummary
 
 MakeResult = Callable[..., Result]
@@ -53,7 +54,7 @@ def watched(console: Console, results: list[Result]) -> str:
 def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[Result]) -> None:
     lines = watched(Console(file=io.StringIO(), width=40), results).splitlines()
     assert lines[:9] == [
-        "run r1: 3 jobs, 2 at a time, in /runs/r1",
+        "run r1: 3 jobs, at most 2 at a time, in /runs/r1",
         "note: locks lie on NFS",
         "started device/emu-a2a3/mc62/fused/small on device 2",
         "started device/emu-a5/mc62/fused/small",
@@ -64,6 +65,16 @@ def test_a_log_has_a_line_when_a_job_starts_and_one_when_it_ends(results: list[R
         "1 job cannot run here; the reason is at the end",
     ]
     assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.parametrize("line", ["[b]a[/b] 'x' 12", "畳み込み :smile:", "x" * 300, ""])
+def test_a_file_gets_the_lines_that_rich_would_print(line: str) -> None:
+    ours, theirs = (Console(file=io.StringIO(), width=20) for _ in range(2))
+    Terminal(ours).remark(line)
+    theirs.print(Text(line, style="yellow"), soft_wrap=True)
+    assert isinstance(ours.file, io.StringIO)
+    assert isinstance(theirs.file, io.StringIO)
+    assert ours.file.getvalue() == theirs.file.getvalue()
 
 
 def test_jobs_that_cannot_run_here_are_told_in_one_line_before_the_first_that_runs(
@@ -204,6 +215,6 @@ def test_a_dumb_terminal_gets_plain_lines(results: list[Result]) -> None:
 
 
 def test_a_host_without_a_width_loses_no_line() -> None:
-    console = OutlastingConsole(file=io.StringIO(), _environ={"COLUMNS": "0"})
+    console = SizedConsole(file=io.StringIO(), _environ={"COLUMNS": "0"})
     console.print("run r1")
     assert console.file.getvalue() == "run r1\n"  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
 from pipeline.run.local import LocalExecutor
 from pipeline.run.options import Host, RunOptions
+from pipeline.run.processes import wait_until
 from pipeline.run.verdict import DEFAULT_MARKS, Mark
 
 Run = Callable[..., RunSummary]
@@ -67,6 +68,23 @@ def test_nothing_executed_is_an_error_whatever_was_skipped(
         (State.SKIPPED, "no simulator; install it")
     }
     assert watcher.started == []
+
+
+def test_the_next_job_begins_before_listeners_are_told_of_the_last(
+    options: RunOptions, host: Host, make_job: MakeJob, watcher: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [make_job(), make_job()]
+    begun: list[bool] = []
+
+    def finished(result: Result) -> None:
+        watcher.finished.append(result)
+        following = watcher.infos[0].folder / "jobs" / jobs[1].id.replace("/", "+") / "1"
+        begun.append(wait_until(following.is_dir, 10.0))
+
+    monkeypatch.setattr(watcher, "job_finished", finished)
+    run_jobs(jobs, replace(options, jobs=1), [watcher], host)
+    assert begun == [True, True]
+    assert [job for job, *_ in watcher.started] == [job.id for job in jobs]
 
 
 def test_skip_on_a_required_platform_is_an_error(options: RunOptions, make_job: MakeJob) -> None:
@@ -242,7 +260,7 @@ def test_damaged_result_file_is_no_result(run: Run, make_job: MakeJob) -> None:
 
 def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
     summary = run(make_job(f"kills_keeper:{tmp_path / 'pid'}"), make_job(), jobs=1)
-    assert summary.results[0].state is State.KILLED
+    assert summary.results[0].state is State.INFRASTRUCTURE
     assert summary.results[0].message == "its keeper was killed"
     assert summary.results[1].state is State.PASSED
     assert not alive((tmp_path / "pid").read_text())
@@ -251,7 +269,7 @@ def test_killed_keeper_does_not_leave_its_job_running(run: Run, make_job: MakeJo
 def test_killed_nursery_is_replaced(run: Run, make_job: MakeJob, tmp_path: Path) -> None:
     works = ["kills_nursery", f"kills_keeper:{tmp_path / 'pid'}", "passes"]
     summary = run(*(make_job(work) for work in works), jobs=1)
-    assert [result.state for result in summary.results] == [State.PASSED, State.KILLED, State.PASSED]
+    assert [result.state for result in summary.results] == [State.PASSED, State.INFRASTRUCTURE, State.PASSED]
     assert summary.problems == ()
 
 

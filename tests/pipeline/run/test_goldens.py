@@ -166,7 +166,10 @@ def test_users_tensors_that_are_gone_speak_against_the_host_alone(
     missing = {job.id: Wanted(job, str(options.cache), str(gone), 60) for job in jobs}
     settings = Settings(inputs=str(gone))
     summary = run(*jobs, target="pipeline.work.stages:execute", settings=settings, missing=missing)
-    expected = (State.INFRASTRUCTURE, f"no golden: {gone}: cannot be read: No such file or directory")
+    expected = (
+        State.INFRASTRUCTURE,
+        f"no golden: {gone}: cannot be read: No such file or directory; name another file",
+    )
     assert [(result.state, result.message) for result in summary.results] == [expected] * 2
     assert summary.set_aside == {}
     assert (summary.folder / "nursery.log").read_text() == ""

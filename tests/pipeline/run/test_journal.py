@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,3 +158,40 @@ def test_results_of_other_sources_count_no_longer_once_a_run_is_resumed(
         State.PASSED,
         State.INTERRUPTED,
     ]
+
+
+def test_a_journal_gives_results_back_while_it_is_written_and_later(
+    tmp_path: Path, plan: tuple[Job, ...]
+) -> None:
+    """Also if it was removed meanwhile: the reports of such a run are still written."""
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.run_started(info(plan))
+    results = [Result(job, State.MISMATCH, f"é {number}") for number, job in enumerate(plan)]
+    for result in results:
+        journal.remark("between")
+        journal.job_finished(result)
+        assert journal.result(result.job) == result
+    journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 1, 1.0))
+    path.rename(tmp_path / "gone")
+    assert [journal.result(job) for job in reversed(plan)] == results[::-1]
+    (tmp_path / "gone").rename(path)
+    journal.close()
+    assert [journal.result(job) for job in plan] == results
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(JournalError, match="journal: was changed while the run used it"):
+        journal.result(plan[2])
+
+
+def test_a_result_that_a_full_disk_has_no_room_for_is_given_back_too(
+    tmp_path: Path, plan: tuple[Job, ...], full_disk: Callable[[], AbstractContextManager[None]]
+) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.run_started(info(plan))
+    results = [Result(job, State.MISMATCH, "wrong") for job in plan]
+    journal.job_finished(results[0])
+    with full_disk(), pytest.raises(JournalError, match="cannot be written"):
+        journal.job_finished(results[1])
+    journal.job_finished(results[2])
+    assert [journal.result(job) for job in plan] == results
+    journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 1, 1.0))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,3 +54,23 @@ def test_the_same_failure_is_told_once(tmp_path: Path, make_job: Callable[..., J
         everybody.tell(lambda one: one.job_started(make_job(), None, 1))
     everybody.tell(lambda one: one.run_finished(RunSummary("r", tmp_path, (), 0, 1.0)))
     assert everybody.problems == ["Fails failed: OSError: no job", "Fails failed: OSError: no end"]
+
+
+def test_events_that_are_kept_are_passed_on_in_their_order_whatever_happens() -> None:
+    class Hears(Fails):
+        def __init__(self) -> None:
+            self.heard: list[str] = []
+
+        def remark(self, text: str) -> None:
+            self.heard.append(text)
+
+    hears = Hears()
+    everybody = Broadcast([Fails(), hears])
+    with suppress(KeyError), everybody.afterwards():
+        everybody.remark("one")
+        everybody.remark("two")
+        assert not hears.heard
+        raise KeyError
+    everybody.remark("three")
+    assert hears.heard == ["one", "two", "three"]
+    assert everybody.problems == ["Fails failed: OSError: no remark"]

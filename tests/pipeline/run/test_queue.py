@@ -45,3 +45,12 @@ def test_a_task_that_returns_is_the_first_or_the_last() -> None:
 
 def test_late_tasks_come_behind_the_others() -> None:
     assert offered(filled("a1", "b1", "c1"), lambda task: task == "a1") == ["b1", "c1", "a1"]
+
+
+def test_of_hundreds_of_kinds_only_those_are_looked_at_that_are_asked_for() -> None:
+    queue = filled(*map(chr, range(1000, 1500)))
+    looked: list[str] = []
+    for kind, task in queue.offered(lambda task: bool(looked.append(task))):
+        assert queue.take(kind) == task
+        break
+    assert looked == [chr(1000)]

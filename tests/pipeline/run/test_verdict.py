@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.diff.compare import compare, crcs
 from pipeline.ground.jobs import Job, State
-from pipeline.ground.results import Region, Result, StageResult
-from pipeline.run.verdict import DEFAULT_MARKS, merge_repeats
+from pipeline.ground.results import Blame, Region, Result, StageResult
+from pipeline.run.evidence import Evidence, Next
+from pipeline.run.verdict import DEFAULT_MARKS, judge_lost, merge_repeats
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,19 @@ def test_a_repeat_that_is_right_varies_where_another_is_wrong(make_job: Callable
         diff = compare("y", actual, golden, width=8, band_rows=2, sentinel=None)
         results.append(Result(make_job(), state, stages=(StageResult("fused", state, diffs=(diff,)),)))
     assert merge_repeats(results).message.endswith("; fused: y varies only in channels 5 of 64")
+
+
+def test_a_keeper_that_was_killed_blames_its_host_and_not_the_job(make_job: Callable[..., Job]) -> None:
+    lost = judge_lost(make_job(), "", gave_up=False)
+    assert (lost.state, lost.blames) == (State.INFRASTRUCTURE, Blame.HOST)
+    on_nodes = ("10.0.0.3:npu-0", "10.0.0.4:npu-0")
+    other = make_job("passes:other")
+    evidence = Evidence({lost.job.id: on_nodes, other.id: on_nodes}, {})
+    tries = [evidence.note(on_nodes[0], lost)]
+    decided = evidence.decide(tries, elsewhere=True, alone=False, retries=2, final=False)
+    assert decided is Next.AGAIN
+    evidence.note(on_nodes[0], Result(other, State.PASSED))
+    tries.append(evidence.note(on_nodes[1], Result(lost.job, State.PASSED)))
+    decided = evidence.decide(tries, elsewhere=False, alone=False, retries=2, final=True)
+    assert isinstance(decided, Result)
+    assert decided.state is State.PASSED

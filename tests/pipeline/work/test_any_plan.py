@@ -13,7 +13,7 @@ import pytest
 from emulator.engine import run_program
 from emulator.soc import SOCS
 from golden.geometry import C0, Conv, ConvGeometry, Geometry, GeometryError
-from kernels import conv_plan, plan
+from kernels import conv_plan, planner
 from kernels.choice import RESIDENT, STREAMED, Streams
 from kernels.plan import PlanError
 from pipeline.faults.injection import inputs_with
@@ -49,7 +49,7 @@ def subjects(workload: str, ways: list[Streams], soc: str, random: Random) -> It
             )
             limits = replace(limits_of(soc), l1=random.choice((512, 60, 24)) << 10)
             rows = random.randint(1, geometry.out_height)
-            tile: Any = plan.tile_bands if workload == "conv-pair" else conv_plan.tile_conv_bands
+            tile: Any = planner.tile_bands if workload == "conv-pair" else conv_plan.tile_conv_bands
             tiled = tile(geometry, limits, rows, streams)
         except (GeometryError, PlanError):
             continue

@@ -49,7 +49,7 @@ DECLARATION = """
 import re
 from dataclasses import replace
 from workloads.conv_pair import WORKLOAD as PAIR
-from {package}.plan import tile_bands
+from {package}.planner import tile_bands
 from {package}.tiles import Written
 
 TILES = Written(16, 64), Written(16, 32)

@@ -268,7 +268,7 @@ def test_a_users_file_that_is_gone_is_a_compile_error(samples: Any, done: Done, 
     result = done(samples["gemm"].job(Lane.DEVICE, "gemm", workload=gone))
     assert (result.state, result.message) == (
         State.COMPILE_ERROR,
-        f"{tmp_path}/gone.py: there is no such file",
+        f"{tmp_path}/gone.py: there is no such file: name a Python file",
     )
 
 

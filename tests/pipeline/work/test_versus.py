@@ -159,4 +159,7 @@ def test_a_broken_file_of_a_user_is_a_compile_error_in_a_line(
     gone = tmp_path / "gone.py"
     job = replace(job_of("gemm"), workload=WorkloadName("mine", str(gone)))
     result = execute(job, JobContext(tmp_path, None, tmp_path))
-    assert (result.state, result.message) == (State.COMPILE_ERROR, f"{gone}: there is no such file")
+    assert (result.state, result.message) == (
+        State.COMPILE_ERROR,
+        f"{gone}: there is no such file: name a Python file",
+    )
