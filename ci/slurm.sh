@@ -24,7 +24,8 @@ export RAY_AUTH_TOKEN
 # Ray makes its workers give way to everything else on a node; here they are the work.
 export RAY_worker_niceness=0
 
-head=$(hostname)
+# As Slurm calls this node, which need not be what the host calls itself.
+head=${SLURMD_NODENAME:-$(hostname)}
 host=$(hostname -I | cut -d' ' -f1)
 log=$(mktemp)
 nodes=

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from golden.cache import prune
 from kernels.plan import PlanError
 from pipeline.commands.facts import (
     SOURCES_DIGEST,
@@ -60,7 +59,7 @@ from pipeline.results.review import History, review
 from pipeline.run.controller import resume_run, run_jobs
 from pipeline.run.devices import lock_folder
 from pipeline.run.folders import check_root, failed_jobs, prune_runs, read_run
-from pipeline.run.goldens import missing_goldens
+from pipeline.run.goldens import missing_goldens, prune_goldens
 from pipeline.run.listener import Listener
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.sequence import builds, expected, expected_memory
@@ -70,7 +69,7 @@ from workloads.base import WorkloadError
 _DAY = "date"
 """The fact of a run that gives the day of its plan; `--resume` and `--failed` keep it."""
 
-_KEPT_RUNS, _KEPT_DAYS, _KEPT_GOLDENS = 50, 30, 2 * 1024**3
+_KEPT_RUNS, _KEPT_DAYS = 50, 30
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,7 @@ def run_lane(
         _update_references(path, references, summary.results, whole=settings.whole)
     now, max_age = clock(), timedelta(days=_KEPT_DAYS)
     prune_runs(options.root, spared=summary.run_id, keep=_KEPT_RUNS, max_age=max_age, now=now)
-    prune(options.cache, max_bytes=_KEPT_GOLDENS, max_age=max_age, now=now)
+    prune_goldens(options.cache, now)
     return summary.exit_code
 
 

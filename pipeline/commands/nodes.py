@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pipeline.commands.facts import ROOT, VERSIONS, run_facts, source_digests, source_files
 from pipeline.commands.hosts import availability, device_pools, refuse_broken_toolchains
-from pipeline.engines.registry import compiles, toolchain
+from pipeline.engines.registry import compiles, to_build, toolchain
 from pipeline.ground.jobs import Job
 from pipeline.run.cluster.executor import ClusterExecutor
 from pipeline.run.cluster.head import AUTO
@@ -46,6 +46,7 @@ def survey(asked: Inspect, now: Callable[[], float] = time.time) -> Survey:
         able=tuple(Able(answer.reason, answer.remedy) for answer in answers),
         pools=device_pools(asked.jobs, asked.devices),
         toolchains=toolchains,
+        lacks={name: what for name in _backends(asked.jobs) if (what := to_build(name))},
         clock=now(),
     )
 
@@ -68,8 +69,11 @@ def cluster_executor(arguments: Namespace, options: RunOptions) -> Callable[[Ter
 
 def _toolchains(plan: Sequence[Job]) -> Mapping[str, Mapping[str, str]]:
     """What the jobs of each backend of a plan compile with on this host, for those that compile."""
-    backends = sorted({platform.backend for job in plan for platform in job.platforms})
-    return {name: toolchain(name, os.environ) for name in backends if compiles(name)}
+    return {name: toolchain(name, os.environ) for name in _backends(plan) if compiles(name)}
+
+
+def _backends(plan: Sequence[Job]) -> list[str]:
+    return sorted({platform.backend for job in plan for platform in job.platforms})
 
 
 def sources_archive() -> tuple[bytes, str]:

@@ -29,7 +29,7 @@ from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, lock_name
-from pipeline.run.evidence import Evidence, Next, Try
+from pipeline.run.evidence import Evidence, Fault, Next, Try, fresh
 from pipeline.run.executor import Ended, Executor, Process, Site, Terms, Told
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.journal import Journal, lost_result
@@ -177,9 +177,12 @@ class _Run:
         self._parked: list[_Task] = []
         self._builders: dict[str, str] = {}
         self._reach: dict[str, tuple[str, ...]] = {}
+        self._widths: dict[str, int] = {}
+        self._most_workers = 0
         self._take_reach()
         self._evidence = Evidence(self._reach, self._executor.set_aside)
         self._running: dict[int, _Running] = {}
+        self._probing: set[str] = set()
         self._orders = 0
         self._waits = LockWaits(self._executor.holder, self._host.now)
         self._stopped = ""
@@ -268,6 +271,10 @@ class _Run:
         """Ask which places jobs can have, at the beginning and when there are others."""
         waiting = list(self._waiting.drain())
         self._reach.update((job.id, reach) for job in self._plan if (reach := self._executor.reach(job)))
+        reaches = {id(reach): reach for reach in self._reach.values()}  # most jobs have the same
+        there = {name for reach in reaches.values() for name in reach}
+        self._widths.update((name, self._executor.width(name)) for name in there - self._widths.keys())
+        self._most_workers = max(self._most_workers, self._executor.workers)
         for task in waiting:
             self._waiting.add(task, self._kind(task))
 
@@ -279,6 +286,8 @@ class _Run:
         return (
             self._places(task.job),
             task.job.kernel,
+            tuple(each.backend for each in task.job.platforms),
+            task.job.profile is None,
             frozenset(self._builds_of(task.job)),
             golden.job.id if golden is not None else "",
         )
@@ -331,7 +340,8 @@ class _Run:
                 if not wanted:
                     self._without_device(self._waiting.take(kind))
                     continue
-                if wanted in busy:
+                wanted = self._executor.ready(task.job, wanted)
+                if not wanted or wanted in busy:
                     continue
                 device = self._executor.take(task.job, wanted)
                 if device is None:
@@ -358,12 +368,12 @@ class _Run:
             builder: {job for job, each in self._options.builds.items() if each & builds and job != builder}
             for builder, builds in built.items()
         }
-        return sequence.at_best(ran, self._executor.workers, self._reach, waited)
+        return sequence.at_best(ran, self._most_workers, self._reach, self._widths, waited)
 
     def _start_probes(self) -> dict[tuple[str, ...], None]:
         """Start the probes of suspect devices. Returns the devices that are not free."""
         busy: dict[tuple[str, ...], None] = {}
-        for name, job_id in self._evidence.probes().items():
+        for name, job_id in self._evidence.probes(self._probing).items():
             if self._stopped or not self._executor.has_room:
                 break
             job = next(job for job in self._plan if job.id == job_id)
@@ -374,6 +384,7 @@ class _Run:
             self._everybody.remark(f"probe: does device {name} pass {job_id}? ({self._evidence.why(name)})")
             folder = self._probe_folder / str(self._orders + 1)
             shutil.rmtree(folder, ignore_errors=True)  # left from before the run was resumed
+            self._probing.add(name)
             self._send(None, job, folder, device)
         return busy
 
@@ -386,10 +397,10 @@ class _Run:
             task.repeats.clear()
         # Avoid places where this job failed, even if they are free and the others are not.
         tried = {one.device for one in task.tries}
-        fresh = tuple(name for name in usable if name not in tried) if tried else usable
-        if not fresh and (task.anywhere or not task.examined):
-            fresh = usable
-        return self._evidence.choose(fresh, idle=not self._running)
+        left = fresh(usable, tried) if tried else usable
+        if not left and (task.anywhere or not task.examined):
+            left = usable
+        return self._evidence.choose(left, idle=not self._running)
 
     def _places(self, job: Job) -> tuple[str, ...]:
         """The places that the run can choose for a job; empty if it needs none."""
@@ -428,7 +439,9 @@ class _Run:
     def _ended(self, number: int, ended: Ended) -> None:
         """The process of a number ended."""
         running = self._running.pop(number)
-        job = running.process.job
+        job, place = running.process.job, running.process.device
+        if running.task is None and place is not None:
+            self._probing.discard(place.name)
         if ended.returned:
             self._take_back(running)
             return
@@ -490,8 +503,8 @@ class _Run:
             self._decide(task)
         else:
             self._finish(task, result)
-        if process.device is not None and (reason := self._evidence.refuses(name, self._unfinished())):
-            self._set_aside(name, reason)
+        if process.device is not None and (fault := self._evidence.refuses(name, self._unfinished())):
+            self._give_up(fault)
         self._reconsider()
 
     def _unfinished(self) -> Iterator[Job]:
@@ -506,8 +519,8 @@ class _Run:
         if result.state is State.INTERRUPTED or process.device is None:
             return
         name, job = process.device.name, result.job.id
-        if reason := self._evidence.probed(name, result):
-            self._set_aside(name, reason)
+        if fault := self._evidence.probed(name, result):
+            self._give_up(fault)
         elif result.state is State.PASSED:
             self._everybody.remark(f"device {name} passes {job}")
         else:
@@ -515,8 +528,12 @@ class _Run:
         self._reconsider()
 
     def _set_aside(self, name: str, reason: str) -> None:
-        self._executor.set_aside.setdefault(name, reason)
-        self._everybody.remark(f"device {name} is set aside: {reason}")
+        self._give_up(Fault(f"device {name}", (name,), reason))
+
+    def _give_up(self, fault: Fault) -> None:
+        for name in fault.places:
+            self._executor.set_aside.setdefault(name, fault.reason)
+        self._everybody.remark(f"{fault.what} is set aside: {fault.reason}")
 
     def _reconsider(self) -> None:
         """Decide again about jobs whose end depends on news about a device."""
@@ -537,7 +554,7 @@ class _Run:
         usable, places = self._usable(task.job), self._places(task.job)
         goes_on = not self._stopped and (bool(usable) or not places)
         tried = {one.device for one in task.tries}
-        elsewhere = goes_on and not tried.issuperset(usable)
+        elsewhere = goes_on and bool(fresh(usable, tried))
         decision = self._evidence.decide(
             task.tries,
             elsewhere=elsewhere,
@@ -550,8 +567,10 @@ class _Run:
         elif decision is Next.AGAIN:
             task.attempt, task.anywhere = task.attempt + 1, not elsewhere
             last = task.tries[-1]
-            # A job that was refused by a device that has passed nothing waits until there is more evidence.
-            self._requeue(task, last=last.refused and not self._evidence.proven(last.device))
+            # A job that was refused by a device that has passed nothing waits until there is more evidence;
+            # not if it blames the node, which waits for what becomes of it on another one.
+            late = last.refused and not last.by_node and not self._evidence.proven(last.device)
+            self._requeue(task, last=late)
         elif isinstance(decision, Result):
             self._finish(task, decision)
 

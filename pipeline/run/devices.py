@@ -132,6 +132,14 @@ def number_of(place: str) -> int | None:
     return None if lock == HOST else int(lock.rpartition("-")[2])
 
 
+def in_words(place: str) -> str:
+    """A place for people: `device 1`, `device 1 of 10.0.0.3`, or `node 10.0.0.3`."""
+    node, number = node_of(place), number_of(place)
+    if number is None:
+        return f"node {node}"
+    return f"device {number}" + (f" of {node}" if node else "")
+
+
 def lock_folder(environment: Mapping[str, str]) -> Path:
     """The host's folder of device locks. Raises `DeviceError` if `PIPELINE_LOCKS` is a relative path."""
     folder = Path(environment.get(LOCKS_VARIABLE) or _LOCKS)

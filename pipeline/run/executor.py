@@ -171,6 +171,9 @@ class Executor(Protocol):
     def reach(self, job: Job) -> tuple[str, ...]:
         """The places that the run can choose for a job; empty if it needs none."""
 
+    def width(self, name: str) -> int:
+        """How many processes a place takes at a time; asked once, when `reach` first names it."""
+
     def lent(self, job: Job) -> tuple[int, ...]:
         """The ids of the devices that a scheduler can lend a job that needs no place."""
 
@@ -179,6 +182,9 @@ class Executor(Protocol):
 
     def take(self, job: Job, names: Sequence[str]) -> Device | None:
         """Take a free one of these places for a job, the first or the nearest. None if all are busy."""
+
+    def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of these places, free or not, where nothing is being built that a job would wait for."""
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """Of places that could not be taken just now, those that another run or program holds."""

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from pipeline.ground.subject import subject_of, wanted_golden
 from pipeline.run import processes
 from pipeline.run.messages import Channel
 from workloads.base import WorkloadError
+
+_KEPT_BYTES, _KEPT_AGE = 2 * 1024**3, timedelta(days=30)
 
 _TORCH_IMPORT = 60.0
 """Seconds that importing torch may take, even on a busy host."""
@@ -54,6 +57,11 @@ class Wanted(msgspec.Struct, frozen=True):
     def wanted(self) -> golden.cache.Wanted:
         """What the golden is computed from; raises what `wanted_golden` raises."""
         return wanted_golden(self.job, Path(self.inputs) if self.inputs is not None else None)
+
+
+def prune_goldens(folder: Path, now: datetime) -> None:
+    """Remove the goldens of a host that no job there used for long, and the oldest if there are too many."""
+    golden.cache.prune(folder, max_bytes=_KEPT_BYTES, max_age=_KEPT_AGE, now=now)
 
 
 def missing_goldens(plan: Sequence[Job], cache: Path, inputs: str | None) -> Mapping[str, Wanted]:

@@ -106,6 +106,10 @@ class LocalExecutor:
             return ()
         return lock_names(job.platform, self._terms.devices_of(job))
 
+    def width(self, name: str) -> int:
+        """See `Executor`."""
+        return 1
+
     def lent(self, job: Job) -> tuple[int, ...]:
         """See `Executor`."""
         return self._terms.devices_of(job)
@@ -119,6 +123,10 @@ class LocalExecutor:
         return self._pool.acquire(
             job.platform, [number for name in names if (number := number_of(name)) is not None]
         )
+
+    def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+        """See `Executor`. What is built here before a run's other jobs begin is in its options."""
+        return names
 
     def held_elsewhere(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Executor`."""

@@ -74,18 +74,20 @@ def _backends(job: Job) -> list[Backend]:
 
 
 def builds(plan: Sequence[Job], to_build: Callable[[str], str] = to_build) -> Mapping[str, Set[str]]:
-    """By job id, what is built once for several jobs of a plan and is not built yet.
+    """By job id, what is built once for several jobs of a plan and is not built yet; see `lacked_by`.
 
-    Jobs that only compile, on no data, need nothing that is built. `to_build` says what a backend lacks.
+    `to_build` says what a backend lacks.
     """
     backends = {platform.backend for job in plan for platform in job.platforms if job.profile is not None}
     lacking = {backend: what for backend in backends if (what := to_build(backend))}
-    needed = {
-        job.id: {lacking[each.backend] for each in job.platforms if each.backend in lacking}
-        for job in plan
-        if job.profile is not None
-    }
-    return {job: what for job, what in needed.items() if what}
+    return {job.id: needs for job in plan if (needs := lacked_by(job, lacking))}
+
+
+def lacked_by(job: Job, lacking: Mapping[str, str]) -> Set[str]:
+    """What a job needs of that which backends lack, by their names; one that only compiles needs nothing."""
+    if job.profile is None:
+        return frozenset()
+    return {lacking[each.backend] for each in job.platforms if each.backend in lacking}
 
 
 def ordered(jobs: Sequence[Job], expected: Mapping[str, float], builds: Mapping[str, Set[str]]) -> list[Job]:
@@ -107,27 +109,37 @@ def at_best(
     results: Iterable[Result],
     workers: int,
     reach: Mapping[str, Sequence[str]],
+    widths: Mapping[str, int],
     waited: Mapping[str, Set[str]],
 ) -> float:
     """Seconds below which no order of these jobs could have ended, each taking as long as it took.
 
-    It is the largest of: all jobs shared out evenly among the workers; those that need the same devices,
+    It is the largest of: all jobs shared out evenly among the workers; those that need the same places,
     among these; the longest job; and for each build the job that built with those that waited: the longest of
     them, or all shared out evenly.
 
     Args:
         results: of the jobs that were run.
-        workers: how many jobs ran in parallel.
-        reach: by job id, the devices of which a job needed one; none for a job that needed none.
+        workers: how many jobs ran in parallel at most.
+        reach: by job id, the places of which a job needed one; none for a job that needed none.
+        widths: by place, how many jobs it takes at a time.
         waited: by id of a job that built something, the ids of those that waited for it.
     """
-    took = {one.job.id: sum(each.seconds for each in one.tries) or one.seconds for one in results}
+    took: dict[str, float] = {}
+    first: dict[str, float] = {}
     sharing: dict[tuple[str, ...], float] = {}
-    for job, seconds in took.items():
-        sharing[tuple(reach.get(job, ()))] = sharing.get(tuple(reach.get(job, ())), 0.0) + seconds
+    used: dict[tuple[str, ...], set[str]] = {}
+    for one in results:
+        seconds = [each.seconds for each in one.tries] or [one.seconds]
+        took[one.job.id], first[one.job.id] = sum(seconds), seconds[0]
+        if places := tuple(reach.get(one.job.id, ())):
+            sharing[places] = sharing.get(places, 0.0) + sum(seconds)
+            # Also where they ran: the places that are left may not be all that there were.
+            used.setdefault(places, set(places)).update(filter(None, (each.device for each in one.tries)))
     bounds = [sum(took.values()) / workers, *took.values()]
-    bounds += [seconds / len(devices) for devices, seconds in sharing.items() if devices]
+    bounds += [seconds / sum(widths[name] for name in used[names]) for names, seconds in sharing.items()]
     for builder, others in waited.items():
         later = [took.get(job, 0.0) for job in others]
-        bounds.append(took.get(builder, 0.0) + max(sum(later) / workers, *later, 0.0))
+        # What a job builds is there after its first try.
+        bounds.append(first.get(builder, 0.0) + max(sum(later) / workers, *later, 0.0))
     return max(bounds, default=0.0)

@@ -25,7 +25,7 @@ echo "srun $*" >>"$CALLS"
 exec sleep 600
 """
 HOSTNAME = """#!/bin/sh
-[ "$1" = -I ] && echo "10.0.0.1 fe80::1" || echo first
+[ "$1" = -I ] && echo "10.0.0.1 fe80::1" || echo node-1.example.org
 """
 
 
@@ -44,6 +44,7 @@ def test_a_run_in_an_allocation_uses_all_nodes_and_leaves_none(calls: Path) -> N
         "PATH": f"{calls.parent}:{os.environ['PATH']}",
         "PIPELINE_PYTHON_BIN": str(calls.parent),
         "SLURM_JOB_NUM_NODES": "3",
+        "SLURMD_NODENAME": "node-1",
         "SLURM_SUBMIT_DIR": str(calls.parent),
         "CALLS": str(calls),
     }
@@ -52,7 +53,7 @@ def test_a_run_in_an_allocation_uses_all_nodes_and_leaves_none(calls: Path) -> N
     head, token, others, run = calls.read_text().splitlines()
     assert head.startswith("ray start --head --port=6380 --node-ip-address=10.0.0.1 ")
     assert token == "token token 64"
-    assert "--nodes=2 --ntasks=2 --ntasks-per-node=1 --exclude=first" in others
+    assert "--nodes=2 --ntasks=2 --ntasks-per-node=1 --exclude=node-1 " in others
     assert "ray start --address=10.0.0.1:6380" in others
     assert run == "python -m pipeline run --executor ray --address 10.0.0.1:6380 --deadline 8h"
     assert not [one for one in psutil.process_iter() if calls_of(one) == str(calls)]

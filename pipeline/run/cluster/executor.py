@@ -23,6 +23,7 @@ from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Blame, Result
 from pipeline.run.ahead import GoldensAhead
 from pipeline.run.cluster import head
+from pipeline.run.cluster.builds import Builds
 from pipeline.run.cluster.link import ClusterError, Link, Start, head_at, start_liaison
 from pipeline.run.cluster.messages import (
     Aside,
@@ -111,6 +112,7 @@ class ClusterExecutor:
         self._hired: Counter[str] = Counter()
         self._running: dict[int, tuple[Process, str]] = {}
         self._devices = Devices()
+        self._builds = Builds()
         self._told_of_memory = False
         self._files = GoldenFiles(terms.cache, terms.settings.inputs)
         self._give_up_at = math.inf
@@ -120,7 +122,7 @@ class ClusterExecutor:
         self._told = Told(lambda _number, _ended: None)
         self._inspect = Inspect(cluster.survey, self._roster.kinds, cluster.devices, cluster.inputs)
         self._link = Link(start)
-        self._slots = Slots(self._link.send)
+        self._slots = Slots(self._link.send, lambda key: self._nodes[key].processors)
         try:
             self._join()
         except BaseException:
@@ -147,9 +149,9 @@ class ClusterExecutor:
                 if connected := isinstance(message, Connected):
                     break
             if not connected:
-                raise ClusterError(
-                    f"{where}: no answer within {_JOINING_SECONDS:g} s{self._link.last_error()}; {head.START}"
-                )
+                late = f"no answer within {_JOINING_SECONDS:g} s"
+                what = "Ray's driver ended before it had joined" if self._link.ended else late
+                raise ClusterError(f"{where}: {what}{self._link.last_error()}; {head.START}")
         for message in self._link.messages(_SURVEYING_SECONDS) if self._nodes else ():
             self._take_in(message)
             if all(node.answered for node in self._nodes.values()):
@@ -216,6 +218,10 @@ class ClusterExecutor:
         """See `Executor`."""
         return self._roster.reach(job)
 
+    def width(self, name: str) -> int:
+        """See `Executor`."""
+        return 1 if number_of(name) is not None else self._nodes[self._roster.owner(name)].processors
+
     def lent(self, job: Job) -> tuple[int, ...]:
         """See `Executor`."""
         return ()
@@ -235,13 +241,21 @@ class ClusterExecutor:
         if not name:
             free = (key for name in names if name not in taken and (key := owner(name)))
             if nodes := tuple(dict.fromkeys(free)):
-                self._slots.ask(wanted, nodes, self.workers)
+                # Slots on nodes where it may run soon are of use to it, even if not now.
+                self._slots.ask(wanted, nodes, self.workers, exchange=not self._builds.hinder(job))
             return None
         slot, device = idle[owner(name)], number_of(name)
         self._slots.use(slot)
         if device is not None:
             self._devices.use(name)
         return Place(device, name, slot)
+
+    def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+        """See `Executor`."""
+        hindered = self._builds.hinder(job)
+        if not hindered:
+            return names
+        return tuple(name for name in names if self._roster.owner(name) not in hindered)
 
     def _wanted(self, job: Job, names: Sequence[str]) -> Mapping[str, float]:
         """What a job asks Ray for, to run on one of these places."""
@@ -287,6 +301,7 @@ class ClusterExecutor:
             notes = (str(note) for note in notes_in(self._terms.cache) if str(note) not in node.goldens)
             goldens = (str(entry), *notes)
         node.kernels.add(built_by(process.job))
+        self._builds.begin(process.number, key, process.job)
         self._link.send(Tell(key, msgspec.Raw(encode(run)), goldens))
 
     def cancel(self) -> None:
@@ -374,7 +389,10 @@ class ClusterExecutor:
     def _survey(self, key: str, node: Node, survey: Survey) -> None:
         if why := self._roster.admit(key, survey, time.time(), self.set_aside):
             self._refuse(key, node, why)
-        elif self._site is not None:
+            return
+        self._builds.know(key, survey.lacks)
+        node.goldens.update(str(self._terms.cache / name) for name in survey.goldens)
+        if self._site is not None:
             self._open_node(key, node)
             self._told.remark(str(node))
             self._told.changed()
@@ -410,6 +428,7 @@ class ClusterExecutor:
             self.set_aside.setdefault(name, reason)
         self._told.remark(reason)
         self._slots.lose(key)
+        self._builds.lose(key)
         state = State.INFRASTRUCTURE
         if not any(self._roster.fit()):  # the head has ended, or the network: the run can be resumed
             state = State.INTERRUPTED
@@ -424,6 +443,7 @@ class ClusterExecutor:
 
     def _end(self, number: int, ended: Ended) -> None:
         process, _ = self._running.pop(number)
+        self._builds.end(number, began=not ended.returned)
         place = process.device
         if isinstance(place, Place):
             self._devices.free(place.name)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
@@ -76,6 +76,13 @@ def refusal(address: str, environment: Mapping[str, str]) -> str:
     return said[-1]
 
 
+def speaks(place: tuple[str, int], environment: Mapping[str, str], patience: float) -> bool:
+    """Whether a server of gRPC, as a head and a node are, says anything at an address within some seconds."""
+    with suppress(OSError, KeyError), _answer(place, environment, _tls(environment), patience) as answer:
+        return answer.read(9)[3:4] == bytes([_SETTINGS])
+    return False
+
+
 def _silence() -> str:
     return f"nothing answers there (within {_PATIENCE:g} s); {START}"
 
@@ -100,12 +107,8 @@ def _tls(environment: Mapping[str, str]) -> ssl.SSLContext | None:
 
 def _asked(place: tuple[str, int], environment: Mapping[str, str], secured: ssl.SSLContext | None) -> str:
     try:
-        with ExitStack() as stack:
-            connection = stack.enter_context(socket.create_connection(place, _PATIENCE))
-            if secured is not None:
-                connection = stack.enter_context(secured.wrap_socket(connection, server_hostname=place[0]))
-            connection.sendall(_question(environment))
-            return _judged(stack.enter_context(connection.makefile("rb")))
+        with _answer(place, environment, secured, _PATIENCE) as answer:
+            return _judged(answer)
     except TimeoutError:
         return _silence()
     except ssl.SSLError as error:
@@ -115,6 +118,22 @@ def _asked(place: tuple[str, int], environment: Mapping[str, str], secured: ssl.
         return f"it speaks TLS, and this host is not told to do so; {_TLS}" if speaks else _NO_HEAD
     except (OSError, UnicodeError) as error:
         return f"nothing answers there ({error}); {START}"
+
+
+@contextmanager
+def _answer(
+    place: tuple[str, int],
+    environment: Mapping[str, str],
+    secured: ssl.SSLContext | None,
+    patience: float,
+) -> Iterator[BinaryIO]:
+    """What a server says to the question."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection(place, patience))
+        if secured is not None:
+            connection = stack.enter_context(secured.wrap_socket(connection, server_hostname=place[0]))
+        connection.sendall(_question(environment))
+        yield stack.enter_context(connection.makefile("rb"))
 
 
 def _speaks_tls(place: tuple[str, int]) -> bool:

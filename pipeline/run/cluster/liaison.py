@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from ray.util.placement_group import PlacementGroup, placement_group, placement_
 from ray.util.placement_group import remove_placement_group as remove_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from pipeline.run.cluster import membership
 from pipeline.run.cluster import node as node_module
 from pipeline.run.cluster.head import START
 from pipeline.run.cluster.messages import (
@@ -47,6 +48,12 @@ from pipeline.run.cluster.messages import (
 )
 from pipeline.run.messages import Channel, write_atomically
 
+_ALIVE = 0
+"""The state of a node that lives, in Ray's protocol."""
+
+_ASKING_SECONDS = 5.0
+"""Within which the head says which nodes there are."""
+
 _POLL = 0.2
 _POLL_SLOTS = 0.02
 _NODES_EVERY = 1.0
@@ -57,9 +64,10 @@ _THREADS = 4
 
 @dataclass
 class _Node:
-    """An actor, and where its sources, goldens and files are there, once it has said so."""
+    """An actor, its node's name, and where its sources, goldens and files are there, once it has said so."""
 
     actor: Any
+    name: str
     places: tuple[str, str, str] | None = None
 
 
@@ -75,6 +83,7 @@ class Liaison:
         self._new: queue.SimpleQueue[tuple[Any, str, Callable[[Any], None]]] = queue.SimpleQueue()
         self._expected: dict[tuple[str, int], Expect] = {}
         self._goldens: dict[str, Any] = {}
+        self._run = ""
         self._asked: dict[int, PlacementGroup] = {}
         self._granted: dict[int, PlacementGroup] = {}
         self._seen: set[str] = set()
@@ -83,6 +92,9 @@ class Liaison:
     def work(self) -> None:
         """Join the cluster and serve the controller until it closes its end."""
         try:
+            if why := membership.refusal(_raylets(self._connect.address), self._connect.address, os.environ):
+                self._say(Refused(why))
+                return
             ray.init(
                 address=self._connect.address,
                 log_to_driver=False,
@@ -103,11 +115,19 @@ class Liaison:
             self._obey_all([message, *self._control.arrived])
             self._control.arrived.clear()
         self._ended.set()
-        ending = [one.actor.end.remote() for one in self._hired.values()]
+        ending = {one.actor.end.remote(): one for one in self._hired.values()}
         if ending:
-            with suppress(RayError):
-                ray.wait(ending, num_returns=len(ending), timeout=30.0)
+            ended, _ = ray.wait(list(ending), num_returns=len(ending), timeout=30.0)
+            for ref in ended:
+                with suppress(RayError, OSError):
+                    self._keep_log(ending[ref], ray.get(ref))
         ray.shutdown()
+
+    def _keep_log(self, one: _Node, said: bytes) -> None:
+        """Write what the nursery of a node said into the folder of the run."""
+        if said and self._run:
+            with Path(self._run, f"nursery-{one.name}.log").open("ab") as log:
+                log.write(self._at_home(said, one, None))
 
     def _say(self, message: object) -> None:
         with self._sending:
@@ -135,6 +155,7 @@ class Liaison:
                 self._tell(message)
             elif isinstance(message, Expect):
                 self._expected[message.node, message.number] = message
+                self._run = message.run
             elif isinstance(message, Dismiss):
                 if (one := self._hired.pop(message.node, None)) is not None:
                     ray.kill(one.actor)
@@ -158,7 +179,7 @@ class Liaison:
             .options(num_cpus=0, max_concurrency=_THREADS, scheduling_strategy=affinity)
             .remote(self._archive, self._connect.digest, message.name)
         )
-        one = self._hired[message.node] = _Node(actor)
+        one = self._hired[message.node] = _Node(actor, message.name)
 
         def placed(places: tuple[str, str, str]) -> None:
             one.places = places
@@ -290,6 +311,13 @@ class Liaison:
             self._hired.pop(node, None)
             self._say(Gone(node, "Ray no longer reaches it"))
         self._seen = set(alive)
+
+
+def _raylets(address: str) -> Iterator[membership.Raylet]:
+    """Those of the nodes that live, as the head at an address says. Raises what Ray likes."""
+    for one in ray._raylet.GcsClient(address=address).get_all_node_info(timeout=_ASKING_SECONDS).values():
+        if one.state == _ALIVE:
+            yield membership.Raylet(one.node_manager_address, one.node_manager_port, one.raylet_socket_name)
 
 
 def _one_line(error: BaseException) -> str:

@@ -26,6 +26,8 @@ Start: TypeAlias = "Callable[[IO[bytes]], tuple[subprocess.Popen[bytes], Channel
 _CODE = "from pipeline.run.cluster.liaison import main; main(int(sys.argv[1]))"
 _CHATTER = re.compile(r"\[[-\d :,.]+ [IW] \d+ \d+\]")
 """How lines begin that Ray prints although nothing is wrong."""
+_STACK = "*** StackTrace Information ***"
+"""What Ray prints before the stack of a process that it aborts."""
 
 
 class ClusterError(UserError):
@@ -35,8 +37,16 @@ class ClusterError(UserError):
 def head_at(address: str, environment: Mapping[str, str]) -> str:
     """HOST:PORT of the head at an address, which answers if it can be asked.
 
-    `head.AUTO` is the cluster that was started on this host last. Raises `ClusterError` if there is no head.
+    `head.AUTO` is the cluster that was started on this host last.
+
+    Raises:
+        ClusterError: Ray is not installed, without which no head is of use; or there is no head.
     """
+    if find_spec("ray") is None:
+        raise ClusterError(
+            "--executor ray: Ray is not installed here; make the environment as docs/cluster.md says,"
+            " or leave --executor ray out"
+        )
     found, where = address, f"--executor ray: {address}"
     if address == head.AUTO:
         file = head.started_here(environment)
@@ -52,19 +62,21 @@ def head_at(address: str, environment: Mapping[str, str]) -> str:
 
 
 def start_liaison(errors: IO[bytes]) -> tuple[subprocess.Popen[bytes], Channel[FromLiaison]]:
-    """Start the liaison; it prints into `errors`. Raises `ClusterError` if there is no Ray."""
-    if find_spec("ray") is None:
-        raise ClusterError("--executor ray: Ray is not installed here; install `.[ray]`, or leave it out")
+    """Start the liaison; it prints into `errors`."""
     process, ours = start_interpreter(_CODE, (), errors)
     return process, Channel[FromLiaison](ours, msgspec.json.Decoder(FromLiaison))
 
 
 class Link:
-    """A liaison that was started. It ends when nothing more is sent to it."""
+    """A liaison that was started. It ends when nothing more is sent to it.
+
+    `ended`: it was seen to have ended while its messages were waited for.
+    """
 
     def __init__(self, start: Start) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `close`)
         self._process, self.channel = start(self._errors)
+        self.ended = False
 
     def send(self, message: object) -> None:
         """Send a message; see `Channel.send`."""
@@ -76,7 +88,10 @@ class Link:
         while self.channel.arrived:
             yield self.channel.arrived.popleft()
         while (left := end - time.monotonic()) > 0:
-            if not select.select([self.channel], [], [], left)[0] or not self.channel.read():
+            if not select.select([self.channel], [], [], left)[0]:
+                return
+            self.ended = not self.channel.read()
+            if self.ended:
                 return
             while self.channel.arrived:
                 yield self.channel.arrived.popleft()
@@ -84,7 +99,8 @@ class Link:
     def last_error(self) -> str:
         """The last line that tells what is wrong, in brackets; empty if there is none."""
         self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "backslashreplace").splitlines()
+        said, _, _ = self._errors.read().decode("utf-8", "backslashreplace").partition(_STACK)
+        lines = said.splitlines()
         telling = [line.strip() for line in lines if line.strip() and not _CHATTER.match(line)]
         return f" ({telling[-1]})" if telling else ""
 

@@ -192,6 +192,8 @@ class Survey(msgspec.Struct, frozen=True, tag=True):
         pools: the ids of the devices of each platform, by its name.
         clock: the time of day there, in seconds since the epoch.
         toolchains: what the jobs of each backend compile with, by its name: versions by name.
+        lacks: what the first job on a backend builds there for all later ones, by the backend's name.
+        goldens: the names of the files of goldens that are there, as in `goldens_in`.
     """
 
     facts: Mapping[str, str]
@@ -200,6 +202,8 @@ class Survey(msgspec.Struct, frozen=True, tag=True):
     pools: Mapping[str, tuple[int, ...]]
     clock: float
     toolchains: Mapping[str, Mapping[str, str]] = {}
+    lacks: Mapping[str, str] = {}
+    goldens: tuple[str, ...] = ()
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from pathlib import Path
 
-from golden.cache import entry_of
+from golden.cache import entry_of, notes_in
 from golden.definition import DefinitionError
 from golden.errors import UserError
 from pipeline.ground.jobs import Job
@@ -20,6 +20,11 @@ def kind_of(job: Job) -> Hashable:
 def built_by(job: Job) -> Hashable:
     """What a host may have built for a job that another one can use."""
     return (job.platform.name, job.workload, job.geometry_name, job.kernel)
+
+
+def goldens_in(folder: Path) -> tuple[str, ...]:
+    """The names of the files of goldens in a folder, and of the notes that say whose outputs they have."""
+    return tuple(sorted(path.name for path in (*folder.glob("*.golden"), *notes_in(folder))))
 
 
 class GoldenFiles:

@@ -36,6 +36,7 @@ _PATIENCE = 20.0
 _ABANDONED = 60.0
 """Seconds without a call of `listen` after which this node takes itself to be cut off, as the run does."""
 _SHOWN = 2000
+_LOGGED = 1024**2
 
 
 class Node:
@@ -76,14 +77,14 @@ class Node:
     def tell(self, line: bytes, names: tuple[str, ...], *goldens: bytes) -> None:
         """Tell the steward a line, after goldens were put into their folder under these names."""
         for name, content in zip(names, goldens, strict=True):
-            written = self._goldens / f".{name}.{threading.get_ident()}"
+            written = self._goldens / f".{name}.{threading.get_ident()}.partial"
             written.write_bytes(content)
             written.replace(self._goldens / name)
         with self._sending, suppress(ConnectionError):
             self._socket.sendall(line + b"\n")
 
-    def end(self) -> None:
-        """Let the steward end its processes and itself; returns when it has."""
+    def end(self) -> bytes:
+        """Let the steward end its processes and itself. Gives what its nursery had to say of errors."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         try:
@@ -91,7 +92,11 @@ class Node:
         except subprocess.TimeoutExpired:
             self._steward.kill()
             self._steward.wait()
+        said = b""
+        with suppress(OSError), (self._folder / "nursery.log").open("rb") as log:
+            said = log.read(_LOGGED)
         shutil.rmtree(self._folder, ignore_errors=True)
+        return said
 
     def _heard(self) -> list[tuple[bytes, int, Packed | None]]:
         while b"\n" not in self._rest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,9 +30,10 @@ class Place(Device):
 
 @dataclass
 class _Slot:
-    """Resources that Ray was asked for. `node` is where it gave them; empty: not yet."""
+    """Resources that Ray was asked for on one of `nodes`. `node` is where it gave them; empty: not yet."""
 
     resources: Mapping[str, float]
+    nodes: tuple[str, ...]
     node: str = ""
 
     def covers(self, resources: Mapping[str, float]) -> bool:
@@ -39,13 +41,18 @@ class _Slot:
 
 
 class Slots:
-    """The slots of a run, by their numbers; `send` tells the liaison. Nodes are named by their keys."""
+    """The slots of a run, by their numbers; `send` tells the liaison. Nodes are named by their keys.
 
-    def __init__(self, send: Callable[[object], None]) -> None:
-        self._send = send
+    A node gives no slot as long as the run uses as many there as the node has `processors`. One that is asked
+    for nevertheless would only keep jobs from other nodes.
+    """
+
+    def __init__(self, send: Callable[[object], None], processors: Callable[[str], int]) -> None:
+        self._send, self._processors = send, processors
         self._slots: dict[int, _Slot] = {}
         self._asked: set[int] = set()
         self._idle: set[int] = set()
+        self._used: Counter[str] = Counter()
         self._numbers = itertools.count(1)
 
     def has_room(self, workers: int) -> bool:
@@ -65,21 +72,35 @@ class Slots:
     def use(self, number: int) -> None:
         """Take an idle slot."""
         self._idle.remove(number)
+        node = self._slots[number].node
+        self._used[node] += 1
+        if self._full(node):
+            for asked in [one for one in self._asked if all(map(self._full, self._slots[one].nodes))]:
+                self.give_back(asked)
+
+    def _full(self, node: str) -> bool:
+        return self._used[node] >= self._processors(node)
 
     def free(self, number: int) -> None:
         """A slot is used no longer, unless it was given back."""
         if number in self._slots:
             self._idle.add(number)
+            self._used[self._slots[number].node] -= 1
 
-    def ask(self, resources: Mapping[str, float], nodes: tuple[str, ...], workers: int) -> None:
-        """Ask for one more of so many; for its sake give back one that is of no use to such a job."""
+    def ask(
+        self, resources: Mapping[str, float], nodes: tuple[str, ...], workers: int, *, exchange: bool
+    ) -> None:
+        """Ask for one more of so many; with `exchange`, give an idle one back for it if there are so many."""
+        nodes = tuple(node for node in nodes if not self._full(node))
+        if not nodes:
+            return
         if len(self._slots) >= workers:
-            if not self._idle:
+            if not self._idle or not exchange:
                 return
             self.give_back(min(self._idle))
         if len(self._asked) < _MOST_PENDING:
             number = next(self._numbers)
-            self._slots[number] = _Slot(resources)
+            self._slots[number] = _Slot(resources, nodes)
             self._asked.add(number)
             self._send(Ask(number, resources, nodes))
 
@@ -107,6 +128,7 @@ class Slots:
         for number, slot in list(self._slots.items()):
             if slot.node in (node, ""):
                 self.give_back(number)
+        del self._used[node]
 
 
 class Devices:

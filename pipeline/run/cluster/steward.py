@@ -11,6 +11,7 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from importlib import import_module
 from pathlib import Path
 
@@ -31,8 +32,10 @@ from pipeline.run.cluster.messages import (
     ToSteward,
     Unfit,
 )
+from pipeline.run.cluster.needs import goldens_in
 from pipeline.run.devices import lock_folder
 from pipeline.run.executor import Ended, Process, Site, Terms, Told
+from pipeline.run.goldens import prune_goldens
 from pipeline.run.local import LocalExecutor
 from pipeline.run.messages import Channel, encode
 
@@ -46,6 +49,7 @@ def serve(descriptor: int, folder: str) -> None:
     inspect = control.next()
     if not isinstance(inspect, Inspect):
         return
+    cache = Path(folder).parents[1] / "goldens"
     try:
         lock_folder(os.environ)
         survey = _called(inspect)
@@ -53,12 +57,14 @@ def serve(descriptor: int, folder: str) -> None:
         control.send(Unfit(str(error)))
         control.next()
         return
+    prune_goldens(cache, datetime.now(timezone.utc))
+    survey = msgspec.structs.replace(survey, goldens=goldens_in(cache))
     control.send(survey)
     begun = control.next()
     if not isinstance(begun, Open):
         return
     try:
-        steward = _Steward(control, begun, survey, Path(folder))
+        steward = _Steward(control, begun, survey, Path(folder), cache)
     except UserError as error:
         control.send(Unfit(str(error)))
         control.next()
@@ -75,11 +81,13 @@ def _called(inspect: Inspect) -> Survey:
 class _Steward:
     """The work of a run on this node."""
 
-    def __init__(self, control: Channel[ToSteward], begun: Open, survey: Survey, folder: Path) -> None:
+    def __init__(
+        self, control: Channel[ToSteward], begun: Open, survey: Survey, folder: Path, cache: Path
+    ) -> None:
         self._control = control
         terms = Terms(
             plan=(),
-            cache=folder.parents[1] / "goldens",
+            cache=cache,
             locks=lock_folder(os.environ),
             jobs=begun.workers,
             pools=survey.pools,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,11 @@ def test_a_run_compares_versions_and_sources_of_nodes_with_its_own(
         assert refusal({name: "0"}, {}) == f"has other versions: {name} 0 (here {options.facts[name]})"
     for room in ("emulator/", "golden/", "kernels/", "lowering/", "pipeline/", "workloads/"):
         assert refusal({}, {room: "0"}).startswith(f"has other files: {room} 0 (here ")
+
+
+def test_a_node_says_what_it_has_yet_to_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each backend that jobs need, also beside another one; what is built is not said."""
+    lacking = {"cann": "a library", "emulator": "", "isa": "another one"}
+    monkeypatch.setattr("pipeline.commands.nodes.to_build", lacking.__getitem__)
+    beside = replace(JOB, platform=Platform("emu", "emulator", "a2a3"), other=JOB.platform)
+    assert survey(Inspect("", (beside,), None, None)).lacks == {"cann": "a library"}

@@ -42,6 +42,13 @@ def survey(asked: Inspect) -> Survey:
     return Survey({"host": "a-host"}, {}, tuple(Able() for _ in asked.jobs), pools, time.time())
 
 
+def complains(job: Job, context: JobContext, argument: str) -> Result:
+    """Say something where the job's keeper says what is wrong with itself."""
+    with Path(f"/proc/{os.getppid()}/fd/2").open("a") as log:
+        log.write(argument)
+    return Result(job, State.PASSED)
+
+
 def passes(job: Job, context: JobContext, argument: str) -> Result:
     return Result(job, State.PASSED, argument)
 
@@ -174,6 +181,17 @@ def compiles(job: Job, context: JobContext, argument: str) -> Result:
     child.run(order, context.folder)
     HELPERS.close()
     return Result(job, State.PASSED)
+
+
+def lacks(job: Job, context: JobContext, argument: str) -> Result:
+    raise InfrastructureError(argument)
+
+
+def on_sick(job: Job, context: JobContext, argument: str) -> Result:
+    """Take half a second, and do other work on a node with `SICK` in its environment; pass on the others."""
+    time.sleep(0.5)
+    work = argument if "SICK" in os.environ else "passes"
+    return replace(perform(replace(job, kernel=work), context), job=job)
 
 
 def on(job: Job, context: JobContext, argument: str) -> Result:

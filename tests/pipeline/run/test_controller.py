@@ -19,6 +19,7 @@ from pipeline.ground.settings import Settings
 from pipeline.run.controller import run_jobs
 from pipeline.run.folders import read_run
 from pipeline.run.listener import RunSummary
+from pipeline.run.local import LocalExecutor
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import wait_until
 from pipeline.run.verdict import DEFAULT_MARKS, Mark
@@ -350,6 +351,23 @@ def test_a_device_has_one_job_at_a_time(run: Run, make_job: MakeJob, tmp_path: P
     summary = run(*jobs, jobs=4)
     assert {result.state for result in summary.results} == {State.PASSED}
     assert {result.device for result in summary.results} == {0, 1}
+
+
+def test_what_waits_for_a_build_holds_up_no_job_that_needs_none(
+    options: RunOptions, host: Host, make_job: MakeJob, watcher: Any
+) -> None:
+    """It can begin on one device only, where another job runs; the other device is free for the next job."""
+
+    class Building(LocalExecutor):
+        def ready(self, job: Job, names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name in names if job.platform.backend != "cann" or name.endswith("-0"))
+
+    first, last = make_job("sleeps:1", devices=[0]), make_job(devices=[0, 1])
+    waits = make_job(platform=replace(last.platform, backend="cann"))
+    options, host = replace(options, jobs=3), replace(host, executor=Building)
+    summary = run_jobs([first, waits, last], options, [watcher], host)
+    assert {one.state for one in summary.results} == {State.PASSED}
+    assert [job for job, _, _ in watcher.started] == [first.id, last.id, waits.id]
 
 
 def test_pools_of_the_options_replace_those_of_the_matrix(run: Run, make_job: MakeJob) -> None:

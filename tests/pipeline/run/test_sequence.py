@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.results import Attempt, Result
@@ -99,10 +102,10 @@ def test_what_took_no_time_is_recorded_too(make_job: MakeJob) -> None:
 
 def test_no_order_is_better_than_work_shared_out_evenly(make_job: MakeJob) -> None:
     jobs = [make_job() for _ in range(4)]
-    assert at_best([result(job, 2.0) for job in jobs], 2, {}, {}) == 4.0
+    assert at_best([result(job, 2.0) for job in jobs], 2, {}, {}, {}) == 4.0
     # Each try takes its time.
-    assert at_best([result(jobs[0], 2.0, 3.0)], 1, {}, {}) == 5.0
-    assert at_best([], 2, {}, {}) == 0.0
+    assert at_best([result(jobs[0], 2.0, 3.0)], 1, {}, {}, {}) == 5.0
+    assert at_best([], 2, {}, {}, {}) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -122,12 +125,82 @@ def test_no_order_is_better_than_what_has_to_wait(
     make_job: MakeJob,
 ) -> None:
     results = [result(make_job(id=str(n)), seconds) for n, seconds in ((1, 6.0), (2, 3.0), (3, 1.0))]
-    assert at_best(results, workers, reach, waited) == best
+    assert at_best(results, workers, reach, defaultdict(lambda: 1), waited) == best
 
 
 def test_what_waited_for_a_build_was_shared_out_after_it(make_job: MakeJob) -> None:
     results = [result(make_job(id=str(n)), 2.0) for n in range(4)]
-    assert at_best(results, 2, {}, {"0": {"1", "2", "3"}}) == 5.0
+    assert at_best(results, 2, {}, {}, {"0": {"1", "2", "3"}}) == 5.0
+
+
+WIDTHS = {"a:host": 3, "a:npu-0": 1, "b:host": 2, "b:npu-0": 1}
+REACHES = (("b:npu-0",), ("b:host",), ("b:npu-0", "b:host"), ())
+
+
+@dataclass
+class Played:
+    """A job: how long its tries take, if it waits for what the first job builds, and where it ran."""
+
+    seconds: list[int]
+    reach: tuple[str, ...]
+    waits: bool
+    where: list[str] = field(default_factory=list)
+
+
+def play(jobs: Sequence[Played], workers: int, lost: int) -> int:
+    """The seconds that jobs take of which each begins, in this order, as soon as there is room for it.
+
+    `lost` is when node a is lost: until then, what can run on b can run there too.
+    """
+    now, built = 0, False
+    waiting, running = list(jobs), list[tuple[int, Played]]()
+    while waiting or running:
+        for job in tuple(waiting):
+            used = Counter(one.where[-1] for _, one in running)
+            others = tuple(name.replace("b:", "a:") for name in job.reach) if now < lost else ()
+            names = (*others, *job.reach) or ("",)
+            free = next((name for name in names if not name or used[name] < WIDTHS[name]), None)
+            if len(running) < workers and free is not None and (built or not job.waits or job is jobs[0]):
+                running.append((now + job.seconds[len(job.where)], job))
+                job.where.append(free)
+                waiting.remove(job)
+        now, ended = min(running, key=lambda one: one[0])
+        running.remove((now, ended))
+        built = built or ended is jobs[0]
+        if len(ended.where) < len(ended.seconds):
+            waiting.insert(0, ended)
+    return now
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    jobs=st.lists(
+        st.builds(
+            Played,
+            st.lists(st.integers(1, 9), min_size=1, max_size=2),
+            st.sampled_from(REACHES),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    workers=st.integers(1, 7),
+    lost=st.sampled_from([0, 5, 30]),
+)
+def test_no_run_is_quicker_than_at_best(
+    jobs: Sequence[Played], workers: int, lost: int, make_job: MakeJob
+) -> None:
+    """Also if places take several jobs, a node was lost, and what builds is tried again."""
+    jobs = [replace(job, where=[]) for job in jobs]
+    seconds = play(jobs, workers, lost)
+    results = []
+    for number, job in enumerate(jobs):
+        pairs = zip(job.where, job.seconds, strict=True)
+        tries = tuple(Attempt(place, State.PASSED, "", float(each)) for place, each in pairs)
+        results.append(Result(make_job(id=str(number)), State.PASSED, tries=tries))
+    reach = {str(number): job.reach for number, job in enumerate(jobs)}
+    waited = {"0": {str(number) for number, job in enumerate(jobs) if job.waits and number}}
+    assert at_best(results, workers, reach, WIDTHS, waited) <= seconds + 1e-9
 
 
 # In a run

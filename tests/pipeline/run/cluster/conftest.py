@@ -211,9 +211,14 @@ def certificate(folder: Path) -> dict[str, str]:
     return {"RAY_USE_TLS": "1", **files}
 
 
-def compile_lane(cluster: RealCluster, *words: str, **environment: str) -> tuple[int, list[str], float]:
-    """How the command line ends on a cluster, what it prints, and after how many seconds."""
-    shell = ("sh", "-c", 'cd "$1"; shift; exec "$@" 2>&1', "sh", str(HERE.parents[2]))
+def compile_lane(
+    cluster: RealCluster, *words: str, script: str = "", **environment: str
+) -> tuple[int, list[str], float]:
+    """How the command line ends on a cluster, what it prints, and after how many seconds.
+
+    It comes after a script of the shell.
+    """
+    shell = ("sh", "-ec", f'cd "$1"; shift; exec 2>&1\n{script}\nexec "$@"', "sh", str(HERE.parents[2]))
     lane = ("-m", "pipeline", "compile", *words, "--executor", "ray", "--address", cluster.address)
     begun = time.monotonic()
     process = cluster.popen([*shell, sys.executable, *lane], **environment)
@@ -224,12 +229,19 @@ def compile_lane(cluster: RealCluster, *words: str, **environment: str) -> tuple
 @contextmanager
 def a_cluster(head: str = "127.0.0.1", before: str = "", **environment: str) -> Iterator[RealCluster]:
     """A cluster of one node, after a script of the shell in its namespaces."""
+    with namespaces(head, before, **environment) as cluster:
+        cluster.add_node()
+        yield cluster
+
+
+@contextmanager
+def namespaces(head: str = "127.0.0.1", before: str = "", **environment: str) -> Iterator[RealCluster]:
+    """Those of a cluster that has no node yet, after a script of the shell in them."""
     if reason := cannot():
         pytest.skip(reason)
     cluster = RealCluster(Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp")), head, **environment)
     try:
         cluster.do(before)
-        cluster.add_node()
         yield cluster
     finally:
         cluster.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -61,11 +62,28 @@ def test_without_a_cluster_one_line_says_what_helps(
     if left:
         file.parent.mkdir()
         file.write_text(left)
-    environment = {"RAY_TMPDIR": str(tmp_path), "TMPDIR": "/nowhere"}
+    said = refusal(address, tmp_path)
+    assert said.startswith(f"--executor ray: {told.format(file)}")
+    assert "\n" not in said
+
+
+def test_without_ray_that_is_told_whatever_the_address_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host without Ray needs no address first, and no cluster."""
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    assert refusal("auto", tmp_path) == (
+        "--executor ray: Ray is not installed here; make the environment as docs/cluster.md says,"
+        " or leave --executor ray out"
+    )
+
+
+def refusal(address: str, folder: Path) -> str:
+    """Why no run begins on a cluster at an address, with Ray's files in a folder."""
+    environment = {"RAY_TMPDIR": str(folder), "TMPDIR": "/nowhere"}
     terms = Terms(
-        (), tmp_path, tmp_path, 1, {}, Settings(), None, 1.0, (), "", environment, lambda _job: Availability()
+        (), folder, folder, 1, {}, Settings(), None, 1.0, (), "", environment, lambda _job: Availability()
     )
     with pytest.raises(ClusterError) as refused:
         ClusterExecutor(terms, Cluster(address, sources_archive, ROOT, "targets:survey"))
-    assert str(refused.value).startswith(f"--executor ray: {told.format(file)}")
-    assert "\n" not in str(refused.value)
+    return str(refused.value)

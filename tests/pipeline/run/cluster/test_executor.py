@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -120,11 +120,7 @@ def play(tmp_path: Path) -> Iterator[Play]:
         scene.say(Connected())
         for node, survey in surveys.items():
             scene.steward(node, survey)
-        terms = Terms(
-            *(jobs, tmp_path, tmp_path, 0, {}, Settings(), None, 1.0, (), "", {}),
-            lambda _job: Availability(),
-            memory or {},
-        )
+        terms = terms_of(jobs, tmp_path, memory or {})
         cluster = Cluster("head:1", lambda: (b"", "0"), tmp_path, "", **changes)
         scene.executor = ClusterExecutor(
             terms, cluster, lambda _errors: (process, channel), lambda address, _environment: address
@@ -146,6 +142,14 @@ def play(tmp_path: Path) -> Iterator[Play]:
             process.stdin.close()
 
 
+def terms_of(jobs: list[Job], folder: Path, memory: Any) -> Terms:
+    return Terms(
+        *(jobs, folder, folder, 0, {}, Settings(), None, 1.0, (), "", {}),
+        lambda _job: Availability(),
+        memory,
+    )
+
+
 def survey(*devices: int, clock: float = 0.0, **facts: str) -> Survey:
     return Survey({"host": "h", **facts}, {}, (Able(),), {"emu": devices}, clock)
 
@@ -159,6 +163,7 @@ def test_places_are_the_devices_of_the_nodes_or_the_nodes(play: Play, make_job: 
         "host-c:emulated-0",
     }
     assert scene.executor.workers == 1, "there is one job"
+    assert [scene.executor.width(name) for name in ("host-a:emulated-1", "host-b:host")] == [1, 2]
 
 
 def test_a_node_with_another_version_is_refused_by_name(play: Play, make_job: MakeJob) -> None:
@@ -170,6 +175,26 @@ def test_a_node_with_another_version_is_refused_by_name(play: Play, make_job: Ma
 def test_without_a_node_that_is_fit_no_run_begins(play: Play, make_job: MakeJob) -> None:
     with pytest.raises(ClusterError, match=r"no node can be used .host-a: has other versions: numpy none"):
         play([make_job()], {"a": survey()}, facts={"numpy": "2.4"})
+
+
+def test_a_driver_that_ray_aborts_is_told_by_what_it_said_before_its_stack(tmp_path: Path) -> None:
+    said = b"[2026-03-10 04:00:00,000 C 1 1] no raylet\n*** StackTrace Information ***\npython(_start+0x21)\n"
+
+    def start(errors: IO[bytes]) -> Any:
+        ours, theirs = socket.socketpair()
+        errors.write(said)
+        errors.flush()
+        ours.shutdown(socket.SHUT_WR)
+        process = subprocess.Popen(["sleep", "600"])
+        return process, Channel(theirs, msgspec.json.Decoder(FromLiaison))
+
+    cluster = Cluster("head:1", lambda: (b"", "0"), tmp_path, "")
+    with pytest.raises(ClusterError) as refused:
+        ClusterExecutor(terms_of([], tmp_path, {}), cluster, start, lambda address, _environment: address)
+    assert str(refused.value).startswith(
+        "--executor ray: head:1: Ray's driver ended before it had joined"
+        " ([2026-03-10 04:00:00,000 C 1 1] no raylet); "
+    )
 
 
 def test_a_job_asks_for_what_all_nodes_have_that_can_run_it(play: Play, make_job: MakeJob) -> None:
@@ -285,6 +310,26 @@ def test_a_job_waits_for_a_slot_on_a_node_that_it_can_use(
     assert scene.begin(2, job, tmp_path, *names) is not None, "the slot is used again"
 
 
+def test_what_waits_for_a_full_node_takes_no_slot_of_another(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    """Else nothing could begin on the other one any more: a probe that is to tell whether it is at fault."""
+    job = make_job()
+    full = {"CPU": 1.0}
+    scene = play([job] * 2, {"a": survey(), "b": survey()}, resources=[full, full])
+    for _ in range(2):
+        assert scene.executor.take(job, ["host-a:host"]) is None
+    first, second = (one.slot for one in scene.hear() if isinstance(one, Ask))
+    assert scene.executor.take(job, ["host-b:host"]) is None, "the run has asked for as many as it may have"
+    scene.say(Granted(first, "a"))
+    scene.settle()
+    assert scene.begin(1, job, tmp_path, "host-a:host") is not None
+    assert Return(second) in scene.hear()
+    assert scene.executor.take(job, ["host-a:host"]) is None
+    assert scene.executor.take(job, ["host-b:host"]) is None
+    assert [one.nodes for one in scene.hear() if isinstance(one, Ask)] == [("b",)]
+
+
 def test_a_process_whose_device_is_held_elsewhere_returns(
     play: Play, make_job: MakeJob, tmp_path: Path
 ) -> None:
@@ -347,12 +392,18 @@ def test_the_jobs_of_a_lost_node_end_by_its_fault_and_its_places_are_set_aside(
     assert set(scene.executor.reach(job)) == {"host-b:host", "host-a#2:host"}
 
 
+def golden_of_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of the golden of all jobs."""
+    entry = folder / "one.golden"
+    entry.touch()
+    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
+    return entry
+
+
 def test_a_golden_is_sent_to_a_node_once_and_draws_its_jobs_there(
     play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = tmp_path / "one.golden"
-    entry.touch()
-    monkeypatch.setattr(needs, "entry_of", lambda _wanted, _folder: entry)
+    entry = golden_of_all(tmp_path, monkeypatch)
     job = make_job()
     scene = play([job] * 4, {"a": survey(), "b": survey()})
     for node in ("a", "b"):
@@ -454,6 +505,22 @@ def test_a_node_that_says_nothing_is_lost(
     assert scene.executor.reach(job) == ("host-b:host",)
 
 
+def test_a_golden_that_a_node_kept_of_an_earlier_run_is_not_sent(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    golden_of_all(tmp_path, monkeypatch)
+    job, names = make_job(), ("host-a:host", "host-b:host")
+    scene = play([job] * 2, {"a": survey(), "b": msgspec.structs.replace(survey(), goldens=("one.golden",))})
+    for _ in names:
+        assert scene.executor.take(job, names) is None
+    asked = [one for one in scene.hear() if isinstance(one, Ask)]
+    scene.say(*(Granted(one.slot, node) for one, node in zip(asked, "ab", strict=True)))
+    scene.settle()
+    assert scene.begin(1, job, tmp_path, *names).name == "host-b:host"
+    (tell,) = (one for one in scene.hear() if isinstance(one, Tell))
+    assert tell.goldens == ()
+
+
 def test_without_any_node_the_run_is_stopped_and_can_be_resumed(
     play: Play, make_job: MakeJob, tmp_path: Path
 ) -> None:
@@ -466,3 +533,51 @@ def test_without_any_node_the_run_is_stopped_and_can_be_resumed(
     scene.settle()
     assert scene.stopped == ["no node of the cluster is left; node host-a was lost: power"]
     assert [ended.lost.state for _, ended in scene.ended] == [State.INTERRUPTED]
+
+
+def test_one_job_builds_on_a_node_while_the_others_take_no_place_there(
+    play: Play, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what a node builds once, it says what it lacks. One that could not begin has built nothing."""
+    monkeypatch.setattr(places, "_HELD_SECONDS", 0.0)
+    job, other = make_job(platform=Platform("cann", "cann", "a2a3")), make_job(profile=None)
+    full = msgspec.structs.replace(survey(), able=(Able(), Able()))
+    scene = play([job, other], {"a": msgspec.structs.replace(full, lacks={"cann": "a library"}), "b": full})
+    names = ("host-a:host", "host-b:host")
+
+    def ready(job: Job) -> Any:
+        return scene.executor.ready(job, names)
+
+    def built_by(number: int, how: object) -> None:
+        if number == 1:
+            scene.begin(number, job, tmp_path, "host-a:host")
+            scene.grant("a")
+        scene.begin(number, job, tmp_path, "host-a:host")
+        assert ready(job) == ("host-b:host",)
+        assert ready(other) == names
+        scene.steward("a", how)
+        scene.settle()
+
+    assert ready(job) == names
+    built_by(1, Busy(1, "process 7"))
+    assert ready(job) == names
+    built_by(2, Done(2, REPORT, "", False))
+    scene.begin(3, job, tmp_path, "host-a:host")
+    assert ready(job) == names, "it is built"
+
+
+def test_a_job_that_waits_for_a_build_takes_no_slot_from_others(
+    play: Play, make_job: MakeJob, tmp_path: Path
+) -> None:
+    """The slot on the node that builds is idle, and the next job that needs nothing there has it."""
+    job, other = make_job(platform=Platform("cann", "cann", "a2a3")), make_job(profile=None)
+    lacks = msgspec.structs.replace(survey(), able=(Able(), Able()), lacks={"cann": "a library"})
+    scene = play([job, other], {"a": lacks, "b": lacks})
+    for _ in range(2):
+        assert scene.executor.take(job, ("host-a:host", "host-b:host")) is None
+    scene.say(*(Granted(one.slot, "a") for one in scene.hear() if isinstance(one, Ask)))
+    scene.settle()
+    scene.begin(1, job, tmp_path, "host-a:host")
+    assert scene.begin(2, job, tmp_path, *scene.executor.ready(job, ("host-a:host", "host-b:host"))) is None
+    assert [one for one in scene.hear() if isinstance(one, Return | Ask)] == []
+    assert scene.begin(3, other, tmp_path, "host-a:host", "host-b:host").name == "host-a:host"

@@ -44,6 +44,12 @@ exec unshare --mount sh -ec '
   exec "$@"' sh "$@"
 """
 
+HIDDEN = """
+exec unshare --mount sh -ec '
+  mount -t tmpfs none {folder}
+  exec "$@"' sh "$@"
+"""
+
 CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -107,6 +113,24 @@ def test_a_node_whose_disk_is_full_is_set_aside(cluster: Any, tmp_path: Path) ->
     assert processes.wait_until(lambda: not cluster.left(), 30)
 
 
+def test_what_two_devices_of_a_node_fail_is_that_nodes_fault(cluster: Any, tmp_path: Path) -> None:
+    """One of two nodes lacks a compiler, has a full disk, or computes wrongly, on both of its devices."""
+    with cluster.joined("127.0.0.2", SICK="yes"):
+        for work in ("lacks:no compiler", "raises:[Errno 28] No space left on device", "is_wrong"):
+            root = tmp_path / work.partition(":")[0]
+            lines = rest(cluster.run(root, f"on_sick:{work}@0,1*24"))
+            ended = results(root)
+            wrong = [one for one in ended if any(each.state is State.MISMATCH for each in one.tries)]
+            assert bool(wrong) == (work == "is_wrong")
+            expected = {State.PASSED: len(ended) - len(wrong), State.DEVICE_DEPENDENT: len(wrong)}
+            assert Counter(one.state for one in ended) == Counter(expected)
+            assert all(" of 127.0.0.2, right on device " in one.message for one in wrong)
+            aside = [line for line in lines if line.startswith("remark ") and " is set aside: " in line]
+            assert aside, lines
+            assert aside[-1].startswith("remark node 127.0.0.2 is set aside: "), lines
+            assert not [line for line in aside if "10.9.0.1" in line.partition(" is set aside: ")[0]]
+
+
 def test_a_node_whose_disk_cannot_hold_the_sources_is_not_used(cluster: Any, tmp_path: Path) -> None:
     with cluster.joined("127.0.0.2", SMALL_DISK.format(size="64k")):
         lines = rest(cluster.run(tmp_path, "passes*4"))
@@ -148,6 +172,14 @@ def test_a_worker_of_ray_that_is_killed_is_replaced(cluster: Any, tmp_path: Path
     assert processes.wait_until(lambda: not cluster.left(), 60)
 
 
+def test_what_the_nursery_of_a_node_says_comes_home(cluster: Any, tmp_path: Path) -> None:
+    assert rest(cluster.run(tmp_path, "complains:broken", "passes"))[-1] == "end 0"
+    folder = tmp_path / run_ids(tmp_path)[-1]
+    assert (folder / "nursery-10.9.0.1.log").read_text() == "broken"
+    assert rest(cluster.run(tmp_path, "passes"))[-1] == "end 0"
+    assert list((tmp_path / run_ids(tmp_path)[-1]).glob("nursery-*")) == []
+
+
 def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster: Any, tmp_path: Path) -> None:
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
@@ -168,6 +200,29 @@ def test_a_clock_that_is_wrong_is_told_and_no_time_of_the_report_is_its(cluster:
     starts = [datetime.fromisoformat(one.started).astimezone(timezone.utc).timestamp() for one in ended]
     assert begun - 1 < min(starts) <= max(starts) < time.time() + 1
     assert all(0.1 < one.seconds < 60 for one in ended)
+
+
+def test_a_host_that_is_no_node_is_told_in_one_line(cluster: Any) -> None:
+    """It reaches the head, and so do jobs; but Ray's own driver would abort there."""
+    cluster.do(CABLE)
+    code, lines, _ = compile_lane(cluster, script=AT_THE_CABLE)
+    assert code == 4
+    (line,) = lines
+    assert line == (
+        "--executor ray: 10.9.0.1:6380: this host is no node of the cluster;"
+        " run `ray start --address=10.9.0.1:6380` here (docs/cluster.md)"
+    )
+
+
+def test_a_host_that_does_not_see_the_files_of_its_node_is_told_in_one_line(cluster: Any) -> None:
+    code, lines, _ = compile_lane(cluster, script=HIDDEN.format(folder=cluster.folder))
+    assert code == 4
+    (line,) = lines
+    assert re.fullmatch(
+        r"--executor ray: 10\.9\.0\.1:6380: the node of this host cannot be reached at \S+/sockets/raylet"
+        r" \(No such file or directory\); end it by `ray stop`, and start it again \(docs/cluster\.md\)",
+        line,
+    )
 
 
 @pytest.mark.parametrize("wrong", [{"RAY_AUTH_TOKEN": "cd" * 32}, {"RAY_AUTH_MODE": "disabled"}])

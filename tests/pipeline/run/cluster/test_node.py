@@ -6,11 +6,13 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from pipeline.run.cluster import node
+from pipeline.run.goldens import prune_goldens
 
 STEWARD = """
 import os, socket, sys
@@ -128,6 +130,22 @@ def test_a_node_that_is_cut_off_ends_its_steward(monkeypatch: pytest.MonkeyPatch
     one._watch()
     assert done == ["steward", 1]
     assert time.monotonic() - begun >= 0.2
+
+
+def test_a_golden_that_did_not_fit_on_the_disk_is_pruned_as_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, content: bytes) -> int:
+        self.touch()
+        raise OSError("No space left on device")
+
+    one = object.__new__(node.Node)
+    one._goldens = tmp_path
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        one.tell(b"{}", ("a.golden",), b"content")
+    prune_goldens(tmp_path, datetime.now(timezone.utc) + timedelta(hours=2))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sources_are_unpacked_once_for_all_nodes_of_a_host(tmp_path: Path) -> None:
