@@ -313,7 +313,8 @@ def _add_lane(commands: Any, name: str) -> None:
     else:
         _add_selection(command, _FILTERS)
     group = command.add_argument_group("how to run them")
-    _add(group, "--jobs", "N", "how many jobs run in parallel (default: one per processor)", default=0)
+    jobs = "how many jobs may run in parallel, as far as their devices allow (default: one per processor)"
+    _add(group, "--jobs", "N", jobs, default=0)
     _add(group, "--devices", "IDS", "use only the devices with these ids, such as 0,2")
     launcher = "lock the cards of this host, or get each card from the scheduler task-submit (default: local)"
     _add(group, "--launcher", None, launcher, choices=["local", "task-submit"], default="local")
