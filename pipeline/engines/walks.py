@@ -167,6 +167,8 @@ def _digest(path: Path, payload: bytes) -> bytes:
 
 def _own(path: Path) -> bytes:
     """The bytes of a file that only this user can have written. Raises `OSError` if there is none."""
+    if not path.is_file():  # a pipe that somebody has put there would be waited for
+        raise FileNotFoundError(f"{path} is no file")
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -32,7 +32,7 @@ from pipeline.run.devices import Device, lock_name
 from pipeline.run.evidence import Evidence, Fault, Next, Try, fresh
 from pipeline.run.executor import Ended, Executor, Process, Site, Terms, Told
 from pipeline.run.folders import RunFolder, create_run, reopen_run
-from pipeline.run.journal import Journal, lost_result
+from pipeline.run.journal import Journal, JournalError, lost_result
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import SignalWatch
@@ -360,7 +360,7 @@ class _Run:
 
     def _at_best(self) -> float:
         """See `sequence.at_best`."""
-        ran = (self._journal.result(job) for job in self._plan if job.id not in self._finished)
+        ran = (self._result(job) for job in self._plan if job.id not in self._finished)
         built: dict[str, set[str]] = {}
         for build, builder in self._builders.items():
             built.setdefault(builder, set()).add(build)
@@ -614,7 +614,12 @@ class _Run:
     def _result(self, job: Job) -> Result:
         """The result of a job that has ended, in this process or before the run was resumed."""
         known = self._finished.get(job.id)
-        return self._artefacts.final(known if known is not None else self._journal.result(job))
+        try:
+            return self._artefacts.final(known if known is not None else self._journal.result(job))
+        except JournalError as error:  # the report of all others is written none the less
+            if str(error) not in self._problems:
+                self._problems.append(str(error))
+            return lost_result(job)
 
     def _interrupt(self, signals: SignalWatch) -> None:
         for number in signals.take():

@@ -13,6 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from golden.errors import UserError
+from pipeline.ground.files import read_file
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
@@ -138,13 +139,14 @@ class Journal:
             self._sync()
 
     def run_finished(self, summary: RunSummary) -> None:
-        """See `Listener`. Raises `JournalError` also if the journal was removed: the run is then lost."""
+        """See `Listener`. Raises `JournalError` also if the journal is no longer there: it is lost."""
         closed = (summary.exit_code, summary.seconds, summary.dropped, summary.set_aside, summary.undecided)
         with self._named_errors(), self._file:  # closed also if the disk is full
             self._append(Closed(*closed))
             self._sync()
-            removed = os.fstat(self._file.fileno()).st_nlink == 0
-        if removed:
+            written = os.fstat(self._file.fileno())
+        still_there = self._path.exists() and os.path.samestat(self._path.stat(), written)
+        if not still_there:
             raise JournalError(f"{self._path}: was removed while it was being written; begin a new run")
 
     def has(self, job: Job) -> bool:
@@ -243,7 +245,7 @@ def read_journal(path: Path) -> Record:
         JournalError: it is missing, empty, or damaged in another line.
     """
     try:
-        *lines, torn = path.read_bytes().split(b"\n")
+        *lines, torn = read_file(path).split(b"\n")
     except OSError as error:
         raise JournalError(f"{path}: cannot be read: {error.strerror}; name another run") from error
     begun: Begun | None = None

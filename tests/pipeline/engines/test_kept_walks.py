@@ -283,6 +283,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a flipped bit": _flip,
     "cut short": lambda path: os.truncate(path, 1000),
     "empty": lambda path: os.truncate(path, 0),
+    "a pipe": lambda path: (path.unlink(), os.mkfifo(path, 0o600)),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "written by others": lambda path: path.chmod(0o666),
 }

@@ -17,8 +17,8 @@ from pipeline.ground.patterns import Pattern
 from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
 from pipeline.run.controller import run_jobs
-from pipeline.run.folders import read_run
-from pipeline.run.listener import RunSummary
+from pipeline.run.folders import JOURNAL, read_run
+from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.local import LocalExecutor
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import wait_until
@@ -159,6 +159,27 @@ def test_listener_that_fails_is_named_and_stops_nobody(
     assert summary.exit_code == 3
     assert summary.problems == ("Broken failed: OSError: disk full",)
     assert watcher.finished[0].state is State.PASSED
+
+
+def test_a_journal_that_somebody_empties_costs_its_results_and_no_report(
+    options: RunOptions, host: Host, make_job: MakeJob, watcher: Any
+) -> None:
+    class Meddler:
+        def run_started(self, run: RunInfo) -> None:
+            self.journal = run.folder / JOURNAL
+
+        def job_finished(self, result: Result) -> None:
+            os.truncate(self.journal, 0)
+
+        def __getattr__(self, _name: str) -> Callable[..., None]:
+            return lambda *_: None
+
+    summary = run_jobs([make_job(), make_job()], options, [Meddler(), watcher], host)
+    assert summary.exit_code == 3
+    (problem,) = summary.problems
+    assert "was changed while the run used it" in problem
+    assert {result.state for result in summary.results} == {State.INTERRUPTED}
+    assert [one.exit_code for one in watcher.summaries] == [3]
 
 
 def test_fault_of_the_pipeline_ends_the_run_with_all_jobs_accounted_for(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -110,15 +111,25 @@ def test_damage_before_the_last_line_is_an_error_with_its_line(tmp_path: Path, p
 def test_missing_and_empty_journals_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="No such file"):
         read_journal(tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(JournalError, match="is a device or a pipe"):
+        read_journal(tmp_path / "pipe")
     (tmp_path / "empty").touch()
     with pytest.raises(JournalError, match="holds no run"):
         read_journal(tmp_path / "empty")
 
 
-def test_a_journal_that_was_removed_meanwhile_is_missed(tmp_path: Path, plan: tuple[Job, ...]) -> None:
+@pytest.mark.parametrize("instead", ["nothing", "a copy", "a folder"])
+def test_a_journal_that_was_removed_meanwhile_is_missed(
+    tmp_path: Path, plan: tuple[Job, ...], instead: str
+) -> None:
     journal = Journal(tmp_path / "journal")
     journal.run_started(info(plan))
-    (tmp_path / "journal").unlink()
+    (tmp_path / "journal").rename(tmp_path / "kept")
+    if instead == "a copy":
+        (tmp_path / "journal").write_bytes((tmp_path / "kept").read_bytes())
+    elif instead == "a folder":
+        (tmp_path / "journal").mkdir()
     with pytest.raises(JournalError, match="journal: was removed while it was being written"):
         journal.run_finished(RunSummary(RUN_ID, tmp_path, (), 0, 1.0))
 
