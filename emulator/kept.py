@@ -56,7 +56,7 @@ def packed(program: Program, soc: str) -> bytes:
     return stream.getvalue()
 
 
-def unpacked(data: bytes) -> Program:
+def unpacked(data: bytes | memoryview) -> Program:
     """The program whose walk `packed` has written; that walk then serves all that is done with it.
 
     It is the program that the reader made, but for what the source says for operands.

@@ -10,11 +10,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
-import tempfile
+import math
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -24,13 +22,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from golden import profiles
+from golden import entries, profiles
 from golden.definition import Definition
 from golden.specs import Array, Tensors
 
 _SOURCES = Path(__file__).parent
-_DIGEST_BYTES = hashlib.sha256().digest_size
-_LONGEST_WRITE = timedelta(hours=1)
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -49,10 +45,6 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 _ENTRIES = msgspec.msgpack.Decoder(_Entry)
-
-
-class _CorruptEntryError(Exception):
-    """The bytes of an entry are not those that were written."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +101,7 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
         return _load(path, key, wanted)
     except FileNotFoundError:
         pass  # the ordinary miss
-    except _CorruptEntryError as error:
+    except entries.CorruptEntryError as error:
         notes.append(f"golden cache entry {path} is corrupt ({error}): recomputed")
     except OSError as error:
         notes.append(f"golden cache entry {path} cannot be read ({error.strerror}): recomputed")
@@ -121,11 +113,12 @@ def golden_for(wanted: Wanted, folder: Path) -> Golden:
         warnings.filterwarnings("ignore", "The given NumPy array is not writ", UserWarning)
         outputs = definition.computed(geometry, given, wanted.variant)
     try:
-        _store(path, _digest(key, payload := _payload(tensors, outputs)) + payload)
+        folder.mkdir(parents=True, exist_ok=True)
+        entries.write(path, entries.sealed(key, _payload(tensors, outputs)))
         if isinstance(source, str):
             for name, output in outputs.items():
                 note = f"{name} of {source} ({wanted.variant})".encode()
-                _store(_note(output, definition, geometry, folder), note)
+                entries.write(_note(output, definition, geometry, folder), note)
     except OSError as error:
         notes.append(f"golden not kept in the cache {folder} ({error.strerror})")
     return Golden(tensors, outputs, "; ".join(notes))
@@ -163,7 +156,7 @@ def entry_of(wanted: Wanted, folder: Path) -> Path:
 
 def notes_in(folder: Path) -> list[Path]:
     """The files of the notes in a folder, which `whose` reads."""
-    return sorted(path for _, _, path in _uses(folder, ".output"))
+    return sorted(path for _, _, path in entries.named(folder, ".output"))
 
 
 def is_cached(wanted: Wanted, folder: Path) -> bool:
@@ -184,31 +177,7 @@ def prune(folder: Path, *, max_bytes: int, max_age: timedelta, now: datetime) ->
     Half-written entries are removed once no process can still be writing them. A file that cannot be removed
     stays. Any number of processes may prune, read and write at once: one that misses an entry computes it.
     """
-    for suffix, longest in ((".partial", _LONGEST_WRITE), (".output", max_age)):
-        for used, _, path in _uses(folder, suffix):
-            if used < (now - longest).timestamp():
-                _remove(path)
-    room = max_bytes
-    for used, size, entry in sorted(_uses(folder, ".golden"), reverse=True):
-        room -= size
-        if room < 0 or used < (now - max_age).timestamp():
-            _remove(entry)
-
-
-def _uses(folder: Path, suffix: str) -> list[tuple[float, int, Path]]:
-    """Each file with this suffix: when it was last used or written (seconds), its bytes, its path."""
-    found = []
-    with suppress(OSError):  # there is no folder, or it cannot be read
-        for path in folder.glob(f"*{suffix}"):
-            with suppress(OSError):  # another process removed it
-                status = path.stat()
-                found.append((status.st_mtime, status.st_size, path))
-    return found
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
+    entries.prune(folder, {".output": math.inf, ".golden": max_bytes}, max_age=max_age, now=now)
 
 
 @cache
@@ -252,20 +221,9 @@ def _key(wanted: Wanted) -> str:
     return digest.hexdigest()
 
 
-def _digest(key: str, payload: bytes | memoryview) -> bytes:
-    return hashlib.sha256(key.encode() + payload).digest()
-
-
 def _load(path: Path, key: str, wanted: Wanted) -> Golden:
-    content = path.read_bytes()
-    # The digest is over the key too: an entry copied to another name is as wrong as one with a flipped bit.
-    if len(content) <= _DIGEST_BYTES:
-        raise _CorruptEntryError(f"cut short at byte {len(content)}")
-    payload = memoryview(content)[_DIGEST_BYTES:]
-    if content[:_DIGEST_BYTES] != _digest(key, payload):
-        raise _CorruptEntryError(f"its {len(content)} bytes do not have the digest they were written with")
-    with suppress(OSError):  # the entry is another user's
-        os.utime(path)  # `prune` goes by the last use
+    payload = entries.payload_of(key, path.read_bytes())
+    entries.use(path)
     entry = _ENTRIES.decode(payload)
     tensors = Tensors(wanted.definition.specs(wanted.geometry), _arrays(entry.inputs))
     return Golden(tensors, _arrays(entry.outputs))
@@ -285,15 +243,3 @@ def _stored(arrays: Mapping[str, Array]) -> dict[str, _Stored]:
 
 def _payload(tensors: Tensors, outputs: Mapping[str, Array]) -> bytes:
     return msgspec.msgpack.encode(_Entry(_stored(tensors.values), _stored(outputs)))
-
-
-def _store(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:16]}.", suffix=".partial", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).replace(path)  # readers see the old file or the whole new one
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -21,7 +21,7 @@ WORKLOADS = ("conv_pair", "conv", "gemm")
 """The modules of the workloads that are shipped, in `golden/` and in `workloads/`."""
 
 LAYERS = (
-    ("golden.errors", "golden.draw", "golden.terms", "emulator"),
+    ("golden.errors", "golden.draw", "golden.terms", "golden.entries", "emulator"),
     ("golden.geometry", "golden.vreq8", "lowering"),
     ("golden.layout", "golden.specs"),
     ("golden.reference", "golden.profiles", "golden.inputs"),

@@ -11,11 +11,10 @@ import hashlib
 import os
 import stat
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import msgspec
@@ -28,15 +27,15 @@ import pipeline.ground
 import workloads
 from emulator import kept
 from emulator.program import Program
+from golden import entries
 from pipeline.engines.cache import user_cache
 from pipeline.ground.subject import Subject
 from workloads.registry import SHIPPED, workload_named
 
 _ROOMS = (emulator, golden, kernels, workloads, pipeline.ground)
-_DIGEST_BYTES = hashlib.sha256().digest_size
 _MOST_BYTES = 256 * 2**20
-_MOST_SECONDS = 30 * 24 * 3600.0
-_LONGEST_WRITE = 3600.0
+_LONGEST_UNUSED = timedelta(days=30)
+_SUFFIX = ".walk"
 _BIRTH = 2.0
 """Seconds by which it may be wrong when a process began."""
 
@@ -86,14 +85,10 @@ class Walks:
             return None
         path = self._path(subject, name)
         try:
-            content = _own(path)
-            if content[:_DIGEST_BYTES] != _digest(path, content[_DIGEST_BYTES:]):
-                return None
-            found = kept.unpacked(content[_DIGEST_BYTES:])
-        except (OSError, ValueError):
+            found = kept.unpacked(entries.payload_of(path.name, _own(path)))
+        except (OSError, ValueError, entries.CorruptEntryError):
             return None
-        with suppress(OSError):
-            os.utime(path)  # `_prune` goes by the last use
+        entries.use(path)
         self._known[subject, name] = found
         return found
 
@@ -106,8 +101,9 @@ class Walks:
         payload = kept.packed(program, subject.soc)
         with suppress(OSError):  # a full or read-only disk: the next job walks again
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _prune(self.folder, time.time())
-            _write(path, _digest(path, payload) + payload)
+            now = datetime.now(timezone.utc)
+            entries.prune(self.folder, {_SUFFIX: _MOST_BYTES}, max_age=_LONGEST_UNUSED, now=now)
+            entries.write(path, entries.sealed(path.name, payload))
 
     def _shared(self, subject: Subject) -> bool:
         """Whether the sources alone say what the subject's programs are, and are what they were.
@@ -126,7 +122,7 @@ class Walks:
         options = sorted(subject.plan_options.items())
         shapes = msgspec.json.encode(subject.geometry).decode()
         determined = [self.digest, subject.workload.name, shapes, subject.soc, options, name]
-        return self.folder / f"{hashlib.sha256(msgspec.json.encode(determined)).hexdigest()}.walk"
+        return self.folder / f"{hashlib.sha256(msgspec.json.encode(determined)).hexdigest()}{_SUFFIX}"
 
 
 _ours: list[Walks] = []
@@ -160,11 +156,6 @@ def _files(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
                 yield entry.path, found.st_size, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _digest(path: Path, payload: bytes) -> bytes:
-    """Over the name too: an entry that was copied to another name is wrong."""
-    return hashlib.sha256(path.name.encode() + payload).digest()
-
-
 def _own(path: Path) -> bytes:
     """The bytes of a file that only this user can have written. Raises `OSError` if there is none."""
     if not path.is_file():  # a pipe that somebody has put there would be waited for
@@ -174,30 +165,3 @@ def _own(path: Path) -> bytes:
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise PermissionError(f"{path} can be another user's")
         return file.read()
-
-
-def _write(path: Path, content: bytes) -> None:
-    handle, unfinished = tempfile.mkstemp(suffix=".partial", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(unfinished).replace(path)  # readers see no file or the whole one
-    except BaseException:
-        Path(unfinished).unlink(missing_ok=True)
-        raise
-
-
-def _prune(folder: Path, now: float) -> None:
-    """Remove what no process is still writing, walks unused for long, and above the limit the oldest ones."""
-    found = []
-    for path in folder.iterdir():
-        with suppress(OSError):  # another process has removed it
-            status = path.stat()
-            found.append((status.st_mtime, status.st_size, path))
-    room = _MOST_BYTES
-    for used, size, path in sorted(found, reverse=True):
-        room -= size
-        longest = _LONGEST_WRITE if path.suffix == ".partial" else _MOST_SECONDS
-        if used < now - longest or (room < 0 and path.suffix == ".walk"):
-            with suppress(OSError):
-                path.unlink()
