@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.commands.options import OUTPUT, REFERENCES, RELATIVE
 from pipeline.commands.selection import BASE
-from pipeline.ground.files import destination
+from pipeline.ground.files import destination, is_there
 from pipeline.ground.jobs import Job
 from pipeline.ground.settings import DECLARED
 from pipeline.ground.words import shown
@@ -38,8 +38,7 @@ def settings_given(arguments: Namespace) -> dict[str, Any]:
     }
     if given["output"] == str(OUTPUT.absolute()):
         del given["output"]
-    # `Path` raises if the name is too long, or may not be looked for.
-    if "references" in given and not os.path.exists(arguments.references):  # noqa: PTH110
+    if "references" in given and not is_there(arguments.references):
         given["references"] = None
     return given
 

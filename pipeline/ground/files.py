@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 
@@ -17,6 +16,11 @@ def read_file(path: Path) -> bytes:
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "is a device or a pipe", str(path))
     return path.read_bytes()
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file is there and can be seen; also of a name that is too long, for which `Path` raises."""
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def check_folder(folder: Path) -> None:
@@ -32,6 +36,8 @@ def check_folder(folder: Path) -> None:
             raise
         check_folder(folder.parent)
         return
+    import tempfile  # imported here, because `list` checks no folder
+
     with tempfile.TemporaryFile(dir=folder):
         pass  # it has no name, or no longer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from golden.errors import UserError
+from pipeline.ground.files import is_there
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import FINGERPRINT, Result
 from pipeline.report.text import one_line
@@ -51,7 +51,7 @@ def place(output: Path, environment: Mapping[str, str]) -> str | Path:
 
 def may_exist(place: str | Path) -> bool:
     """Whether a history may be at `place`: False if that is a file that is not there, or cannot be seen."""
-    return not isinstance(place, Path) or os.path.exists(place)  # noqa: PTH110 (`Path` raises for the latter)
+    return not isinstance(place, Path) or is_there(place)
 
 
 class HistoryError(UserError):
