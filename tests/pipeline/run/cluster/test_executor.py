@@ -99,6 +99,12 @@ class Scene:
             self.executor.start(Process(number, job, folder / "jobs" / "x" / str(number), place))
         return place
 
+    def begin_on(self, node: str, number: int, job: Job, folder: Path, *names: str) -> Any:
+        """As `begin`, once Ray gives the slot that the job asks for, on a node."""
+        assert self.begin(number, job, folder, *names) is None
+        self.grant(node)
+        return self.begin(number, job, folder, *names)
+
 
 Play = Callable[..., Scene]
 
@@ -297,9 +303,7 @@ def test_a_job_waits_for_a_slot_on_a_node_that_it_can_use(
     job = make_job(devices=[0])
     scene = play([job, job], {"a": survey(0), "b": survey(0)})
     names = ("host-a:emulated-0", "host-b:emulated-0")
-    assert scene.begin(1, job, tmp_path, *names) is None
-    scene.grant("b")
-    place = scene.begin(1, job, tmp_path, *names)
+    place = scene.begin_on("b", 1, job, tmp_path, *names)
     assert (place.name, place.number) == ("host-b:emulated-0", 0)
     assert scene.begin(2, job, tmp_path, "host-b:emulated-0") is None, "the device is in use"
     scene.steward("b", Done(1, REPORT, "", False), ("core",))
@@ -335,9 +339,7 @@ def test_a_process_whose_device_is_held_elsewhere_returns(
 ) -> None:
     job = make_job(devices=[0])
     scene = play([job], {"a": survey(0)})
-    scene.begin(1, job, tmp_path, "host-a:emulated-0")
-    scene.grant("a")
-    scene.begin(1, job, tmp_path, "host-a:emulated-0")
+    scene.begin_on("a", 1, job, tmp_path, "host-a:emulated-0")
     scene.steward("a", Busy(1, "process 7"))
     scene.settle()
     assert scene.ended == [(1, Ended(returned=True))]
@@ -376,9 +378,7 @@ def test_the_jobs_of_a_lost_node_end_by_its_fault_and_its_places_are_set_aside(
 ) -> None:
     job = make_job()
     scene = play([job], {"a": survey(), "b": survey()})
-    scene.begin(1, job, tmp_path, "host-a:host")
-    scene.grant("a")
-    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.begin_on("a", 1, job, tmp_path, "host-a:host")
     scene.say(Gone("a", "power"))
     scene.settle()
     ((_, ended),) = scene.ended
@@ -484,9 +484,7 @@ def test_a_node_that_says_nothing_is_lost(
     """Although Ray reaches it. Nodes that have nothing else to say say so, and are not lost."""
     job = make_job()
     scene = play([job], {"a": survey(), "b": survey()})
-    scene.begin(1, job, tmp_path, "host-a:host")
-    scene.grant("a")
-    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.begin_on("a", 1, job, tmp_path, "host-a:host")
     scene.hear()
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 50.0)
@@ -526,9 +524,7 @@ def test_without_any_node_the_run_is_stopped_and_can_be_resumed(
 ) -> None:
     job = make_job()
     scene = play([job], {"a": survey()})
-    scene.begin(1, job, tmp_path, "host-a:host")
-    scene.grant("a")
-    scene.begin(1, job, tmp_path, "host-a:host")
+    scene.begin_on("a", 1, job, tmp_path, "host-a:host")
     scene.say(Gone("a", "power"))
     scene.settle()
     assert scene.stopped == ["no node of the cluster is left; node host-a was lost: power"]
