@@ -29,7 +29,7 @@ from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.devices import Device, lock_name
-from pipeline.run.evidence import Evidence, Fault, Next, Try, fresh
+from pipeline.run.evidence import Evidence, Fault, Next, Try, fresh, places_of
 from pipeline.run.executor import Ended, Executor, Process, Site, Terms, Told
 from pipeline.run.folders import RunFolder, create_run, reopen_run
 from pipeline.run.journal import Journal, JournalError, lost_result
@@ -271,9 +271,9 @@ class _Run:
         """Ask which places jobs can have, at the beginning and when there are others."""
         waiting = list(self._waiting.drain())
         self._reach.update((job.id, reach) for job in self._plan if (reach := self._executor.reach(job)))
-        reaches = {id(reach): reach for reach in self._reach.values()}  # most jobs have the same
-        there = {name for reach in reaches.values() for name in reach}
-        self._widths.update((name, self._executor.width(name)) for name in there - self._widths.keys())
+        for name in places_of(self._reach):
+            if name not in self._widths:
+                self._widths[name] = self._executor.width(name)
         self._most_workers = max(self._most_workers, self._executor.workers)
         for task in waiting:
             self._waiting.add(task, self._kind(task))

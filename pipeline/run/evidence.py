@@ -24,7 +24,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import combinations, filterfalse
+from itertools import chain, combinations, filterfalse
 
 from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import Job, State
@@ -92,6 +92,12 @@ def fresh(places: Sequence[str], tried: Collection[str]) -> tuple[str, ...]:
     nodes = {node_of(place) for place in tried if place in places}
     others = tuple(place for place in places if node_of(place) not in nodes)
     return others or tuple(place for place in places if place not in tried)
+
+
+def places_of(reach: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """All places that jobs can have, each once. `reach` has those of each job; most have the very same."""
+    different = {id(places): places for places in reach.values()}
+    return tuple(dict.fromkeys(chain.from_iterable(different.values())))
 
 
 @dataclass
@@ -202,8 +208,8 @@ class Evidence:
 
     def _of_node(self, device: str) -> tuple[str, ...]:
         """All places on the node of a device, those set aside left out; it comes first."""
-        node, reaches = node_of(device), {id(reach): reach for reach in self._reach.values()}
-        places = (place for reach in reaches.values() for place in reach if node_of(place) == node)
+        node = node_of(device)
+        places = (place for place in places_of(self._reach) if node_of(place) == node)
         return tuple(place for place in dict.fromkeys((device, *places)) if place not in self._aside)
 
     # Which device gets which job
