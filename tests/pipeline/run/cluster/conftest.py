@@ -148,10 +148,10 @@ class RealCluster:
     def kill_node(self, number: int) -> None:
         """Kill everything on a node at once, as if its power had failed."""
         victims = self.processes(number)
-        for victim in victims:
-            victim.send_signal(signal.SIGSTOP)
-        for victim in victims:
-            victim.kill()
+        for deadly in (signal.SIGSTOP, signal.SIGKILL):
+            for victim in victims:
+                with suppress(psutil.NoSuchProcess):  # the process of a job may have ended just now
+                    victim.send_signal(deadly)
         self.nodes[number - 1].wait()
 
     @contextmanager
