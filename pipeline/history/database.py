@@ -19,6 +19,9 @@ from pipeline.report.text import one_line
 PATIENCE = 10.0
 """Seconds to wait for a server, and for another run that writes."""
 
+_PAUSE = 0.02
+"""Seconds until what was refused at once is asked again."""
+
 LONGEST_STATEMENT = 120
 """Seconds after which a server gives up a statement."""
 
@@ -143,7 +146,7 @@ def _connected(_dialect: Any, _record: Any, words: Any, parameters: Any) -> sqli
     """A connection to SQLite. Where nothing can be written, not even for its locks, the file as it is."""
     connection: sqlite3.Connection = sqlite3.connect(*words, **parameters)
     try:
-        _prepare(connection)
+        _prepare(connection, parameters["timeout"])
         return connection
     except sqlite3.OperationalError as error:
         connection.close()
@@ -155,14 +158,28 @@ def _connected(_dialect: Any, _record: Any, words: Any, parameters: Any) -> sqli
     return connection
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection, patience: float) -> None:
     """Prepare a connection to SQLite: transactions are ours, and readers do not wait for a writer."""
     connection.isolation_level = None
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     # The form of the file of another program, which is going to be refused, does not change.
-    wal = ("journal_mode=WAL",) if not found or "alembic_version" in found else ()
-    for pragma in ("foreign_keys=ON", *wal, "synchronous=NORMAL"):
+    if not found or "alembic_version" in found:
+        _write_ahead(connection, patience)
+    for pragma in ("foreign_keys=ON", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _write_ahead(connection: sqlite3.Connection, patience: float) -> None:
+    """Let readers not wait for a writer. SQLite refuses this at once while another run makes the file."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= until:
+                raise
+        time.sleep(_PAUSE)
 
 
 def _begin(connection: Connection) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import permutations
@@ -147,6 +148,19 @@ def test_two_runs_write_at_once(place: str | Path) -> None:
         states = [each.states for each in questions.nights(history, named(history))]
         assert states == [{"passed": 20}] * 20
         assert {row[5] for row in contents(history)[0]} == {f"h{number}" for number in range(20)}
+
+
+def test_a_new_file_that_another_run_is_making_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(HistoryError, match="locked"), open_history(path, patience=0.1):
+            pass
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(lambda: (time.sleep(0.3), other.execute("COMMIT")))
+            with open_history(path, patience=60) as history:
+                assert ended.done()
+                assert history.run_ids() == ()
 
 
 def test_a_reader_does_not_wait_for_a_writer(place: str | Path) -> None:
