@@ -27,6 +27,7 @@ import msgspec
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
 from pipeline.ground.results import Result
+from pipeline.run.begin import run_jobs
 from pipeline.run.cluster.executor import ClusterExecutor
 from pipeline.run.cluster.link import Start
 from pipeline.run.cluster.messages import (
@@ -50,7 +51,6 @@ from pipeline.run.cluster.messages import (
     ToSteward,
 )
 from pipeline.run.cluster.roster import Cluster
-from pipeline.run.controller import run_jobs
 from pipeline.run.messages import Channel, Report, encode, write_atomically
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import processors, start_interpreter

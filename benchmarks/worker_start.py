@@ -30,7 +30,7 @@ import msgspec
 from golden.geometry import Conv, Geometry
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, State, WorkloadName
-from pipeline.run.controller import run_jobs
+from pipeline.run.begin import run_jobs
 from pipeline.run.folders import JOURNAL
 from pipeline.run.goldens import missing_goldens
 from pipeline.run.messages import Order, encode, read_result

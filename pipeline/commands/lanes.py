@@ -56,7 +56,7 @@ from pipeline.results.performance import (
     updated,
 )
 from pipeline.results.review import History, review
-from pipeline.run.controller import resume_run, run_jobs
+from pipeline.run.begin import resume_run, run_jobs
 from pipeline.run.devices import lock_folder
 from pipeline.run.folders import check_root, failed_jobs, prune_runs, read_run
 from pipeline.run.goldens import missing_goldens, prune_goldens

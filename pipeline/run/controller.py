@@ -15,144 +15,39 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
 from pipeline.ground.computed import Computed
 from pipeline.ground.jobs import Job, State
-from pipeline.ground.results import ATTEMPT, Attempt, Result
+from pipeline.ground.results import Result
 from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
+from pipeline.run.builders import Builders
 from pipeline.run.devices import Device, lock_name
-from pipeline.run.evidence import Evidence, Fault, Next, Try, fresh, places_of
-from pipeline.run.executor import Ended, Executor, Process, Site, Terms, Told
-from pipeline.run.folders import RunFolder, create_run, reopen_run
+from pipeline.run.evidence import Evidence, Fault, Next, fresh
+from pipeline.run.executor import Ended, Executor, Process, Site, Told
+from pipeline.run.folders import RunFolder
 from pipeline.run.journal import Journal, JournalError, lost_result
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import SignalWatch
 from pipeline.run.queue import Queue
+from pipeline.run.reach import Reach
+from pipeline.run.unfinished import Running, Task
 from pipeline.run.waiting import LockWaits
 
 _LOCK_POLL = 0.2
 
 
-def run_jobs(
-    plan: Sequence[Job], options: RunOptions, listeners: Sequence[Listener], host: Host
-) -> RunSummary:
-    """Run `plan` as a new run, in the main thread.
-
-    SIGINT, SIGTERM and SIGHUP end the run in an orderly way: running jobs are ended, unfinished jobs become
-    `interrupted`, and the summary is as complete as that of any run. The listeners are told every event, in
-    their order, after the run's own journal.
-
-    Raises:
-        ValueError: two jobs have the same id.
-        RunFolderError, DeviceError: a folder cannot be used.
-    """
-    ids = [job.id for job in plan]
-    if len(set(ids)) < len(ids):
-        twice = next(job for job in ids if ids.count(job) > 1)
-        raise ValueError(f"two jobs of the plan have the id {twice}")
-    executor = host.executor(_terms(plan, options, host))
-    try:
-        folder = create_run(options.root, host.now())
-    except BaseException:
-        executor.close()
-        raise
-    return _Run(plan, {}, options, listeners, host, folder, executor).execute()
-
-
-def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], host: Host) -> RunSummary:
-    """Finish the run `run_id`: run the jobs that have no result or were interrupted. See `run_jobs`.
-
-    If sources have changed, the jobs that had ended are run again too.
-
-    Raises:
-        RunFolderError, JournalError: the run cannot be resumed.
-        DeviceError: the lock folder cannot be used.
-    """
-    folder, record = reopen_run(options.root, run_id)
-    try:
-        executor = host.executor(_terms(record.plan, options, host))
-    except BaseException:
-        folder.close()
-        raise
-    # The report must show what has changed since the run began (the commit, a package's version).
-    changed = {f"resumed.{name}": now for name, now in options.facts.items() if record.facts.get(name) != now}
-    kept, notes = record.finished, record.notes
-    if kept and (names := _differing(record.sources, options.sources)):
-        again = (
-            f"{counted(len(kept), 'job')} that had ended will run again; changed since: {', '.join(names)}"
-        )
-        changed["resumed.sources"], notes, kept = again, (*notes, again), {}
-    options = replace(options, facts={**record.facts, **changed})
-    run = _Run(record.plan, kept, options, listeners, host, folder, executor)
-    return run.execute(notes, resumed=True)
-
-
-def _terms(plan: Sequence[Job], options: RunOptions, host: Host) -> Terms:
-    return Terms(
-        plan=plan,
-        cache=options.cache,
-        locks=options.locks,
-        jobs=options.jobs,
-        pools=options.pools,
-        settings=options.settings,
-        queue=options.queue,
-        grace=options.grace,
-        preload=options.preload,
-        target=options.target,
-        environment=host.environment,
-        available=host.available,
-        memory=options.memory,
-    )
-
-
-def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The names whose values differ, or that only one has."""
-    return sorted({name for name, _ in {*one.items()} ^ {*other.items()}})
-
-
-@dataclass
-class _Task:
-    """A job of the plan that has not ended. `place` is where its last process ran; empty: at no place.
-
-    `anywhere`: if it is tried again, then also where it was tried before.
-    """
-
-    job: Job
-    place: str = ""
-    state: State = State.PLANNED
-    attempt: int = 1
-    starts: int = 0
-    tries: list[Try] = field(default_factory=list)
-    repeats: list[Result] = field(default_factory=list)
-    anywhere: bool = False
-
-    @property
-    def examined(self) -> bool:
-        """Whether it has failed, so that only its end is looked for: the job's fault or the device's?"""
-        return any(one.failed for one in self.tries)
-
-
-@dataclass
-class _Running:
-    """One process of a task, or a probe (no task)."""
-
-    task: _Task | None
-    process: Process
-    started: str
-
-
 @dataclass(eq=False)
-class _Run:
-    """One run, from its first event to its last."""
+class Run:
+    """One run, from its first event to its last. `finished`: the results from before it was resumed."""
 
     _plan: Sequence[Job]
     _finished: Mapping[str, Result]
@@ -173,15 +68,12 @@ class _Run:
         self._artefacts = Artefacts(folder.job_folder, options.artefact_bytes)
         for probe in sorted(self._probe_folder.glob("*")):  # left from before the run was resumed
             self._artefacts.admit_probe(probe)
-        self._waiting: Queue[_Task] = Queue()
-        self._parked: list[_Task] = []
-        self._builders: dict[str, str] = {}
-        self._reach: dict[str, tuple[str, ...]] = {}
-        self._widths: dict[str, int] = {}
-        self._most_workers = 0
-        self._take_reach()
-        self._evidence = Evidence(self._reach, self._executor.set_aside)
-        self._running: dict[int, _Running] = {}
+        self._waiting: Queue[Task] = Queue()
+        self._parked: list[Task] = []
+        self._builders = Builders(options.builds)
+        self._reach = Reach(self._plan, self._executor)
+        self._evidence = Evidence(self._reach.places, self._executor.set_aside)
+        self._running: dict[int, Running] = {}
         self._probing: set[str] = set()
         self._orders = 0
         self._waits = LockWaits(self._executor.holder, self._host.now)
@@ -244,7 +136,7 @@ class _Run:
 
     def _admit_plan(self) -> Sequence[Job]:
         """Settle the jobs that need not or cannot run. Returns the others, in the order in which to begin."""
-        waiting: dict[str, _Task] = {}
+        waiting: dict[str, Task] = {}
         for job in self._plan:
             if job.id in self._finished:
                 known = self._finished[job.id]
@@ -252,7 +144,7 @@ class _Run:
                     self._evidence.know(place, known)
                 self._record(self._artefacts.admit(known), self._watchers)
                 continue
-            task = _Task(job)
+            task = Task(job)
             availability = self._executor.available(job)
             if availability:
                 task.state = states.advance(job.id, task.state, State.WAITING)
@@ -268,27 +160,23 @@ class _Run:
         return order
 
     def _take_reach(self) -> None:
-        """Ask which places jobs can have, at the beginning and when there are others."""
+        """There are other places: jobs that wait may be able to have them."""
         waiting = list(self._waiting.drain())
-        self._reach.update((job.id, reach) for job in self._plan if (reach := self._executor.reach(job)))
-        for name in places_of(self._reach):
-            if name not in self._widths:
-                self._widths[name] = self._executor.width(name)
-        self._most_workers = max(self._most_workers, self._executor.workers)
+        self._reach.take()
         for task in waiting:
             self._waiting.add(task, self._kind(task))
 
-    def _kind(self, task: _Task) -> Hashable:
+    def _kind(self, task: Task) -> Hashable:
         """What a waiting task waits for: the same for all tasks that begin or wait for the same reasons."""
         if task.tries or task.repeats:
             return task.job.id  # its own past decides where it can begin
         golden = self._options.missing.get(task.job.id)
         return (
-            self._places(task.job),
+            self._reach.of(task.job),
             task.job.kernel,
             tuple(each.backend for each in task.job.platforms),
             task.job.profile is None,
-            frozenset(self._builds_of(task.job)),
+            frozenset(self._builders.needed_by(task.job)),
             golden.job.id if golden is not None else "",
         )
 
@@ -332,10 +220,12 @@ class _Run:
         for kind, task in self._waiting.offered(lambda one: not one.examined and one.job.kernel in later):
             if not self._executor.has_room:
                 return ()
-            if self._executor.awaits_golden(task.job) or self._is_being_built(task.job):
+            if self._executor.awaits_golden(task.job):
+                continue
+            if self._builders.is_being_built(task.job, (one.process.job for one in self._running.values())):
                 continue
             device = None
-            if self._places(task.job):
+            if self._reach.of(task.job):
                 wanted = self._wanted(task)
                 if not wanted:
                     self._without_device(self._waiting.take(kind))
@@ -349,26 +239,6 @@ class _Run:
                     continue
             self._start(self._waiting.take(kind), device)
         return tuple(chain.from_iterable(busy))
-
-    def _is_being_built(self, job: Job) -> bool:
-        """Whether another job builds what this one would have to build."""
-        lacking = self._builds_of(job) - self._builders.keys()
-        return any(lacking & self._builds_of(one.process.job) for one in self._running.values())
-
-    def _builds_of(self, job: Job) -> Set[str]:
-        return self._options.builds.get(job.id, frozenset())
-
-    def _at_best(self) -> float:
-        """See `sequence.at_best`."""
-        ran = (self._result(job) for job in self._plan if job.id not in self._finished)
-        built: dict[str, set[str]] = {}
-        for build, builder in self._builders.items():
-            built.setdefault(builder, set()).add(build)
-        waited = {
-            builder: {job for job, each in self._options.builds.items() if each & builds and job != builder}
-            for builder, builds in built.items()
-        }
-        return sequence.at_best(ran, self._most_workers, self._reach, self._widths, waited)
 
     def _start_probes(self) -> dict[tuple[str, ...], None]:
         """Start the probes of suspect devices. Returns the devices that are not free."""
@@ -388,9 +258,9 @@ class _Run:
             self._send(None, job, folder, device)
         return busy
 
-    def _wanted(self, task: _Task) -> tuple[str, ...]:
+    def _wanted(self, task: Task) -> tuple[str, ...]:
         """The places that a task may be given now, the best first; empty if none is left for it."""
-        usable = self._usable(task.job)
+        usable = self._reach.usable(task.job)
         if task.repeats:
             if task.place in usable:
                 return (task.place,)  # a difference then is the job's
@@ -402,18 +272,7 @@ class _Run:
             left = usable
         return self._evidence.choose(left, idle=not self._running)
 
-    def _places(self, job: Job) -> tuple[str, ...]:
-        """The places that the run can choose for a job; empty if it needs none."""
-        return self._reach.get(job.id, ())
-
-    def _usable(self, job: Job) -> tuple[str, ...]:
-        """Those of its places that were not set aside."""
-        places, aside = self._places(job), self._executor.set_aside
-        if aside.keys().isdisjoint(places):  # there may be hundreds, and this is asked for each job
-            return places
-        return tuple(name for name in places if name not in aside)
-
-    def _start(self, task: _Task, device: Device | None) -> None:
+    def _start(self, task: Task, device: Device | None) -> None:
         if not task.examined:
             task.state = states.advance(task.job.id, task.state, State.RUNNING)
         folder = self._folder.job_folder(task.job)
@@ -425,12 +284,12 @@ class _Run:
         self._everybody.tell(lambda listener: listener.job_started(task.job, number, attempt))
         self._send(task, task.job, folder / str(task.starts), device)
 
-    def _send(self, task: _Task | None, job: Job, folder: Path, device: Device | None) -> None:
+    def _send(self, task: Task | None, job: Job, folder: Path, device: Device | None) -> None:
         """Begin a process for a job: of its task, or to probe the device if there is no task."""
         self._orders += 1
         process = Process(self._orders, job, folder, device)
         began = self._host.now().isoformat(timespec="milliseconds")
-        self._running[process.number] = _Running(task, process, began)
+        self._running[process.number] = Running(task, process, began)
         self._executor.start(process)
 
     def _time(self) -> str:
@@ -459,7 +318,7 @@ class _Run:
             result = replace(result, facts={**result.facts, **ended.facts})
         self._settle(running, result)
 
-    def _take_back(self, running: _Running) -> None:
+    def _take_back(self, running: Running) -> None:
         """A process did not begin: its task waits again, as if it had never been started."""
         task = running.task
         if task is None:
@@ -472,12 +331,10 @@ class _Run:
         else:
             self._finish(task, Result(task.job, State.INTERRUPTED, self._stopped))
 
-    def _settle(self, running: _Running, result: Result) -> None:
+    def _settle(self, running: Running, result: Result) -> None:
         """After a process has ended, start another try or another repeat, or end the job."""
         task, process = running.task, running.process
-        for build in self._builds_of(process.job):
-            # If it is not built now, each of the others says itself what keeps it from being built.
-            self._builders.setdefault(build, process.job.id)
+        self._builders.end(process.job)
         if task is None:
             self._settle_probe(process, result)
             return
@@ -549,9 +406,9 @@ class _Run:
             self._decide(task, final=True)
         self._reconsider()
 
-    def _decide(self, task: _Task, *, final: bool = False) -> None:
+    def _decide(self, task: Task, *, final: bool = False) -> None:
         """After a try, or news about a device: end the task, try it again, or wait unless this is `final`."""
-        usable, places = self._usable(task.job), self._places(task.job)
+        usable, places = self._reach.usable(task.job), self._reach.of(task.job)
         goes_on = not self._stopped and (bool(usable) or not places)
         tried = {one.device for one in task.tries}
         elsewhere = goes_on and bool(fresh(usable, tried))
@@ -574,37 +431,25 @@ class _Run:
         elif isinstance(decision, Result):
             self._finish(task, decision)
 
-    def _requeue(self, task: _Task, *, last: bool = False) -> None:
+    def _requeue(self, task: Task, *, last: bool = False) -> None:
         if not task.examined:
             task.state = states.advance(task.job.id, task.state, State.WAITING)
         self._waiting.add(task, self._kind(task), first=not last)
 
-    def _without_device(self, task: _Task) -> None:
+    def _without_device(self, task: Task) -> None:
         if task.examined:
             self._decide(task, final=True)
             return
-        names = self._places(task.job)
+        names = self._reach.of(task.job)
         reasons = "; ".join(f"{name}: {self._executor.set_aside[name]}" for name in names)
         self._finish(task, Result(task.job, State.INFRASTRUCTURE, f"no device is left ({reasons})"))
 
-    def _finish(self, task: _Task, result: Result) -> None:
+    def _finish(self, task: Task, result: Result) -> None:
         """End a task that was tried: with its tries as facts, reviewed and excused."""
-        failures = [one for one in task.tries if one.result.state is not State.PASSED]
-        if len(task.tries) > 1 or any(one.result.state is State.INFRASTRUCTURE for one in failures):
-            told = (
-                f"{one.device or 'no device'}: {one.result.message or one.result.state.value}"
-                for one in failures
-            )
-            facts = {f"{ATTEMPT}{number}": text for number, text in enumerate(told, 1)}
-            result = replace(result, facts={**result.facts, **facts})
-        tries = tuple(
-            Attempt(one.device, one.result.state, one.result.message, one.result.seconds)
-            for one in task.tries
-        )
-        result = self._options.review(replace(result, attempts=task.attempt, tries=tries))
+        result = self._options.review(task.with_tries(result))
         self._end(task, verdict.apply_requirement(result))
 
-    def _end(self, task: _Task, result: Result) -> None:
+    def _end(self, task: Task, result: Result) -> None:
         task.state = states.advance(task.job.id, task.state, result.state)
         self._record(self._artefacts.admit(result), self._everybody)
 
@@ -636,7 +481,7 @@ class _Run:
             if task.examined:
                 self._decide(task)
                 continue
-            why = filter(None, (reason, waited_for(self._places(task.job))))
+            why = filter(None, (reason, waited_for(self._reach.of(task.job))))
             self._end(task, Result(task.job, State.INTERRUPTED, "; ".join(why)))
         self._executor.cancel()
 
@@ -660,7 +505,13 @@ class _Run:
             set_aside=dict(sorted(self._executor.set_aside.items())),
             undecided=self._evidence.undecided(),
             dropped=dropped,
-            at_best=self._at_best(),
+            at_best=sequence.at_best(
+                (self._result(job) for job in self._plan if job.id not in self._finished),
+                self._reach.most_workers,
+                self._reach.places,
+                self._reach.widths,
+                self._builders.waited(),
+            ),
         )
         # Each listener is told of the failures of those before it.
         self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))

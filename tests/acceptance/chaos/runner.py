@@ -15,7 +15,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job
 from pipeline.ground.results import Result
 from pipeline.report.files import ReportFiles
-from pipeline.run.controller import resume_run, run_jobs
+from pipeline.run.begin import resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 

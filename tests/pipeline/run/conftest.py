@@ -14,7 +14,7 @@ from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 from pipeline.ground.results import Result
 from pipeline.run import processes
-from pipeline.run.controller import run_jobs
+from pipeline.run.begin import run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, Lane, Platform, WorkloadName
 from pipeline.ground.results import Result
-from pipeline.run.controller import resume_run, run_jobs
+from pipeline.run.begin import resume_run, run_jobs
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 

@@ -16,7 +16,7 @@ from pipeline.ground.jobs import Job, State
 from pipeline.ground.patterns import Pattern
 from pipeline.ground.results import Blame, Result
 from pipeline.ground.settings import Settings
-from pipeline.run.controller import run_jobs
+from pipeline.run.begin import run_jobs
 from pipeline.run.folders import JOURNAL, read_run
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.local import LocalExecutor

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.results import Attempt, Result
-from pipeline.run.controller import run_jobs
+from pipeline.run.begin import run_jobs
 from pipeline.run.goldens import Wanted
 from pipeline.run.listener import RunSummary
 from pipeline.run.local import LocalExecutor

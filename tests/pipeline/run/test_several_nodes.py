@@ -15,7 +15,7 @@ import pytest
 from pipeline.engines.base import Availability
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Blame, Diff, Result, StageResult
-from pipeline.run.controller import run_jobs
+from pipeline.run.begin import run_jobs
 from pipeline.run.devices import Device, node_of, number_of
 from pipeline.run.executor import Ended, Process, Site, Told
 from pipeline.run.listener import RunSummary

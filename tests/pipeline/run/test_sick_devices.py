@@ -13,7 +13,7 @@ import pytest
 from pipeline.ground.jobs import Job, Platform, State
 from pipeline.ground.results import Result
 from pipeline.ground.settings import Settings
-from pipeline.run.controller import resume_run
+from pipeline.run.begin import resume_run
 from pipeline.run.devices import DevicePool
 from pipeline.run.listener import RunSummary
 from pipeline.run.options import Host, RunOptions
