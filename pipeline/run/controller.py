@@ -30,7 +30,7 @@ from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
 from pipeline.run.builders import Builders
 from pipeline.run.devices import Device, lock_name
-from pipeline.run.evidence import Evidence, Fault, Next, fresh
+from pipeline.run.evidence import Evidence, Next
 from pipeline.run.executor import Ended, Executor, Process, Site, Told
 from pipeline.run.folders import RunFolder
 from pipeline.run.journal import Journal, JournalError, lost_result
@@ -39,6 +39,7 @@ from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import SignalWatch
 from pipeline.run.queue import Queue
 from pipeline.run.reach import Reach
+from pipeline.run.tries import Fault, fresh
 from pipeline.run.unfinished import Running, Task
 from pipeline.run.waiting import LockWaits
 

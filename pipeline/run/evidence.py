@@ -24,16 +24,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from itertools import chain, combinations, filterfalse
+from itertools import combinations, filterfalse
 
 from pipeline.engines.host_faults import FULL_DISK
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Blame, Result
 from pipeline.results.fingerprint import fingerprint
 from pipeline.run.devices import in_words, node_of
+from pipeline.run.tries import TROUBLE, WRONG, Fault, Try, places_of, told
 
-WRONG = frozenset({State.MISMATCH, State.NONDETERMINISTIC})
-_TROUBLE = WRONG | {State.CRASHED, State.TIMED_OUT, State.KILLED, State.NO_RESULT}
 _ROW = 3
 """So many different jobs in trouble in a row make a device suspect."""
 
@@ -46,58 +45,6 @@ class Next(Enum):
 
     AGAIN = auto()
     WAIT = auto()
-
-
-@dataclass(frozen=True)
-class Try:
-    """How a job ended on a device (empty: on none), as the `at`-th event of the run.
-
-    `first` is set if the device had no trouble of this `kind` before. `by_node`: it is an infrastructure
-    error that blames the host, and there is another node that may do the job.
-    """
-
-    device: str
-    result: Result
-    kind: str
-    at: int
-    first: bool = False
-    by_node: bool = False
-
-    @property
-    def refused(self) -> bool:
-        """Whether it is an infrastructure error that blames the device, or its node."""
-        blames_device = self.result.state is State.INFRASTRUCTURE and self.result.blames is Blame.DEVICE
-        return blames_device or self.by_node
-
-    @property
-    def failed(self) -> bool:
-        """Whether it failed in a way that is the job's fault unless it is the device's."""
-        return self.result.state in _TROUBLE
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is not used any more, and why: `what` is a device or a node, which has these places."""
-
-    what: str
-    places: tuple[str, ...]
-    reason: str
-
-
-def fresh(places: Sequence[str], tried: Collection[str]) -> tuple[str, ...]:
-    """Those of `places` that say most about a job that was tried: on other nodes, else those not tried.
-
-    A node does not count where the job was only tried on what is none of these places any more.
-    """
-    nodes = {node_of(place) for place in tried if place in places}
-    others = tuple(place for place in places if node_of(place) not in nodes)
-    return others or tuple(place for place in places if place not in tried)
-
-
-def places_of(reach: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """All places that jobs can have, each once. `reach` has those of each job; most have the very same."""
-    different = {id(places): places for places in reach.values()}
-    return tuple(dict.fromkeys(chain.from_iterable(different.values())))
 
 
 @dataclass
@@ -177,7 +124,7 @@ class Evidence:
             if device not in self._reach.get(job, ()):
                 return one  # a scheduler chooses the devices: nothing can be steered
             if one.refused or one.first:
-                self._doubt(self._blamed(one), job, f"{job} ended there as {_told(result)}")
+                self._doubt(self._blamed(one), job, f"{job} ended there as {told(result)}")
             if one.by_node:
                 for place in self._blamed(one):
                     self._devices[place].by_node.add(job)
@@ -281,10 +228,10 @@ class Evidence:
             self._proven.add(device)
             known.row.clear()
             self._acquit(node)
-        elif result.state in _TROUBLE or result.blames is Blame.DEVICE or lacks:
+        elif result.state in TROUBLE or result.blames is Blame.DEVICE or lacks:
             others = (place for place, passed in self._good.items() if job in passed)
             where = device if job in self._good[device] else next(others)
-            why = f"{job}, which passed on {in_words(where)}, ends here as {_told(result)}"
+            why = f"{job}, which passed on {in_words(where)}, ends here as {told(result)}"
             return self._convict(node, why, several=several, lacks=lacks)
         else:
             known.by_node.clear()
@@ -323,9 +270,7 @@ class Evidence:
             doubts = self._devices[one.device].doubts
             fair = self._vindicated(one) or one.device in self._aside or not self._known_good(one.device)
             if one.failed and not fair:
-                doubts.setdefault(
-                    one.result.job.id, f"{one.result.job.id} ended there as {_told(one.result)}"
-                )
+                doubts.setdefault(one.result.job.id, f"{one.result.job.id} ended there as {told(one.result)}")
                 found = True
         return found
 
@@ -342,7 +287,7 @@ class Evidence:
         kernels = {one.result.job.kernel for one in row}
         if any(job.kernel not in kernels and device in self._reach.get(job.id, ()) for job in waiting):
             return None
-        why = f"{len(row)} jobs in a row, and none passed; the last ended as {_told(row[-1].result)}"
+        why = f"{len(row)} jobs in a row, and none passed; the last ended as {told(row[-1].result)}"
         if all(one.by_node for one in row):
             return Fault(f"node {node_of(device)}", self._of_node(device), why)
         return Fault(f"device {device}", (device,), why)
@@ -450,7 +395,7 @@ class Evidence:
             return (valid or failed)[0].result
         first = failed[0]
         message = (
-            f"{in_words(first.device)} was set aside: {self._aside[first.device]} ({_told(first.result)})"
+            f"{in_words(first.device)} was set aside: {self._aside[first.device]} ({told(first.result)})"
         )
         return replace(first.result, state=State.INFRASTRUCTURE, message=message, blames=Blame.DEVICE)
 
@@ -537,7 +482,3 @@ def _lasts(one: Try) -> bool:
     """Whether another try would meet the same error: the only host's disk is full or read-only."""
     full = one.result.blames is Blame.HOST and any(text in one.result.message for text in FULL_DISK)
     return full and not one.by_node
-
-
-def _told(result: Result) -> str:
-    return ": ".join(filter(None, (result.state.value, result.message)))

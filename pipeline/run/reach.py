@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.ground.jobs import Job
-from pipeline.run.evidence import places_of
 from pipeline.run.executor import Executor
+from pipeline.run.tries import places_of
 
 
 class Reach:

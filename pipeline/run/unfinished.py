@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import ATTEMPT, Attempt, Result
-from pipeline.run.evidence import Try
 from pipeline.run.executor import Process
+from pipeline.run.tries import Try
 
 
 @dataclass

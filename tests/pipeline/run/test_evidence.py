@@ -7,7 +7,8 @@ import pytest
 
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Blame, Result
-from pipeline.run.evidence import Evidence, Next, Try
+from pipeline.run.evidence import Evidence, Next
+from pipeline.run.tries import Try
 
 A, B, C = "npu-0", "npu-1", "npu-2"
 NUMBERS = {A: 0, B: 1, C: 2}
