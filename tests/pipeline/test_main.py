@@ -114,8 +114,9 @@ def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -
     for room in ("golden", "workloads", "pipeline", "emulator", "matrix.yaml"):
         (tmp_path / room).symlink_to(ROOT / room)
     kernel = tmp_path / "kernels" / "first_tile.py"
-    lines = len(kernel.read_text().splitlines())
-    kernel.write_text(kernel.read_text() + "def (\n")
+    source = kernel.read_text()
+    lines = len(source.splitlines())
+    kernel.write_text(source + "def (\n")
     pair = ["--platform", "emu-a2a3", "--geometry", "pair-24x16"]
 
     def ended(*words: str) -> subprocess.CompletedProcess[str]:
@@ -127,3 +128,11 @@ def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -
     broken = ended("compile", "--kernel", "first-tile-load")
     assert broken.returncode == 1
     assert f"first_tile.py:{lines + 1}: not Python" in broken.stdout
+    head = "def build_first_tile_load(pl: Any, plan: Plan) -> Any:\n"
+    line = source[: source.index(head)].count("\n") + 2
+    kernel.write_text(source.replace(head, f'{head}    raise ValueError("boom")\n'))
+    raised = ended("compile", "--kernel", "first-tile-load")
+    assert raised.returncode == 1
+    assert f"1 crashed: kernels/first_tile.py:{line}: ValueError: boom\n" in raised.stdout
+    summary = max(tmp_path.glob("out/runs/*/summary.md"))
+    assert f"kernels/first_tile.py:{line}: ValueError: boom" in summary.read_text()
