@@ -112,7 +112,16 @@ def retold(record: Record, folder: Path) -> tuple[RunInfo, RunSummary]:
     )
     seconds = sum(result.seconds for result in results) if record.seconds is None else record.seconds
     code = exit_code(result.state for result in results)
-    summary = RunSummary(record.run_id, folder, results, code, seconds, record.set_aside, record.undecided)
+    summary = RunSummary(
+        record.run_id,
+        folder,
+        results,
+        code,
+        seconds,
+        record.set_aside,
+        record.undecided,
+        at_best=record.at_best,
+    )
     if record.exit_code == INTERNAL_ERROR:
         said = f"the messages of this failure, if any were kept, are in {folder}"
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))

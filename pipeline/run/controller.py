@@ -32,7 +32,7 @@ from pipeline.run.devices import Device, lock_name
 from pipeline.run.evidence import Evidence, Fault, Next, Try, fresh, places_of
 from pipeline.run.executor import Ended, Executor, Process, Site, Terms, Told
 from pipeline.run.folders import RunFolder, create_run, reopen_run
-from pipeline.run.journal import Journal, JournalError, lost_result
+from pipeline.run.journal import Journal, JournalError, Record, lost_result
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import SignalWatch
@@ -92,7 +92,9 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
         )
         changed["resumed.sources"], notes, kept = again, (*notes, again), {}
     options = replace(options, facts={**record.facts, **changed})
-    run = _Run(record.plan, kept, options, listeners, host, folder, executor)
+    nothing_left = record.seconds is not None and kept.keys() >= {job.id for job in record.plan}
+    ended = record if nothing_left else None
+    run = _Run(record.plan, kept, options, listeners, host, folder, executor, ended)
     return run.execute(notes, resumed=True)
 
 
@@ -152,7 +154,10 @@ class _Running:
 
 @dataclass(eq=False)
 class _Run:
-    """One run, from its first event to its last."""
+    """One run, from its first event to its last.
+
+    `_before` is what a resumed run recorded if it had ended and nothing is left of it: its times stay.
+    """
 
     _plan: Sequence[Job]
     _finished: Mapping[str, Result]
@@ -162,6 +167,7 @@ class _Run:
     _folder: RunFolder
     _executor: Executor
 
+    _before: Record | None = None
     def __post_init__(self) -> None:
         options, folder = self._options, self._folder
         self._settings = options.settings
@@ -228,7 +234,7 @@ class _Run:
             self._folder.run_id,
             self._folder.path,
             tuple(self._plan),
-            self._time(),
+            self._before.started if self._before else self._time(),
             self._executor.workers,
             self._options.facts,
             (*notes, *self._executor.remarks()),
@@ -642,6 +648,7 @@ class _Run:
 
     def _conclude(self, seconds: float) -> RunSummary:
         # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
+        before = self._before
         lost = [job for job in self._plan if job.id not in self._finished and not self._journal.has(job)]
         if lost and not self._problems:
             self._problems.append(f"no result of {len(lost)} of {counted(len(self._plan), 'planned job')}")
@@ -656,11 +663,11 @@ class _Run:
             self._folder.path,
             results,
             code,
-            seconds,
+            before.seconds if before is not None and before.seconds is not None else seconds,
             set_aside=dict(sorted(self._executor.set_aside.items())),
             undecided=self._evidence.undecided(),
             dropped=dropped,
-            at_best=self._at_best(),
+            at_best=before.at_best if before is not None else self._at_best(),
         )
         # Each listener is told of the failures of those before it.
         self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))
