@@ -25,6 +25,7 @@ from pathlib import Path
 from pipeline.ground.computed import Computed
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import ATTEMPT, Attempt, Result
+from pipeline.ground.streams import INTERNAL_ERROR
 from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
@@ -166,8 +167,8 @@ class _Run:
     _host: Host
     _folder: RunFolder
     _executor: Executor
-
     _before: Record | None = None
+
     def __post_init__(self) -> None:
         options, folder = self._options, self._folder
         self._settings = options.settings
@@ -647,8 +648,8 @@ class _Run:
         self._executor.cancel()
 
     def _conclude(self, seconds: float) -> RunSummary:
-        # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
         before = self._before
+        # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
         lost = [job for job in self._plan if job.id not in self._finished and not self._journal.has(job)]
         if lost and not self._problems:
             self._problems.append(f"no result of {len(lost)} of {counted(len(self._plan), 'planned job')}")
@@ -675,5 +676,5 @@ class _Run:
 
     def _with_problems(self, summary: RunSummary) -> RunSummary:
         problems = (*self._problems, *self._everybody.problems, *self._watchers.problems)
-        code = states.INTERNAL_ERROR if problems else summary.exit_code
+        code = INTERNAL_ERROR if problems else summary.exit_code
         return replace(summary, problems=problems, exit_code=code)

@@ -93,10 +93,21 @@ def test_closed_standard_streams_change_no_exit_code(closed: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this host has no /dev/full")
-@pytest.mark.parametrize("words", ["list", "--help", "doctor"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pipeline list",
+        "pipeline --help",
+        "pipeline doctor",
+        "pipeline.faults.matrix --geometry pair-24x16 --profile small --fault round-then-add-1",
+        "pipeline.commands.tilings --help",
+        "pipeline.matrix.schema",
+        "pipeline.report.results",
+    ],
+)
 def test_output_that_cannot_be_written_is_one_line(words: str) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "pipeline", words]
+        command = [sys.executable, "-m", *words.split()]
         ended = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     said = "standard output cannot be written: No space left on device; make room there, or send it elsewhere"
     assert (ended.returncode, ended.stderr) == (3, f"{said}\n")
