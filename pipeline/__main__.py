@@ -29,19 +29,12 @@ def _guarded() -> int:
     """
     try:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        from pipeline.ground.streams import open_streams
+        from pipeline.ground.streams import through_streams
 
-        outlet = open_streams()
         if _lists():
             gc.disable()  # it ends at once; looking for garbage would take a tenth of its time
             sys.modules["numpy"] = Later("numpy")  # it computes nothing, and this would take half of it
-        code = _called()
-        sys.stdout.flush()
-        # A reader who has enough (`| head`) changes nothing: the command ends as if all had been read.
-        if outlet.error is None or isinstance(outlet.error, BrokenPipeError):
-            return code
-        remedy = "make room there, or send it elsewhere"
-        sys.stderr.write(f"standard output cannot be written: {outlet.error.strerror}; {remedy}\n")
+        return through_streams(_called)
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not stop the clean end
@@ -53,22 +46,17 @@ def _guarded() -> int:
         import traceback
 
         traceback.print_exc()
-    from pipeline.run.states import INTERNAL_ERROR
+    from pipeline.ground.streams import INTERNAL_ERROR
 
     return INTERNAL_ERROR
 
 
 def _called() -> int:
-    """The exit code of the command line; also if it was read no further than `--help`, or a mistake in it."""
+    """The exit code of the command line."""
     # Imported here because it imports every kernel, and an unfinished kernel may not be valid Python.
     from pipeline.commands.cli import main
 
-    try:
-        return main(sys.argv[1:])
-    except SystemExit as ended:
-        if isinstance(ended.code, int):
-            return ended.code
-        raise
+    return main(sys.argv[1:])
 
 
 def _lists() -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
 from enum import Enum
+from pathlib import Path
 
 from golden.errors import UserError
 from workloads.base import WorkloadError
+
+_ROOT = Path(__file__).parents[1]
+_SHIPPED = ("kernels", "workloads", "golden")
 
 
 def blamed(error: BaseException, what: str, file: str) -> WorkloadError:
@@ -20,6 +25,21 @@ def place_in(error: BaseException, file: str) -> str:
         if trace.tb_frame.f_code.co_filename == file:
             place = f"{file}:{trace.tb_lineno}"
         trace = trace.tb_next
+    return place
+
+
+def shipped_line(error: BaseException) -> str:
+    """The last line of a shipped kernel, workload or definition that led to an error; empty if none did.
+
+    It is also empty for a `UserError`, which says itself where.
+    """
+    if isinstance(error, UserError):
+        return ""
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        if any(path.is_relative_to(_ROOT / room) for room in _SHIPPED):
+            place = f"{path.relative_to(_ROOT)}:{line}"
     return place
 
 

@@ -41,6 +41,10 @@ _ALL_DAYS = 100_000
 _ALL_RUNS = 1_000_000
 """More runs than a history can have; a database does not take any number."""
 
+_SECONDS = "seconds"
+_MEASURED = ("value", "median", "mad")
+"""The facts of a `Moved` that are in the unit of its metric."""
+
 _ABOUT_A_RUN: Mapping[str, Callable[..., Sequence[Any]]] = {
     "new": questions.new,
     "fixed": questions.fixed,
@@ -181,10 +185,17 @@ def _print(found: Sequence[Any]) -> None:
     names = [each.name for each in fields(found[0])]
     table = Table(*names, box=None, pad_edge=False)
     for one in found:
-        table.add_row(*(Text(one_line(_told(getattr(one, name)))) for name in names))  # markup is not read
+        table.add_row(*(Text(one_line(_cell(one, name))) for name in names))  # markup is not read
     if not console.is_terminal:
         table.width = console.measure(table, options=console.options.update(max_width=10_000)).maximum
     console.print(table, soft_wrap=not console.is_terminal)
+
+
+def _cell(one: object, name: str) -> str:
+    """A fact of an answer as text; seconds are written as the terminal of a run writes them."""
+    fact = getattr(one, name)
+    measured = getattr(one, "metric", "") == _SECONDS and name in _MEASURED
+    return f"{fact:.1f}" if isinstance(fact, float) and (name == _SECONDS or measured) else _told(fact)
 
 
 def _told(fact: object) -> str:

@@ -19,6 +19,7 @@ from pipeline.commands.selection import read_matrix
 from pipeline.engines.base import CompileError
 from pipeline.engines.cann.search import search, search_of
 from pipeline.engines.process import HELPERS
+from pipeline.ground.streams import through_streams
 from pipeline.ground.subject import geometry_of
 from pipeline.ground.words import closest, shown, unbroken
 from pipeline.matrix.select import FilterError
@@ -79,4 +80,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(through_streams(lambda: main(sys.argv[1:])))

@@ -21,6 +21,7 @@ from pipeline.diff.diagnosis import Diagnosis
 from pipeline.ground.jobs import Job, Lane, State
 from pipeline.ground.results import JobContext
 from pipeline.ground.settings import Settings
+from pipeline.ground.streams import through_streams
 from pipeline.ground.subject import subject_of, workload_of
 from pipeline.ground.words import counted, unbroken
 from pipeline.matrix.expand import expand, settled
@@ -197,7 +198,7 @@ def _share(part: int, whole: int) -> str:
     return f"{part}/{whole} = {100 * part / whole:.1f} %" if whole else "0/0"
 
 
-def main(arguments: Sequence[str], write: Callable[[str], object] = sys.stdout.write) -> int:
+def main(arguments: Sequence[str], write: Callable[[str], object]) -> int:
     """Print the matrix; gives 0 if every goal is met, 1 if not, else the code of the user's mistake."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.faults.matrix", description=__doc__)
     for name in ("geometry", "profile", "fault"):
@@ -264,4 +265,4 @@ def _first_described(workload: Workload) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(through_streams(lambda: main(sys.argv[1:], sys.stdout.write)))

@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
+
+INTERNAL_ERROR = 3
+"""The exit code if the pipeline itself failed, or standard output cannot be written."""
 
 
 class Outlet(io.FileIO):
@@ -44,6 +48,37 @@ def open_streams() -> Outlet:
     outlet, sys.stdout = _through_outlet(1, sys.stdout)
     _, sys.stderr = _through_outlet(2, sys.stderr)
     return outlet
+
+
+def through_streams(command: Callable[[], int]) -> int:
+    """The exit code of a command that prints through outlets; if its output cannot be written, one line.
+
+    Also that of a command whose parser ended it: after `--help`, or a mistake in its arguments. A reader who
+    has enough (`| head`) changes nothing: the command ends as if all had been read.
+    """
+    outlet = open_streams()
+    try:
+        code = command()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        code = ended.code
+    sys.stdout.flush()
+    if outlet.error is None or isinstance(outlet.error, BrokenPipeError):
+        return code
+    remedy = "make room there, or send it elsewhere"
+    sys.stderr.write(f"standard output cannot be written: {outlet.error.strerror}; {remedy}\n")
+    return INTERNAL_ERROR
+
+
+def printed(text: str) -> int:
+    """Print the text of a command that only says it, through outlets; gives the exit code."""
+
+    def command() -> int:
+        sys.stdout.write(text)
+        return 0
+
+    return through_streams(command)
 
 
 def _through_outlet(descriptor: int, stream: TextIO | None) -> tuple[Outlet, TextIO]:

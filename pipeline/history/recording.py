@@ -40,11 +40,17 @@ def record_run(
 
 
 def _told(tell: Callable[[str], object], said: str, run: Path) -> None:
-    remedy = f"the next run brings it in, or `python -m pipeline history import {run}`"
+    remedy = (
+        f"a later run that can write the history brings it in, or `python -m pipeline history import {run}`"
+    )
     if (run / NAME).exists():  # it is the last of the report's files
         kept = f"the report of run {run.name} is whole; {remedy}"
     elif began_at_all(run):
-        kept = f"the report of run {run.name} could not be written, its journal was kept; {remedy}"
+        # On a full disk it may lack the last results: those jobs then count as interrupted.
+        kept = (
+            f"the report of run {run.name} could not be written; what its journal has was kept, "
+            f"a job that it lacks counts as interrupted; {remedy}"
+        )
     else:
         kept = f"nothing of run {run.name} could be kept: make room, or name another --output"
     tell(f"{said}; {kept}")

@@ -22,6 +22,7 @@ from golden.profiles import NIGHTLY
 from golden.vreq8 import VARIANTS
 from pipeline.engines.registry import BACKENDS
 from pipeline.ground.jobs import EXCUSABLE, Platform, PlatformKind, WorkloadName
+from pipeline.ground.streams import printed
 from pipeline.matrix.durations import LONGEST, PATTERN, Duration
 from pipeline.matrix.strict_yaml import KeyPath, Node
 from workloads.base import Workload
@@ -348,4 +349,4 @@ def _inlined(value: Any, parts: Mapping[str, Any]) -> Any:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json_schema())
+    sys.exit(printed(json_schema()))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from golden.errors import UserError
-from pipeline.ground.files import read_file
+from pipeline.ground.files import is_there, read_file
 from pipeline.ground.results import Outcome
 from pipeline.ground.words import counted
 from pipeline.report.text import cut
@@ -90,6 +90,14 @@ def read(path: Path) -> ET.Element:
     """Parse a report. Raises `ReportError` naming the file where it cannot be read or is not plain XML."""
     try:
         return ET.parse(io.BytesIO(read_file(path)), ET.XMLParser(target=_PlainTree())).getroot()
+    except IsADirectoryError:
+        inside = path / "junit.xml"
+        here = (
+            f"is a folder; name {inside}"
+            if is_there(inside)
+            else f"is a folder without {inside}; name a report"
+        )
+        raise ReportError(f"{path}: {here}") from None
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}; name another file") from None
     except (ET.ParseError, LookupError, ValueError) as error:  # the last two: an unknown encoding

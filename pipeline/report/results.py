@@ -20,6 +20,7 @@ from pipeline.ground.computed import Computed
 from pipeline.ground.files import read_file
 from pipeline.ground.results import OUTCOMES, Amount, Outcome, Result
 from pipeline.ground.settings import Settings
+from pipeline.ground.streams import INTERNAL_ERROR, printed
 from pipeline.report.cases import BODY_LIMIT, PASSED_OUTPUT_LIMIT
 from pipeline.report.document import ReportError, writing
 from pipeline.report.overview import overview
@@ -27,7 +28,7 @@ from pipeline.report.text import bounded
 from pipeline.run.journal import Record
 from pipeline.run.listener import RunInfo, RunSummary
 from pipeline.run.messages import encoded_in_parts, write_in_parts
-from pipeline.run.states import INTERNAL_ERROR, exit_code
+from pipeline.run.states import exit_code
 
 NAME = "results.json"
 """The document's name in the folder of a run."""
@@ -112,7 +113,16 @@ def retold(record: Record, folder: Path) -> tuple[RunInfo, RunSummary]:
     )
     seconds = sum(result.seconds for result in results) if record.seconds is None else record.seconds
     code = exit_code(result.state for result in results)
-    summary = RunSummary(record.run_id, folder, results, code, seconds, record.set_aside, record.undecided)
+    summary = RunSummary(
+        record.run_id,
+        folder,
+        results,
+        code,
+        seconds,
+        record.set_aside,
+        record.undecided,
+        at_best=record.at_best,
+    )
     if record.exit_code == INTERNAL_ERROR:
         said = f"the messages of this failure, if any were kept, are in {folder}"
         summary = replace(summary, exit_code=INTERNAL_ERROR, problems=(said,))
@@ -174,4 +184,4 @@ def _shortened(result: Result) -> Result:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json_schema())
+    sys.exit(printed(json_schema()))

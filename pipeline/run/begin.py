@@ -64,7 +64,9 @@ def resume_run(run_id: str, options: RunOptions, listeners: Sequence[Listener], 
         )
         changed["resumed.sources"], notes, kept = again, (*notes, again), {}
     options = replace(options, facts={**record.facts, **changed})
-    run = Run(record.plan, kept, options, listeners, host, folder, executor)
+    nothing_left = record.seconds is not None and kept.keys() >= {job.id for job in record.plan}
+    ended = record if nothing_left else None
+    run = Run(record.plan, kept, options, listeners, host, folder, executor, ended)
     return run.execute(notes, resumed=True)
 
 

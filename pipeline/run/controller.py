@@ -25,6 +25,7 @@ from pathlib import Path
 from pipeline.ground.computed import Computed
 from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Result
+from pipeline.ground.streams import INTERNAL_ERROR
 from pipeline.ground.words import counted
 from pipeline.run import sequence, states, verdict
 from pipeline.run.artefacts import Artefacts, relocated
@@ -33,7 +34,7 @@ from pipeline.run.devices import Device, lock_name
 from pipeline.run.evidence import Evidence, Next
 from pipeline.run.executor import Ended, Executor, Process, Site, Told
 from pipeline.run.folders import RunFolder
-from pipeline.run.journal import Journal, JournalError, lost_result
+from pipeline.run.journal import Journal, JournalError, Record, lost_result
 from pipeline.run.listener import Broadcast, Listener, RunInfo, RunSummary
 from pipeline.run.options import Host, RunOptions
 from pipeline.run.processes import SignalWatch
@@ -48,7 +49,11 @@ _LOCK_POLL = 0.2
 
 @dataclass(eq=False)
 class Run:
-    """One run, from its first event to its last. `finished`: the results from before it was resumed."""
+    """One run, from its first event to its last.
+
+    `_finished` are the results from before it was resumed. `_before` is what a resumed run recorded if it had
+    ended and nothing is left of it: its times stay.
+    """
 
     _plan: Sequence[Job]
     _finished: Mapping[str, Result]
@@ -57,6 +62,7 @@ class Run:
     _host: Host
     _folder: RunFolder
     _executor: Executor
+    _before: Record | None = None
 
     def __post_init__(self) -> None:
         options, folder = self._options, self._folder
@@ -121,7 +127,7 @@ class Run:
             self._folder.run_id,
             self._folder.path,
             tuple(self._plan),
-            self._time(),
+            self._before.started if self._before else self._time(),
             self._executor.workers,
             self._options.facts,
             (*notes, *self._executor.remarks()),
@@ -486,7 +492,14 @@ class Run:
             self._end(task, Result(task.job, State.INTERRUPTED, "; ".join(why)))
         self._executor.cancel()
 
+    def _at_best(self) -> float:
+        """See `sequence.at_best`."""
+        ran = (self._result(job) for job in self._plan if job.id not in self._finished)
+        reach = self._reach
+        return sequence.at_best(ran, reach.most_workers, reach.places, reach.widths, self._builders.waited())
+
     def _conclude(self, seconds: float) -> RunSummary:
+        before = self._before
         # Every planned job must have a result: one without is a fault of the pipeline, and is reported.
         lost = [job for job in self._plan if job.id not in self._finished and not self._journal.has(job)]
         if lost and not self._problems:
@@ -502,17 +515,11 @@ class Run:
             self._folder.path,
             results,
             code,
-            seconds,
+            before.seconds if before is not None and before.seconds is not None else seconds,
             set_aside=dict(sorted(self._executor.set_aside.items())),
             undecided=self._evidence.undecided(),
             dropped=dropped,
-            at_best=sequence.at_best(
-                (self._result(job) for job in self._plan if job.id not in self._finished),
-                self._reach.most_workers,
-                self._reach.places,
-                self._reach.widths,
-                self._builders.waited(),
-            ),
+            at_best=before.at_best if before is not None else self._at_best(),
         )
         # Each listener is told of the failures of those before it.
         self._everybody.tell(lambda listener: listener.run_finished(self._with_problems(summary)))
@@ -520,5 +527,5 @@ class Run:
 
     def _with_problems(self, summary: RunSummary) -> RunSummary:
         problems = (*self._problems, *self._everybody.problems, *self._watchers.problems)
-        code = states.INTERNAL_ERROR if problems else summary.exit_code
+        code = INTERNAL_ERROR if problems else summary.exit_code
         return replace(summary, problems=problems, exit_code=code)

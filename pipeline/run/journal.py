@@ -73,7 +73,7 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 class Closed(msgspec.Struct, frozen=True, tag=True):
     """The run ended in an orderly way. `dropped` are jobs whose artefacts exceeded the limit.
 
-    `set_aside` and `undecided` are those of the `RunSummary`.
+    `set_aside`, `undecided` and `at_best` are those of the `RunSummary`.
     """
 
     exit_code: int
@@ -81,6 +81,7 @@ class Closed(msgspec.Struct, frozen=True, tag=True):
     dropped: tuple[str, ...]
     set_aside: Mapping[str, str] = {}
     undecided: Mapping[str, str] = {}
+    at_best: float = 0.0
 
 
 _SYNC_INTERVAL = 0.5
@@ -140,9 +141,16 @@ class Journal:
 
     def run_finished(self, summary: RunSummary) -> None:
         """See `Listener`. Raises `JournalError` also if the journal is no longer there: it is lost."""
-        closed = (summary.exit_code, summary.seconds, summary.dropped, summary.set_aside, summary.undecided)
+        closed = Closed(
+            summary.exit_code,
+            summary.seconds,
+            summary.dropped,
+            summary.set_aside,
+            summary.undecided,
+            summary.at_best,
+        )
         with self._named_errors(), self._file:  # closed also if the disk is full
-            self._append(Closed(*closed))
+            self._append(closed)
             self._sync()
             written = os.fstat(self._file.fileno())
         still_there = self._path.exists() and os.path.samestat(self._path.stat(), written)
@@ -207,7 +215,7 @@ class Record:
     `results` has the last result of each job that ended; `notes` are remarks for people. `started` is when it
     began or was last resumed, `settings` are those that applied last, `sources` those that all results are
     of. `exit_code` is None if the run did not end in an orderly way, and so are its `seconds`; `set_aside`
-    and `undecided` are then empty.
+    and `undecided` are then empty. `at_best` is 0 if it is not known.
     """
 
     run_id: str
@@ -222,6 +230,7 @@ class Record:
     set_aside: Mapping[str, str] = field(default_factory=dict)
     undecided: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
+    at_best: float = 0.0
 
     @property
     def finished(self) -> Mapping[str, Result]:
@@ -291,4 +300,5 @@ def read_journal(path: Path) -> Record:
         set_aside=closed.set_aside,
         undecided=closed.undecided,
         seconds=closed.seconds,
+        at_best=closed.at_best,
     )

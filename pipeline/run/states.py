@@ -20,7 +20,6 @@ LEGAL: Mapping[State, frozenset[State]] = {
 }
 """The states that may follow each state; docs/states.md shows the same table."""
 
-INTERNAL_ERROR = 3
 NOTHING_EXECUTED = 5
 
 

@@ -27,6 +27,7 @@ from pipeline.ground.jobs import Job, State
 from pipeline.ground.results import Blame, JobContext, Result
 from pipeline.run import processes
 from pipeline.run.messages import Order, encode, write_atomically
+from workloads.own import shipped_line
 
 STACKS_SIGNAL = signal.SIGUSR1
 """Makes a worker write the stacks of all its threads, even during C code that holds the GIL."""
@@ -93,7 +94,7 @@ def perform(order: Order) -> None:
 
     An exception of the work becomes a result too: `infrastructure` for an `InfrastructureError`, if memory is
     short, and if torch or the user's tensors (valid when the run began) are missing for the golden, else
-    `crashed`.
+    `crashed`, with the line of the shipped file that led to it, if one did.
     """
     job = order.job
     try:
@@ -108,7 +109,8 @@ def perform(order: Order) -> None:
         message = f"{short}; run it with --jobs 1 or on a larger host, or choose a smaller geometry"
         result = Result(job, State.INFRASTRUCTURE, message, blames=Blame.HOST)
     except Exception as error:
-        result = Result(job, State.CRASHED, f"{type(error).__name__}: {error}", traceback.format_exc())
+        said = (shipped_line(error), type(error).__name__, str(error))
+        result = Result(job, State.CRASHED, ": ".join(filter(None, said)), traceback.format_exc())
     write_atomically(Path(order.result), encode(result))
 
 

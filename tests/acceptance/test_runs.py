@@ -166,6 +166,13 @@ def test_an_interrupted_run_is_resumed(pipeline: Pipeline, report: Report, last_
     assert {case.kind for case in cases.values()} == {"passed"}
 
 
+def timed(out: str) -> list[str]:
+    """The line with the run's seconds and what no order could have saved, and the last line."""
+    *_, seconds, verdict = out.splitlines()
+    assert seconds.startswith("seconds: ")
+    return [seconds, verdict]
+
+
 @pytest.mark.parametrize(("fault", "code"), [((), 0), (("--inject", "unwritten"), 1)])
 def test_of_a_run_that_is_finished_nothing_is_left_to_run(
     fault: tuple[str, ...], code: int, pipeline: Pipeline, report: Report, last_run: LastRun
@@ -177,6 +184,8 @@ def test_of_a_run_that_is_finished_nothing_is_left_to_run(
     assert again.out.startswith(f"nothing is left to run in run {last_run().name}\n")
     assert "[1/1] " in ended.out
     assert "[1/1] " not in again.out
+    assert timed(again.out) == timed(ended.out)
+    assert timed(pipeline("report", "show").out) == timed(ended.out)
     for name, case in report(last_run() / "junit.xml").items():
         assert (case.kind, case.message) == (before[name].kind, before[name].message)
 

@@ -93,10 +93,21 @@ def test_closed_standard_streams_change_no_exit_code(closed: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this host has no /dev/full")
-@pytest.mark.parametrize("words", ["list", "--help", "doctor"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "pipeline list",
+        "pipeline --help",
+        "pipeline doctor",
+        "pipeline.faults.matrix --geometry pair-24x16 --profile small --fault round-then-add-1",
+        "pipeline.commands.tilings --help",
+        "pipeline.matrix.schema",
+        "pipeline.report.results",
+    ],
+)
 def test_output_that_cannot_be_written_is_one_line(words: str) -> None:
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "pipeline", words]
+        command = [sys.executable, "-m", *words.split()]
         ended = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     said = "standard output cannot be written: No space left on device; make room there, or send it elsewhere"
     assert (ended.returncode, ended.stderr) == (3, f"{said}\n")
@@ -114,8 +125,9 @@ def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -
     for room in ("golden", "workloads", "pipeline", "emulator", "matrix.yaml"):
         (tmp_path / room).symlink_to(ROOT / room)
     kernel = tmp_path / "kernels" / "first_tile.py"
-    lines = len(kernel.read_text().splitlines())
-    kernel.write_text(kernel.read_text() + "def (\n")
+    source = kernel.read_text()
+    lines = len(source.splitlines())
+    kernel.write_text(source + "def (\n")
     pair = ["--platform", "emu-a2a3", "--geometry", "pair-24x16"]
 
     def ended(*words: str) -> subprocess.CompletedProcess[str]:
@@ -127,3 +139,11 @@ def test_a_kernel_that_is_not_python_fails_alone_with_its_line(tmp_path: Path) -
     broken = ended("compile", "--kernel", "first-tile-load")
     assert broken.returncode == 1
     assert f"first_tile.py:{lines + 1}: not Python" in broken.stdout
+    head = "def build_first_tile_load(pl: Any, plan: Plan) -> Any:\n"
+    line = source[: source.index(head)].count("\n") + 2
+    kernel.write_text(source.replace(head, f'{head}    raise ValueError("boom")\n'))
+    raised = ended("compile", "--kernel", "first-tile-load")
+    assert raised.returncode == 1
+    assert f"1 crashed: kernels/first_tile.py:{line}: ValueError: boom\n" in raised.stdout
+    summary = max(tmp_path.glob("out/runs/*/summary.md"))
+    assert f"kernels/first_tile.py:{line}: ValueError: boom" in summary.read_text()

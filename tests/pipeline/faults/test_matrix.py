@@ -121,7 +121,7 @@ def test_a_workload_without_a_fault_model_is_refused_in_a_line(
 ) -> None:
     (tmp_path / "matrix.yaml").write_text(MATRIX_OF_THREE)
     monkeypatch.chdir(tmp_path)
-    assert main(["--geometry", "product"]) == 4
+    assert main(["--geometry", "product"], print) == 4
     assert capsys.readouterr().err == (
         "no job is left: choose a geometry of a workload that has a fault model, on an emulator platform\n"
     )
@@ -131,7 +131,7 @@ def test_a_mistake_is_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    assert main(["--fault", "unwriten", "--output", str(tmp_path)]) == 4
+    assert main(["--fault", "unwriten", "--output", str(tmp_path)], print) == 4
     assert capsys.readouterr().err == (
         "unknown fault 'unwriten': the closest known name is `unwritten`; "
         "python -m pipeline list --faults has them all\n"

@@ -160,8 +160,9 @@ def test_a_history_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
             (line,) = told
             assert "secret" not in line
             assert line.endswith(
-                f"; the report of run {run.name} is whole; the next run brings it in, "
-                f"or `python -m pipeline history import {run}`"
+                f"; the report of run {run.name} is whole; "
+                "a later run that can write the history brings it in, or "
+                f"`python -m pipeline history import {run}`"
             )
 
 
@@ -175,7 +176,11 @@ def test_a_report_that_was_lost_is_not_called_whole(tmp_path: Path) -> None:
     record_run(UNREACHABLE, run.parent, run.name, told.append, patience=0.1)
     write_of_run(run, tmp_path / "h.sqlite", told.append)
     lost, gone, dashboard = told
-    assert f"; the report of run {run.name} could not be written, its journal was kept; the next run " in lost
+    assert (
+        f"; the report of run {run.name} could not be written; what its journal has was kept, a job that "
+        in lost
+    )
+    assert "it lacks counts as interrupted; a later run that can write the history brings it in" in lost
     assert gone.endswith(f"; nothing of run {run.name} could be kept: make room, or name another --output")
     assert dashboard == f"dashboard: nothing of run {run.name} could be kept; begin a new run"
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.ground.jobs import State
 from pipeline.report.cases import Attachments
-from pipeline.report.document import Totals
+from pipeline.report.document import ReportError, Totals
 from pipeline.report.junit import write
 from pipeline.report.merge import merge
 
@@ -28,6 +28,14 @@ def test_shards_can_be_demanded_where_no_report_speaks_of_them(tmp_path: Path, r
     write(one, [result_of("device/emu/mc62/fused/small")], {}, Attachments(tmp_path))
     assert merge([one], tmp_path / "merged.xml").missing == ()
     assert len(merge([one], tmp_path / "merged.xml", shards=2).missing) == 2
+
+
+def test_a_folder_is_no_report_and_the_file_to_name_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=f"{tmp_path}: is a folder without {tmp_path}/junit.xml"):
+        merge([tmp_path], tmp_path / "merged.xml")
+    (tmp_path / "junit.xml").write_text("<testsuites/>")
+    with pytest.raises(ReportError, match=f"{tmp_path}: is a folder; name {tmp_path}/junit.xml"):
+        merge([tmp_path], tmp_path / "merged.xml")
 
 
 def test_a_report_that_is_absent_or_broken_is_red_and_the_others_are_kept(
