@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -82,11 +82,23 @@ def prune(folder: Path, limits: Mapping[str, float], *, max_age: timedelta, now:
         if used < (now - _LONGEST_WRITE).timestamp():
             _remove(path)
     for suffix, room in limits.items():
-        left = room
-        for used, size, path in sorted(named(folder, suffix), reverse=True):
-            left -= size
-            if left < 0 or used < (now - max_age).timestamp():
-                _remove(path)
+        for path in surplus(named(folder, suffix), room, max_age=max_age, now=now):
+            _remove(path)
+
+
+def surplus(
+    found: Iterable[tuple[float, int, Path]], room: float, *, max_age: timedelta, now: datetime
+) -> list[Path]:
+    """What was not used for `max_age`, and what was used least recently beyond `room` bytes.
+
+    `found` has, as `named` gives them, seconds, bytes and path of each.
+    """
+    gone, left = [], room
+    for used, size, path in sorted(found, reverse=True):
+        left -= size
+        if left < 0 or used < (now - max_age).timestamp():
+            gone.append(path)
+    return gone
 
 
 def _remove(path: Path) -> None:

@@ -165,7 +165,7 @@ def gemm_tiling(geometry: GemmGeometry, capacities: Capacities) -> GemmTiling:
     if min(capacities.l0a, capacities.l0b) < operand or capacities.l0c < sums:
         raise TilingError(
             f"gemm: the smallest tile needs {operand} B of L0A and L0B and {sums} of L0C, "
-            f"which have {capacities.l0a}, {capacities.l0b} and {capacities.l0c}"
+            f"which have {capacities.l0a}, {capacities.l0b} and {capacities.l0c}; only larger memories help"
         )
     widest = min(_WIDEST_COLUMNS, capacities.l0b // C0 // 2, capacities.l0c // _L0_ROWS // _INT32)
     columns = _largest_divisor(geometry.n, C0, widest)
@@ -178,7 +178,8 @@ def gemm_tiling(geometry: GemmGeometry, capacities: Capacities) -> GemmTiling:
 def _check_tensor(name: str, rows: int, row_bytes: int) -> None:
     if rows * row_bytes > _LARGEST_TENSOR:
         raise TilingError(
-            f"{name}: {rows} rows of {row_bytes} bytes: a tensor of CANN PyPTO holds {_LARGEST_TENSOR}"
+            f"{name}: {rows} rows of {row_bytes} bytes: a tensor of CANN PyPTO holds {_LARGEST_TENSOR}; "
+            "a smaller geometry helps"
         )
 
 
@@ -189,7 +190,8 @@ def _product(name: str, rows: int, depth: int, channels: int, capacities: Capaci
     # Half of a memory each: one tile is loaded while the other is used.
     if vec_rows < 1 or capacities.l0b // channels // 2 < C0:
         raise TilingError(
-            f"{name}: {channels} output channels: no tile of them fits L0 and UB, and they are not cut"
+            f"{name}: {channels} output channels: no tile of them fits L0 and UB, and they are not cut; "
+            "fewer output channels help"
         )
     cube_rows = min(-(-share // vec_rows), fitting // vec_rows) * vec_rows
     k_step, k_depth = _k_tiles(depth, cube_rows, channels, capacities)

@@ -80,7 +80,9 @@ def read_parts(paths: Iterable[Path]) -> tuple[list[Part], dict[str, str]]:
         try:
             report = Part(path, read(path))
             if not check(report.root).tests:
-                raise ReportError("holds no case, and so says nothing")
+                raise ReportError(
+                    "holds no case, and so says nothing; run what wrote it again, or leave it out"
+                )
             reports.append(report)
         except ReportError as error:
             missing[f"report {path}"] = f"{path}: {str(error).removeprefix(f'{path}: ')}"

@@ -14,11 +14,9 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from filelock import FileLock
-
 from pipeline.engines.base import InfrastructureError
+from pipeline.engines.cache import building, prune_builds
 from pipeline.engines.process import compiler_version
-from pipeline.ground.flock import require_flock
 
 COMPILER = "g++"
 
@@ -41,13 +39,15 @@ def calculator(cache: Path) -> Path:
     sources, library = _sources(package), _library(cache, compiler)
     folder = library.parent
     try:
-        if not _is_whole(library):
-            folder.mkdir(parents=True, exist_ok=True)
-            require_flock(folder)
-            with FileLock(folder / "building.lock"):
-                if not _is_whole(library):
-                    _build(compiler, package, torch, sources, library)
+        with building(folder):
+            missing = not _is_whole(library)
+            if missing:
+                _build(compiler, package, torch, sources, library)
+        if missing:
+            prune_builds(cache)
     except OSError as error:
+        if _is_readable(library):  # nobody can prune what is in a folder that takes no locks
+            return library
         raise InfrastructureError(
             f"the verifier's calculator cannot be kept in {folder}: {error.strerror or error}; "
             "set XDG_CACHE_HOME to a folder that can be written"
@@ -103,6 +103,13 @@ def _is_whole(library: Path) -> bool:
     """Whether the library is complete: a file beside it, written last, holds its digest."""
     digest = library.with_suffix(_DIGEST)
     return library.is_file() and digest.is_file() and digest.read_text() == _sha256(library)
+
+
+def _is_readable(library: Path) -> bool:
+    try:
+        return _is_whole(library)
+    except OSError:
+        return False
 
 
 def _sha256(path: Path) -> str:

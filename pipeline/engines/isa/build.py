@@ -9,13 +9,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from filelock import FileLock
-
 from pipeline.engines.base import CompileError, InfrastructureError
+from pipeline.engines.cache import building, prune_builds
 from pipeline.engines.host_faults import host_fault
 from pipeline.engines.isa.toolchain import Toolchain
 from pipeline.engines.process import ending
-from pipeline.ground.flock import require_flock
 
 PROGRAM, RUNNER = "program.cpp", "runner.cpp"
 
@@ -49,6 +47,7 @@ def build(toolchain: Toolchain, sources: Mapping[str, str], cache: Path, *define
 
     It is kept in `cache` under a hash of the sources, the headers, the compiler and the flags, of which
     `defined` are further ones. Several processes may call this at once: one builds, the others wait for it.
+    Whoever builds prunes what was not used for long.
 
     Raises:
         CompileError: the compiler refuses the text.
@@ -59,12 +58,15 @@ def build(toolchain: Toolchain, sources: Mapping[str, str], cache: Path, *define
     executable = folder / "runner"
     try:
         headers = _headers(toolchain, cache)
-        with _locked(folder):
-            if not executable.exists():
+        with building(folder):
+            missing = not executable.exists()
+            if missing:
                 for name, text in sources.items():
                     (folder / name).write_text(text)
                 source = str(folder / RUNNER)
                 _compile(toolchain, [*defined, "-include-pch", str(headers), source], executable)
+        if missing:
+            prune_builds(cache)
     except OSError as error:
         raise InfrastructureError(
             f"built programs cannot be kept in {folder}: {error.strerror or error}; "
@@ -105,17 +107,11 @@ def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
-def _locked(folder: Path) -> FileLock:
-    folder.mkdir(parents=True, exist_ok=True)
-    require_flock(folder)
-    return FileLock(folder / "building.lock")
-
-
 def _headers(toolchain: Toolchain, cache: Path) -> Path:
     """The precompiled headers. The compiler refuses them if a file has changed since, so its path is kept."""
     folder = cache / f"headers-{_key(toolchain.key)}"
     compiled = folder / "headers.pch"
-    with _locked(folder):
+    with building(folder):
         if not compiled.exists():
             source = folder / "headers.hpp"
             source.write_text(_HEADERS)

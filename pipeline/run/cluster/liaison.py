@@ -79,6 +79,7 @@ class Liaison:
         self._connect = connect
         self._sending = threading.Lock()
         self._hired: dict[str, _Node] = {}
+        self._ending: dict[Any, _Node] = {}
         self._awaited: dict[Any, tuple[str, Callable[[Any], None]]] = {}
         self._new: queue.SimpleQueue[tuple[Any, str, Callable[[Any], None]]] = queue.SimpleQueue()
         self._expected: dict[tuple[str, int], Expect] = {}
@@ -115,13 +116,23 @@ class Liaison:
             self._obey_all([message, *self._control.arrived])
             self._control.arrived.clear()
         self._ended.set()
-        ending = {one.actor.end.remote(): one for one in self._hired.values()}
+        self._end_all()
+        ray.shutdown()
+
+    def _end_all(self) -> None:
+        """End the actors that are left; what the nurseries of all, lost ones too, said comes home."""
+        for one in self._hired.values():
+            self._end(one)
+        ending = self._ending
         if ending:
             ended, _ = ray.wait(list(ending), num_returns=len(ending), timeout=30.0)
             for ref in ended:
                 with suppress(RayError, OSError):
                     self._keep_log(ending[ref], ray.get(ref))
-        ray.shutdown()
+
+    def _end(self, one: _Node) -> None:
+        with suppress(RayError):
+            self._ending[one.actor.end.remote()] = one
 
     def _keep_log(self, one: _Node, said: bytes) -> None:
         """Write what the nursery of a node said into the folder of the run."""
@@ -246,7 +257,8 @@ class Liaison:
             try:
                 answer = ray.get(ref)
             except Exception as error:  # an error of the actor's own, or of Ray
-                if self._hired.pop(node, None) is not None:
+                if (lost := self._hired.pop(node, None)) is not None:
+                    self._end(lost)  # if only its steward was killed, the actor still has the log
                     self._say(Gone(node, _one_line(error)))
                 continue
             then(answer)

@@ -104,13 +104,14 @@ def test_a_channel_count_that_fits_no_tile_is_refused() -> None:
 
 
 def test_what_fits_no_tile_of_the_other_workloads_is_refused() -> None:
-    with pytest.raises(TilingError, match=r"^conv: 2048 output channels: no tile of them fits L0 and UB"):
+    with pytest.raises(TilingError, match=r"^conv: 2048 output .*: no tile .*; fewer output channels help$"):
         conv_tiling(ConvGeometry(8, 8, 32, 2048, Conv(1, 1, 0)), A2A3)
     smallest = GemmGeometry(16, 32, 32)
     assert gemm_tiling(smallest, replace(A2A3, l0a=2048, l0b=2048, l0c=4096)).cube_rows == 32
     for memory, size in (("l0a", 2047), ("l0b", 2047), ("l0c", 4095)):
         with pytest.raises(
-            TilingError, match=r"^gemm: .* needs 2048 B of L0A and L0B and 4096 of L0C, which"
+            TilingError,
+            match=r"^gemm: .* needs 2048 B of L0A .* 4096 of L0C, .*; only larger memories help$",
         ):
             gemm_tiling(smallest, replace(A2A3, **{memory: size}))
 
@@ -120,7 +121,9 @@ def test_sums_of_a_product_beyond_the_framework_s_tensors_are_refused() -> None:
     with pytest.raises(TilingError) as caught:
         gemm_tiling(GemmGeometry(2**20, 32, 512), A2A3)
     rows = "1048576 rows of 2048 bytes"
-    assert str(caught.value) == f"c of gemm: {rows}: a tensor of CANN PyPTO holds 2147483647"
+    assert str(caught.value) == (
+        f"c of gemm: {rows}: a tensor of CANN PyPTO holds 2147483647; a smaller geometry helps"
+    )
 
 
 def test_columns_beyond_the_framework_s_tensors_are_refused() -> None:

@@ -72,6 +72,18 @@ def test_another_compiler_builds_another_library(tmp_path: Path, monkeypatch: py
     assert calculator(tmp_path / "cache") != one
 
 
+def test_a_library_is_used_where_nothing_can_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path, WORKS, monkeypatch)
+    library = calculator(tmp_path / "cache")
+    (lock,) = (tmp_path / "cache").glob("*.lock")
+    lock.unlink()
+    lock.mkdir()
+    assert calculator(tmp_path / "cache") == library
+    assert (tmp_path / "calls").read_text() == "once\n"
+
+
 @pytest.mark.parametrize("left", [b"", b"libr", None])
 def test_a_library_that_is_not_the_one_built_is_built_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bytes | None

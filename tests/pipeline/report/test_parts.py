@@ -225,7 +225,7 @@ def test_a_shard_of_an_absurd_division_is_none(tmp_path: Path, result_of: MakeRe
 @pytest.mark.parametrize(
     ("case", "why"),
     [
-        ("", "holds no case"),
+        ("", "holds no case, and so says nothing; run what wrote it again, or leave it out"),
         ('<testcase classname="c"/>', "has no class name or no name"),
         ('<testcase classname="c" name="n" time="nan"/>', "has the time 'nan'"),
         ('<testcase classname="c" name="n" time="soon"/>', "has the time 'soon'"),

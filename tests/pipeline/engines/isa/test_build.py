@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,24 @@ def test_it_is_built_again_if_anything_changes(change: str, host: Host, calls: C
     defined = ["-DMORE"] if change == "defined" else []
     assert build(other, sources, cache, *defined) != first
     assert len(calls()) == (3 if change in ("text", "defined") else 4)
+
+
+def test_what_was_built_is_used_and_what_nobody_used_for_long_goes(
+    host: Host, calls: Calls, tmp_path: Path
+) -> None:
+    here, cache = toolchain(host()), tmp_path / "cache"
+    first = build(here, SOURCES, cache)
+    for folder in cache.glob("*-*/"):
+        os.utime(folder, (0, 0))
+    assert build(here, SOURCES, cache) == first  # it is used
+    os.utime(first.parent, (0, 0))
+    second = build(here, {**SOURCES, "program.cpp": "// c"}, cache)  # the headers are used
+    assert sorted(path for path in cache.iterdir() if path.is_dir()) == sorted(
+        [second.parent, *cache.glob("headers-*")]
+    )
+    assert len(calls()) == 3
+    assert build(here, SOURCES, cache) == first
+    assert len(calls()) == 4
 
 
 def test_a_refusal_of_the_compiler_is_one_of_the_program(host: Host, tmp_path: Path) -> None:

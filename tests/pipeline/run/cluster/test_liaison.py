@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed")
 
+from ray.exceptions import RayError
+
 from pipeline.run.cluster import liaison
 from pipeline.run.cluster.messages import (
     Ask,
@@ -32,6 +34,7 @@ from pipeline.run.cluster.messages import (
     ToLiaison,
 )
 from pipeline.run.messages import Channel
+from pipeline.run.processes import wait_until
 
 NODE = "0a" * 28
 """As Ray names nodes."""
@@ -65,6 +68,12 @@ class Actor:
         self.places = Method(lambda: Answer(places))
         self.tell = Method(Answer)
         self.listen = Method(lambda: self.hears)
+        self.end = Method(lambda: Answer(b""))
+
+    def fail(self, why: str) -> None:
+        """Let `listen` fail, as it does once the steward has ended."""
+        before, self.hears = self.hears, Answer(ready=False)
+        before.value, before.ready = RuntimeError(why), True
 
     def say(self, *said: object) -> None:
         """Let `listen` give what a steward said: lines, each with a number and what was packed."""
@@ -166,6 +175,24 @@ def test_files_come_home_into_the_folder_of_their_process_alone(scene: Scene, tm
     assert scene.controller.next() == Said(NODE, msgspec.Raw(b"1"))
     found = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     assert found == {Path("run/jobs/1/deep/trace.bin"): b"right", Path("run/results/1.json"): b"{}"}
+
+
+def test_what_the_nursery_said_before_its_steward_was_killed_comes_home(scene: Scene, tmp_path: Path) -> None:
+    """The actor lives on and has it; if the actor ended too, nothing comes, and nothing is waited for."""
+    scene.tell(expect(tmp_path))
+    scene.actor.end = Method(lambda: Answer(b"/node/sources/1/pipeline/run/keeper.py: broken"))
+    assert wait_until(lambda: len(scene.actor.listen.calls) == 1, 30)
+    scene.actor.fail("its steward ended with -9")
+    assert scene.controller.next() == Gone(NODE, "its steward ended with -9")
+    scene.actor.end = Method(lambda: Answer(RayError("the actor is dead")))
+    scene.tell(Hire(NODE, "host-a#2", msgspec.Raw(b"{}")))
+    assert wait_until(lambda: len(scene.actor.listen.calls) == 2, 30)
+    scene.actor.fail("the actor is dead")
+    assert scene.controller.next() == Gone(NODE, "the actor is dead")
+    scene.liaison._end_all()
+    (log,) = tmp_path.glob("nursery-*")
+    assert log.name == "nursery-host-a.log"
+    assert log.read_text() == f"{tmp_path}/checkout/pipeline/run/keeper.py: broken"
 
 
 def test_what_cannot_be_written_here_is_told_with_the_reason(scene: Scene, tmp_path: Path) -> None:

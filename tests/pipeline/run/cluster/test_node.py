@@ -85,6 +85,20 @@ def test_a_node_forks_nothing(start: Start) -> None:
     assert FORKS == []
 
 
+def test_the_log_of_a_nursery_is_given_although_the_steward_was_killed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "_LOGGED", 6)
+    one = start()
+    one.listen()
+    (Path(one.places()[2]) / "nursery.log").write_text("broken for long")
+    one._steward.kill()
+    with pytest.raises(RuntimeError, match="its steward ended with -9"):
+        one.listen()
+    assert one.end() == b"broken"
+    assert one.end() == b""
+
+
 def test_what_killed_runs_left_is_removed_after_a_week(start: Start, tmp_path: Path) -> None:
     kept: list[Path] = []
     removed: list[Path] = []
