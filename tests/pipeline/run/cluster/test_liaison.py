@@ -65,6 +65,7 @@ class Actor:
 
     def __init__(self, places: tuple[str, str, str]) -> None:
         self.hears = Answer(ready=False)
+        self._heard = 0
         self.places = Method(lambda: Answer(places))
         self.tell = Method(Answer)
         self.listen = Method(lambda: self.hears)
@@ -72,13 +73,17 @@ class Actor:
 
     def fail(self, why: str) -> None:
         """Let `listen` fail, as it does once the steward has ended."""
-        before, self.hears = self.hears, Answer(ready=False)
-        before.value, before.ready = RuntimeError(why), True
+        self._hear(RuntimeError(why))
 
     def say(self, *said: object) -> None:
         """Let `listen` give what a steward said: lines, each with a number and what was packed."""
+        self._hear(list(said))
+
+    def _hear(self, value: object) -> None:
+        self._heard += 1
+        assert wait_until(lambda: len(self.listen.calls) == self._heard, 30), "nobody listens"
         before, self.hears = self.hears, Answer(ready=False)
-        before.value, before.ready = list(said), True
+        before.value, before.ready = value, True
 
 
 class Ray:
@@ -181,12 +186,10 @@ def test_what_the_nursery_said_before_its_steward_was_killed_comes_home(scene: S
     """The actor lives on and has it; if the actor ended too, nothing comes, and nothing is waited for."""
     scene.tell(expect(tmp_path))
     scene.actor.end = Method(lambda: Answer(b"/node/sources/1/pipeline/run/keeper.py: broken"))
-    assert wait_until(lambda: len(scene.actor.listen.calls) == 1, 30)
     scene.actor.fail("its steward ended with -9")
     assert scene.controller.next() == Gone(NODE, "its steward ended with -9")
     scene.actor.end = Method(lambda: Answer(RayError("the actor is dead")))
     scene.tell(Hire(NODE, "host-a#2", msgspec.Raw(b"{}")))
-    assert wait_until(lambda: len(scene.actor.listen.calls) == 2, 30)
     scene.actor.fail("the actor is dead")
     assert scene.controller.next() == Gone(NODE, "the actor is dead")
     scene.liaison._end_all()
