@@ -38,7 +38,7 @@ def test_the_buffer_is_made_of_whole_fractals_by_rows_of_zeros(limits: Limits) -
     assert {(band.x.rows, band.x.spare) for band in plan.bands} == {(9, 1)}
 
 
-@settings(suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(data=st.data())
 def test_bands_cut_the_image_once_and_read_inside_it(data: st.DataObject, limits: Limits) -> None:
     kernel = data.draw(st.integers(1, 5))

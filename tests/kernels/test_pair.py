@@ -83,7 +83,9 @@ def tiled(geometry: Geometry, limits: Limits, band_rows: int, streams: Streams =
         return None
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_every_plan_compiles_and_moves_what_it_should(
     data: st.DataObject, limits: Limits, compiled: Compiled
@@ -121,7 +123,9 @@ def assert_counted(work: Work, counts: Sequence[Counts]) -> None:
     )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+)
 @given(data=st.data(), profile=st.sampled_from(sorted(DEFINITION.profiles)), seed=st.integers(0, 99))
 def test_fused_is_two_pass_is_golden(
     data: st.DataObject, profile: str, seed: int, limits: Limits, computed: Computed

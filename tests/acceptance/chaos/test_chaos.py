@@ -11,6 +11,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -51,10 +52,8 @@ def kill(process: subprocess.Popen[str], *, keepers_too: bool) -> None:
     if keepers_too:
         nursery = victims[0].children()
         victims += nursery + [keeper for one in nursery for keeper in one.children()]
-    for victim in victims:
-        victim.suspend()
-    for victim in victims:
-        victim.kill()
+    processes.send(victims, signal.SIGSTOP)
+    processes.send(victims, signal.SIGKILL)
 
 
 def alive_in(folder: Path) -> list[psutil.Process]:
@@ -126,7 +125,7 @@ def test_run_in_all_troubles_at_once_ends_with_the_truth(
         0,
     )
 
-    assert processes.wait_until(lambda: alive_in(tmp_path) == [], 10.0)
+    assert processes.wait_until(lambda: alive_in(tmp_path) == [], 60.0)
     pool = DevicePool(tmp_path / "locks")
     held = [pool.acquire(troubles.EMULATED, [device]) for device in troubles.DEVICES]
     assert None not in held

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -157,9 +158,10 @@ def test_a_new_file_that_another_run_is_making_is_waited_for(tmp_path: Path) -> 
         with pytest.raises(HistoryError, match="locked"), open_history(path, patience=0.1):
             pass
         with ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(lambda: (time.sleep(0.3), other.execute("COMMIT")))
+            ending = threading.Event()
+            pool.submit(lambda: (time.sleep(0.3), ending.set(), other.execute("COMMIT")))
             with open_history(path, patience=60) as history:
-                assert ended.done()
+                assert ending.is_set()
                 assert history.run_ids() == ()
 
 

@@ -95,7 +95,7 @@ def test_tiny_and_absent_times_are_fixed_point(
     validate(tmp_path / "junit.xml")
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(message=ANY_TEXT, details=ANY_TEXT, output=ANY_TEXT, fact=ANY_TEXT, key=ANY_TEXT)
 def test_any_text_anywhere_ends_as_valid_xml(
     tmp_path: Path,

@@ -128,7 +128,7 @@ def test_a_table_that_does_not_fit_costs_no_group(result_of: MakeResult) -> None
     assert text.endswith(f"\n\n*1 more paragraph left out: the consumer takes {CHECK_LIMIT} bytes.*\n")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(ANY_TEXT)
 def test_no_text_escapes_its_quotes(result_of: MakeResult, text: str) -> None:
     result = result_of("device/a5/mc62/fused/small", State.CRASHED, message=text)

@@ -54,6 +54,14 @@ class Watcher:
         self.summaries.append(summary)
 
 
+def alive(pid: str | int) -> bool:
+    """Whether a process is there and no zombie; one may end at any moment, also between two questions."""
+    try:
+        return psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 @pytest.fixture
 def make_job() -> JobMaker:
     numbers = itertools.count(1)

@@ -59,7 +59,9 @@ def test_journal_gives_back_what_it_was_told(tmp_path: Path, plan: tuple[Job, ..
 
 
 @hypothesis_settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+    deadline=None,
 )
 @given(data=st.data())
 def test_journal_cut_at_any_byte_loses_at_most_the_line_that_was_cut(

@@ -172,7 +172,7 @@ def play(jobs: Sequence[Played], workers: int, lost: int) -> int:
     return now
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     jobs=st.lists(
         st.builds(

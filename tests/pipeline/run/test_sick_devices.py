@@ -35,6 +35,11 @@ def mark_for(code: str) -> str:
     return f"raises:rtStreamSynchronize failed: {code}"
 
 
+def limit(work: str, seconds: float = 0.3) -> float:
+    """The time of jobs: it is short only if they hang. On a busy machine others may need longer to end."""
+    return seconds if "hangs" in work else 60.0
+
+
 # A kernel's fault
 
 
@@ -81,7 +86,7 @@ def test_an_error_with_an_unlisted_code_everywhere_is_the_kernels(run: Run, make
 def test_a_kernels_fault_costs_one_extra_run_and_is_not_blamed_on_a_device(
     run: Run, make_job: MakeJob, watcher: Any, work: str, state: State
 ) -> None:
-    broken = [make_job(work, devices=(0, 1), timeout=0.5) for _ in range(3)]
+    broken = [make_job(work, devices=(0, 1), timeout=limit(work)) for _ in range(3)]
     passing = [make_job("passes", devices=(0, 1)) for _ in range(3)]
     plan = [job for pair in zip(passing, broken, strict=True) for job in pair]
     summary = run(*plan, jobs=1)
@@ -120,7 +125,7 @@ SICK = {
 def test_a_device_that_fails_every_job_is_named_and_its_jobs_pass_elsewhere(
     run: Run, make_job: MakeJob, watcher: Any, work: str, workers: int
 ) -> None:
-    jobs = [make_job(f"on:1={work}", devices=(1, 0), timeout=2.0) for _ in range(8)]
+    jobs = [make_job(f"on:1={work}", devices=(1, 0), timeout=limit(work, 2.0)) for _ in range(8)]
     summary = run(*jobs, jobs=workers)
     assert {(result.state, result.device) for result in summary.results} == {(State.PASSED, 0)}
     assert (list(summary.set_aside), summary.exit_code) == (["emulated-1"], 0)
@@ -164,7 +169,7 @@ def test_a_crash_on_one_of_two_good_devices_is_the_jobs(run: Run, make_job: Make
 def test_the_only_device_is_set_aside_after_three_jobs_that_hang_or_are_refused(
     run: Run, make_job: MakeJob, work: str, state: State
 ) -> None:
-    jobs = [make_job(f"on:1={work}", devices=(1,), timeout=0.3) for _ in range(8)]
+    jobs = [make_job(f"on:1={work}", devices=(1,), timeout=limit(work)) for _ in range(8)]
     summary = run(*jobs, jobs=2)
     assert list(summary.set_aside) == ["emulated-1"]
     assert summary.set_aside["emulated-1"].startswith("3 jobs in a row, and none passed; the last ended as ")
@@ -224,7 +229,7 @@ def test_what_fails_on_all_devices_of_a_row_is_told_from_a_device_that_hangs(
 ) -> None:
     """Device 1 hangs, and so does a kernel: the kernel's hang is no alibi for the device."""
     kernel = make_job("hangs", devices=(1, 0), timeout=0.5)
-    jobs = [make_job("on:1=hangs", devices=(1, 0), timeout=0.5) for _ in range(8)]
+    jobs = [make_job("on:1=hangs", devices=(1, 0), timeout=2.0) for _ in range(8)]
     summary = run(kernel, *jobs, jobs=1)
     assert states(summary.results) == ["timed-out"] + ["passed"] * 8
     assert list(summary.set_aside) == ["emulated-1"]
@@ -237,7 +242,7 @@ def test_a_device_that_fails_fast_draws_no_work_while_nothing_has_passed(
     """Two kernels fail before any passes, each in a way of its own, so that all devices are suspect."""
     pool, oh = (2, 0, 1), "2=raises:oh"
     works = [f"on:{oh},0=hangs,1=hangs", f"on:{oh},0=is_wrong,1=is_wrong", f"on:{oh}"]
-    plan = [make_job(work, devices=pool, timeout=0.7) for work in works for _ in range(4)]
+    plan = [make_job(work, devices=pool, timeout=limit(work, 0.7)) for work in works for _ in range(4)]
     summary = run(*plan, jobs=workers)
     assert states(summary.results) == ["timed-out"] * 4 + ["mismatch"] * 4 + ["passed"] * 4
     assert list(summary.set_aside) == ["emulated-2"]

@@ -168,10 +168,10 @@ def test_jobs_that_wait_when_the_run_ends_say_for_what(
     pid, _ = other(HOLDS, tmp_path / "locks" / "emulated-1.lock")
     if end == "interrupt":
         watcher.on_remark = lambda _text: os.kill(os.getpid(), signal.SIGINT)
-    summary = run(make_job(devices=[1]), deadline=2.0 if end == "deadline" else None)
+    summary = run(make_job(devices=[1]), deadline=5.0 if end == "deadline" else None)
     (result,) = summary.results
     assert result.state is State.INTERRUPTED
-    reason = "the run's deadline of 2 s" if end == "deadline" else "interrupted by SIGINT"
+    reason = "the run's deadline of 5 s" if end == "deadline" else "interrupted by SIGINT"
     assert result.message.startswith(f"{reason}; waiting for device emulated-1 since ")
     assert f"held by process {pid} of user" in result.message
     assert summary.exit_code == 2

@@ -81,7 +81,7 @@ def test_a_packed_geometry_is_exact_and_proved(
     check(job_of, tmp_path, workload, geometry, soc)
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=geometries(), soc=st.sampled_from(["a2a3", "a5"]))
 def test_a_geometry_of_any_channels_is_exact_and_proved(
     drawn: tuple[str, Any], soc: str, job_of: Jobs, tmp_path: Path
@@ -90,7 +90,7 @@ def test_a_geometry_of_any_channels_is_exact_and_proved(
 
 
 @pytest.mark.thorough
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(drawn=geometries())
 @pytest.mark.parametrize("soc", ["a2a3", "a5"])
 def test_many_geometries_of_any_channels_are_exact_and_proved(

@@ -41,7 +41,7 @@ def test_a_run_on_two_nodes_of_which_one_dies(cluster: Any, tmp_path: Path) -> N
     run_folder = tmp_path / run_ids(tmp_path)[-1]
     assert (run_folder / wrong.artefacts[0]).read_bytes() == b"x" * 1000
     assert ended[-1].message == "bad \\udcff text"
-    assert processes.wait_until(lambda: not cluster.left(), 30)
+    assert processes.wait_until(lambda: not cluster.left(), 60)
 
 
 @pytest.mark.parametrize(
