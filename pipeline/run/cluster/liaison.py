@@ -121,18 +121,24 @@ class Liaison:
 
     def _end_all(self) -> None:
         """End the actors that are left; what the nurseries of all, lost ones too, said comes home."""
-        for one in self._hired.values():
-            self._end(one)
-        ending = self._ending
-        if ending:
+        for node in list(self._hired):
+            self._end(node)
+        if ending := dict(self._ending):
             ended, _ = ray.wait(list(ending), num_returns=len(ending), timeout=30.0)
             for ref in ended:
                 with suppress(RayError, OSError):
                     self._keep_log(ending[ref], ray.get(ref))
 
-    def _end(self, one: _Node) -> None:
+    def _end(self, node: str) -> bool:
+        """End the actor on a node; False if there is none.
+
+        It is asked once: what the nursery said is in the first answer alone.
+        """
+        if (one := self._hired.pop(node, None)) is None:
+            return False
         with suppress(RayError):
             self._ending[one.actor.end.remote()] = one
+        return True
 
     def _keep_log(self, one: _Node, said: bytes) -> None:
         """Write what the nursery of a node said into the folder of the run."""
@@ -257,8 +263,7 @@ class Liaison:
             try:
                 answer = ray.get(ref)
             except Exception as error:  # an error of the actor's own, or of Ray
-                if (lost := self._hired.pop(node, None)) is not None:
-                    self._end(lost)  # if only its steward was killed, the actor still has the log
+                if self._end(node):  # if only its steward was killed, the actor still has the log
                     self._say(Gone(node, _one_line(error)))
                 continue
             then(answer)

@@ -198,6 +198,22 @@ def test_what_the_nursery_said_before_its_steward_was_killed_comes_home(scene: S
     assert log.read_text() == f"{tmp_path}/checkout/pipeline/run/keeper.py: broken"
 
 
+def test_an_actor_is_ended_once_although_what_listens_to_it_then_fails(scene: Scene, tmp_path: Path) -> None:
+    """Its first answer has what the nursery said; it removes the file."""
+    said = iter([b"broken"])
+
+    def end() -> Answer:
+        scene.actor.fail("its steward ended with 0")
+        assert wait_until(lambda: not scene.liaison._awaited, 30), "the failure is not taken"
+        return Answer(next(said, b""))
+
+    scene.actor.end = Method(end)
+    scene.tell(expect(tmp_path))
+    scene.liaison._end_all()
+    assert len(scene.actor.end.calls) == 1
+    assert (tmp_path / "nursery-host-a.log").read_text() == "broken"
+
+
 def test_what_cannot_be_written_here_is_told_with_the_reason(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "jobs/1/trace.bin").mkdir(parents=True)
